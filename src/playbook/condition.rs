@@ -1,0 +1,214 @@
+//! `when:` — the conditions of evidence.
+//!
+//! Forms: `> 0.90` (the signal's unit), `> 1.5x baseline` (its own past), `> 2x peers` (one replica against the
+//! median of the others), several joined by `and`, `absent`, `present`. No programming language.
+
+use std::fmt;
+use std::str::FromStr;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A comparison operator.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Op {
+    /// `>`
+    Above,
+    /// `>=`
+    AtLeast,
+    /// `<`
+    Below,
+    /// `<=`
+    AtMost,
+}
+
+impl Op {
+    /// Whether `value op limit` holds.
+    pub fn holds(self, value: f64, limit: f64) -> bool {
+        match self {
+            Self::Above => value > limit,
+            Self::AtLeast => value >= limit,
+            Self::Below => value < limit,
+            Self::AtMost => value <= limit,
+        }
+    }
+
+    /// As PromQL and people write it.
+    pub fn symbol(self) -> &'static str {
+        match self {
+            Self::Above => ">",
+            Self::AtLeast => ">=",
+            Self::Below => "<",
+            Self::AtMost => "<=",
+        }
+    }
+}
+
+/// What a value is compared with.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Reference {
+    /// A number in the signal's unit.
+    Number(f64),
+    /// A multiple of its own past.
+    Baseline(f64),
+    /// A multiple of the median of the other replicas.
+    Peers(f64),
+}
+
+/// One comparison.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Comparison {
+    /// The operator.
+    pub op: Op,
+    /// The right-hand side.
+    pub to: Reference,
+}
+
+/// A condition on one signal.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(try_from = "String", into = "String")]
+#[schemars(with = "String")]
+pub enum Condition {
+    /// No series, although the engine is there and was asked.
+    Absent,
+    /// Any series.
+    Present,
+    /// All of these hold at once, on the same replica where replicas are compared.
+    All(Vec<Comparison>),
+}
+
+impl Condition {
+    /// The comparisons inside; none for `absent` and `present`.
+    pub fn comparisons(&self) -> &[Comparison] {
+        match self {
+            Self::Absent | Self::Present => &[],
+            Self::All(list) => list,
+        }
+    }
+
+    /// Whether it compares with the signal's own past.
+    pub fn needs_baseline(&self) -> bool {
+        self.comparisons().iter().any(|c| matches!(c.to, Reference::Baseline(_)))
+    }
+
+    /// Whether it compares replicas with each other.
+    pub fn needs_peers(&self) -> bool {
+        self.comparisons().iter().any(|c| matches!(c.to, Reference::Peers(_)))
+    }
+}
+
+impl FromStr for Comparison {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let text = text.trim();
+        let (op, rest) = [(">=", Op::AtLeast), ("<=", Op::AtMost), (">", Op::Above), ("<", Op::Below)]
+            .into_iter()
+            .find_map(|(symbol, op)| text.strip_prefix(symbol).map(|rest| (op, rest.trim())))
+            .ok_or_else(|| format!("condition `{text}` must start with >, >=, < or <="))?;
+        let (number, reference) = match rest.split_once(char::is_whitespace) {
+            None => (rest, None),
+            Some((number, reference)) => (number, Some(reference.trim())),
+        };
+        let parse = |number: &str| {
+            number
+                .parse::<f64>()
+                .ok()
+                .filter(|n| n.is_finite())
+                .ok_or_else(|| format!("condition `{text}`: `{number}` is no number"))
+        };
+        let times = |number: &str| {
+            parse(
+                number
+                    .strip_suffix('x')
+                    .ok_or_else(|| format!("condition `{text}`: a multiple is written like `1.5x`"))?,
+            )
+        };
+        let to = match reference {
+            None => Reference::Number(parse(number)?),
+            Some("baseline") => Reference::Baseline(times(number)?),
+            Some("peers") => Reference::Peers(times(number)?),
+            Some(other) => return Err(format!("condition `{text}`: expected `baseline` or `peers`, found `{other}`")),
+        };
+        Ok(Self { op, to })
+    }
+}
+
+impl FromStr for Condition {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.trim() {
+            "absent" => Ok(Self::Absent),
+            "present" => Ok(Self::Present),
+            text => text.split(" and ").map(str::parse).collect::<Result<_, _>>().map(Self::All),
+        }
+    }
+}
+
+impl TryFrom<String> for Condition {
+    type Error = String;
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl From<Condition> for String {
+    fn from(condition: Condition) -> Self {
+        condition.to_string()
+    }
+}
+
+impl fmt::Display for Comparison {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let op = self.op.symbol();
+        match self.to {
+            Reference::Number(n) => write!(f, "{op} {n}"),
+            Reference::Baseline(n) => write!(f, "{op} {n}x baseline"),
+            Reference::Peers(n) => write!(f, "{op} {n}x peers"),
+        }
+    }
+}
+
+impl fmt::Display for Condition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Absent => f.write_str("absent"),
+            Self::Present => f.write_str("present"),
+            Self::All(list) => {
+                for (i, comparison) in list.iter().enumerate() {
+                    let sep = if i == 0 { "" } else { " and " };
+                    write!(f, "{sep}{comparison}")?;
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_form_reads_and_prints_the_same() {
+        for text in
+            ["> 0.9", "<= 5", "> 1.5x baseline", "< 0.9x baseline", "> 2x peers and > 0.05", "absent", "present"]
+        {
+            assert_eq!(text.parse::<Condition>().unwrap().to_string(), text);
+        }
+    }
+
+    #[test]
+    fn a_wrong_condition_says_what_was_expected() {
+        let error = |text: &str| text.parse::<Condition>().unwrap_err();
+        assert_eq!(error("0.9"), "condition `0.9` must start with >, >=, < or <=");
+        assert_eq!(error("> lots"), "condition `> lots`: `lots` is no number");
+        assert_eq!(error("> 2 baseline"), "condition `> 2 baseline`: a multiple is written like `1.5x`");
+        assert_eq!(
+            error("> 2x yesterday"),
+            "condition `> 2x yesterday`: expected `baseline` or `peers`, found `yesterday`"
+        );
+        assert!(error("> NaN").contains("is no number"));
+    }
+}

@@ -1,0 +1,130 @@
+//! All loaded knowledge, and the one view through which the rest walks it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Cause, CauseEntry, Evidence, Kind, Playbook, SourceFile, Step};
+use crate::signal::{Engine, Signal};
+
+/// Everything loaded: signals, engines, playbooks, causes, and the text they came from.
+#[derive(Debug, Clone, Default)]
+pub struct Library {
+    /// Signal name to definition.
+    pub signals: BTreeMap<String, Signal>,
+    /// Engine name to how it tells the signals.
+    pub engines: BTreeMap<String, Engine>,
+    /// Id to playbook.
+    pub playbooks: BTreeMap<String, Playbook>,
+    /// Id to shared leaf cause.
+    pub causes: BTreeMap<String, Cause>,
+    /// Path to text, for errors that show the line.
+    pub files: BTreeMap<String, SourceFile>,
+}
+
+/// What a node of the cause graph is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NodeKind {
+    /// A playbook that alerts enter.
+    Symptom,
+    /// A playbook between symptom and leaf.
+    Mechanism,
+    /// The end of a chain.
+    Leaf,
+}
+
+/// The children of a node; a leaf has none.
+pub type Children<'a> = &'a [CauseEntry];
+
+/// One node of the cause graph: a playbook, a shared leaf, or a leaf written inside a playbook.
+#[derive(Debug, Clone, Copy)]
+pub struct Node<'a> {
+    /// The stable id.
+    pub id: &'a str,
+    /// What it is.
+    pub kind: NodeKind,
+    /// A clause.
+    pub title: &'a str,
+    /// An explanation.
+    pub meaning: &'a str,
+    /// When it is true.
+    pub evidence: &'a [Evidence],
+    /// What may explain it.
+    pub causes: Children<'a>,
+    /// Fixes for now.
+    pub now: &'a [Step],
+    /// Fixes that last.
+    pub lasting: &'a [Step],
+    /// Who takes over.
+    pub escalate: Option<&'a str>,
+}
+
+impl Library {
+    /// The node of a playbook.
+    pub fn playbook_node(&self, id: &str) -> Option<Node<'_>> {
+        let p = self.playbooks.get(id)?;
+        Some(Node {
+            id: &p.playbook,
+            kind: match p.kind {
+                Kind::Symptom => NodeKind::Symptom,
+                Kind::Mechanism => NodeKind::Mechanism,
+            },
+            title: &p.title,
+            meaning: &p.meaning,
+            evidence: &p.symptom,
+            causes: &p.causes,
+            now: &p.now,
+            lasting: &p.lasting,
+            escalate: p.escalate.as_deref(),
+        })
+    }
+
+    /// The node that an entry under `causes:` stands for; none when it refers to nothing loaded.
+    pub fn node<'a>(&'a self, entry: &'a CauseEntry) -> Option<Node<'a>> {
+        if let Some(id) = &entry.playbook {
+            return self.playbook_node(id);
+        }
+        if let Some(id) = &entry.cause {
+            let c = self.causes.get(id)?;
+            return Some(Node {
+                id: &c.cause,
+                kind: NodeKind::Leaf,
+                title: &c.title,
+                meaning: &c.meaning,
+                evidence: &c.evidence,
+                causes: &[],
+                now: &c.now,
+                lasting: &c.lasting,
+                escalate: c.escalate.as_deref(),
+            });
+        }
+        Some(Node {
+            id: entry.id.as_deref()?,
+            kind: NodeKind::Leaf,
+            title: entry.title.as_deref().unwrap_or_default(),
+            meaning: entry.meaning.as_deref().unwrap_or_default(),
+            evidence: &entry.evidence,
+            causes: &[],
+            now: &entry.now,
+            lasting: &entry.lasting,
+            escalate: None,
+        })
+    }
+
+    /// Every node that can be reached from a playbook, itself first, each once.
+    pub fn reachable<'a>(&'a self, playbook: &str) -> Vec<Node<'a>> {
+        let mut seen = BTreeSet::new();
+        let mut out = Vec::new();
+        let mut queue: Vec<Node<'a>> = self.playbook_node(playbook).into_iter().collect();
+        while let Some(node) = queue.pop() {
+            if seen.insert(node.id) {
+                queue.extend(node.causes.iter().rev().filter_map(|entry| self.node(entry)));
+                out.push(node);
+            }
+        }
+        out
+    }
+
+    /// The playbooks of a kind, by id.
+    pub fn of_kind(&self, kind: Kind) -> impl Iterator<Item = &Playbook> {
+        self.playbooks.values().filter(move |p| p.kind == kind)
+    }
+}

@@ -1,0 +1,243 @@
+//! Playbooks and causes: the diagnosis as data.
+//!
+//! The types here are the format: a reader of the YAML finds every key with its meaning. Nothing here judges
+//! ([`crate::diagnose`]) and nothing here talks to Prometheus.
+
+mod condition;
+mod library;
+mod load;
+mod select;
+
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+pub use condition::{Comparison, Condition, Op, Reference};
+pub use library::{Children, Library, Node, NodeKind};
+pub use load::{Problem, SourceFile, load, parse, shipped, suggestion};
+pub use select::{Selection, select};
+
+/// The format version that this program reads.
+pub const SCHEMA: u32 = 1;
+
+/// Whether alerts enter at a playbook, or other playbooks descend into it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// What a user of the fleet feels; alerts enter here.
+    Symptom,
+    /// How the fleet produces it; playbooks descend into it, alerts may enter too.
+    Mechanism,
+}
+
+/// One symptom or mechanism: `playbooks/<id>.yaml`.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Playbook {
+    /// The id, same as the file name; never renamed, never reused.
+    pub playbook: String,
+    /// The format's version: 1.
+    pub schema: u32,
+    /// Symptom or mechanism.
+    pub kind: Kind,
+    /// A clause that stands in a chain: `KV cache is exhausted`.
+    pub title: String,
+    /// The alerts we generate for it.
+    #[serde(default)]
+    pub alerts: Vec<AlertRule>,
+    /// Other people's alert names that enter here; `*` matches any text, case does not matter.
+    #[serde(default)]
+    pub matches: Vec<String>,
+    /// What happens, for somebody who has not met it.
+    pub meaning: String,
+    /// Whom it hurts and how.
+    pub impact: String,
+    /// When it is true: the symptom's confirmation, or the mechanism's tells.
+    pub symptom: Vec<Evidence>,
+    /// What may explain it, most frequent first: ties keep this order.
+    #[serde(default)]
+    pub causes: Vec<CauseEntry>,
+    /// What to do at once, whatever the cause below it.
+    #[serde(default)]
+    pub now: Vec<Step>,
+    /// What keeps it from coming back.
+    #[serde(default)]
+    pub lasting: Vec<Step>,
+    /// Who takes over.
+    pub escalate: Option<String>,
+    /// What this playbook is known to get wrong.
+    #[serde(default)]
+    pub known_gaps: Vec<String>,
+    /// Where its facts were read.
+    #[serde(default)]
+    pub references: Vec<String>,
+}
+
+/// A leaf cause that several playbooks share: `playbooks/causes/<id>.yaml`.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Cause {
+    /// The id, same as the file name.
+    pub cause: String,
+    /// The format's version: 1.
+    pub schema: u32,
+    /// A clause that stands in a chain: `prompts became longer`.
+    pub title: String,
+    /// What happened, for somebody who has not met it.
+    pub meaning: String,
+    /// When it is true.
+    pub evidence: Vec<Evidence>,
+    /// What to do at once.
+    #[serde(default)]
+    pub now: Vec<Step>,
+    /// What keeps it from coming back.
+    #[serde(default)]
+    pub lasting: Vec<Step>,
+    /// Who takes over.
+    pub escalate: Option<String>,
+    /// What this cause is known to be confused with.
+    #[serde(default)]
+    pub known_gaps: Vec<String>,
+    /// Where its facts were read.
+    #[serde(default)]
+    pub references: Vec<String>,
+}
+
+/// One entry under `causes:`; exactly one of `cause`, `playbook` and `id` is set.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CauseEntry {
+    /// A shared leaf in `causes/`.
+    pub cause: Option<String>,
+    /// A mechanism with causes of its own.
+    pub playbook: Option<String>,
+    /// A leaf that is written right here.
+    pub id: Option<String>,
+    /// Of a leaf written here: a clause that stands in a chain.
+    pub title: Option<String>,
+    /// Of a leaf written here: what happened.
+    pub meaning: Option<String>,
+    /// Of a leaf written here: when it is true.
+    #[serde(default)]
+    pub evidence: Vec<Evidence>,
+    /// Of a leaf written here: what to do at once.
+    #[serde(default)]
+    pub now: Vec<Step>,
+    /// Of a leaf written here: what keeps it from coming back.
+    #[serde(default)]
+    pub lasting: Vec<Step>,
+}
+
+impl CauseEntry {
+    /// The id that this entry refers to or defines.
+    pub fn target(&self) -> &str {
+        [&self.cause, &self.playbook, &self.id].into_iter().find_map(|id| id.as_deref()).unwrap_or("")
+    }
+}
+
+/// One check: a signal with a condition, or several of which one suffices.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Evidence {
+    /// A name from the catalog.
+    pub signal: Option<String>,
+    /// The condition; see the forms in CONTRIBUTING.md.
+    pub when: Option<Condition>,
+    /// Alternatives of which one suffices.
+    #[serde(default)]
+    pub any: Vec<Evidence>,
+    /// Not met rules the cause out; no data leaves it undetermined.
+    #[serde(default)]
+    pub required: bool,
+    /// How much it counts; 1 unless told.
+    #[serde(default = "one")]
+    pub weight: f64,
+}
+
+fn one() -> f64 {
+    1.0
+}
+
+impl Evidence {
+    /// The signal checks inside: itself, or its alternatives'.
+    pub fn checks(&self) -> Vec<(&str, &Condition)> {
+        match (&self.signal, &self.when) {
+            (Some(signal), Some(when)) => vec![(signal, when)],
+            _ => self.any.iter().flat_map(Self::checks).collect(),
+        }
+    }
+}
+
+/// A fix: something a person does.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Step {
+    /// The instruction, with its exact flag or command in back-ticks.
+    #[serde(rename = "do")]
+    pub action: String,
+    /// For which engine and versions: `vllm >= 0.8`; all when not set.
+    pub engine: Option<String>,
+    /// The check that shows it worked.
+    pub verify: Option<Verify>,
+    /// Where the instruction comes from.
+    pub source: Option<String>,
+}
+
+/// A check that shows whether a fix worked.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Verify {
+    /// A name from the catalog.
+    pub signal: String,
+    /// The condition that holds once it worked.
+    pub when: Condition,
+}
+
+/// Severity of a generated alert: page only when users are hurt now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// Page.
+    Critical,
+    /// Chat.
+    Warning,
+}
+
+impl fmt::Display for Severity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Critical => "critical",
+            Self::Warning => "warning",
+        })
+    }
+}
+
+/// An alert that we generate for a playbook.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AlertRule {
+    /// Its name.
+    pub alert: String,
+    /// Page or chat.
+    pub severity: Severity,
+    /// How long it must hold: `5m`.
+    #[serde(rename = "for")]
+    pub hold: String,
+    /// All of these hold. Only comparisons with numbers can become a rule.
+    pub when: Vec<Evidence>,
+    /// One alert for the pool, or one for each replica.
+    #[serde(default)]
+    pub each: Each,
+}
+
+/// What one alert stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Each {
+    /// A pool of replicas that serve one model.
+    #[default]
+    Pool,
+    /// One replica.
+    Replica,
+}

@@ -1,0 +1,180 @@
+//! How one engine or exporter tells the signals.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What an engine file describes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum EngineKind {
+    /// A serving engine: its replicas are the pool.
+    Serving,
+    /// GPUs seen through an exporter.
+    Gpu,
+    /// The orchestrator.
+    Platform,
+}
+
+/// One way an engine answers a signal.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SignalQuery {
+    /// PromQL with `$scope`, `$workload`, `$window` and `$by`.
+    pub query: Option<String>,
+    /// Why this engine cannot tell the signal.
+    pub unsupported: Option<String>,
+    /// What to turn on where the query finds nothing.
+    pub enable: Option<String>,
+    /// The versions it holds for, in words.
+    pub since: Option<String>,
+    /// Read the value from labels instead of the sample: the product of the named labels, first entry that has them all.
+    #[serde(default)]
+    pub from_labels: Vec<String>,
+    /// Fixed range instead of the diagnosis' window, for slow series: `30m`.
+    pub window: Option<String>,
+}
+
+/// A metric whose presence tells the lowest version that runs.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct VersionProbe {
+    /// The exposed name of a series.
+    pub metric: String,
+    /// The first version that has it.
+    pub at_least: String,
+}
+
+/// The shape of `signals/<engine>.yaml`.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Engine {
+    /// Same as the file name.
+    pub engine: String,
+    /// The format's version: 1.
+    pub schema: u32,
+    /// What the file describes.
+    pub kind: EngineKind,
+    /// Where the names were read.
+    pub source: Vec<String>,
+    /// The series that shows that the engine is there.
+    pub detect: String,
+    /// How the names of its series may begin; queries are written with the first, asked with what Prometheus holds.
+    #[serde(default)]
+    pub prefixes: Vec<String>,
+    /// Newest first; the first present metric tells the version.
+    #[serde(default)]
+    pub versions: Vec<VersionProbe>,
+    /// The labels by which a row is one replica; the first that is not empty names it.
+    pub replica: Vec<String>,
+    /// The labels by which replicas form a pool, for the generated rules.
+    #[serde(default)]
+    pub pool: Vec<String>,
+    /// The scope's dimension (`cluster`, `namespace`, `model`, …) to the label names it may have here.
+    pub scope: BTreeMap<String, Vec<String>>,
+    /// One entry for every signal of the catalog.
+    pub signals: BTreeMap<String, SignalQuery>,
+}
+
+/// A version as engines number themselves: dot-separated numbers.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct EngineVersion(Vec<u32>);
+
+impl FromStr for EngineVersion {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        text.split('.')
+            .map(|part| {
+                part.parse().map_err(|_| format!("`{text}` is no version: expected numbers and dots, such as 0.8.3"))
+            })
+            .collect::<Result<Vec<u32>, String>>()
+            .map(Self)
+    }
+}
+
+impl TryFrom<String> for EngineVersion {
+    type Error = String;
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl From<EngineVersion> for String {
+    fn from(version: EngineVersion) -> Self {
+        version.to_string()
+    }
+}
+
+impl fmt::Display for EngineVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, part) in self.0.iter().enumerate() {
+            if i > 0 {
+                f.write_str(".")?;
+            }
+            write!(f, "{part}")?;
+        }
+        Ok(())
+    }
+}
+
+/// For which engine and versions a fix step holds: `vllm`, `vllm >= 0.8`, `vllm >= 0.8 < 0.20`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VersionReq {
+    /// The engine's name.
+    pub engine: String,
+    /// The lowest version, inclusive.
+    pub at_least: Option<EngineVersion>,
+    /// The first version it no longer holds for.
+    pub below: Option<EngineVersion>,
+}
+
+impl FromStr for VersionReq {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut words = text.split_whitespace();
+        let engine = words.next().ok_or("empty engine requirement")?.to_owned();
+        let mut req = Self { engine, at_least: None, below: None };
+        while let Some(op) = words.next() {
+            let version = words.next().ok_or_else(|| format!("`{text}`: a version must follow `{op}`"))?.parse()?;
+            match op {
+                ">=" => req.at_least = Some(version),
+                "<" => req.below = Some(version),
+                _ => return Err(format!("`{text}`: expected `>=` or `<`, found `{op}`")),
+            }
+        }
+        Ok(req)
+    }
+}
+
+impl VersionReq {
+    /// Whether a step with this requirement may be shown when `version` is the lowest version seen.
+    /// An unknown version shows it: the text names the requirement.
+    pub fn allows(&self, engine: &str, version: Option<&EngineVersion>) -> bool {
+        if self.engine != engine {
+            return false;
+        }
+        let Some(version) = version else { return true };
+        self.at_least.as_ref().is_none_or(|least| version >= least)
+            && self.below.as_ref().is_none_or(|below| version < below)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_requirement_compares_numbers_not_text() {
+        let req: VersionReq = "vllm >= 0.8 < 0.20".parse().unwrap();
+        let allows = |v: &str| req.allows("vllm", Some(&v.parse().unwrap()));
+        assert_eq!([allows("0.7.3"), allows("0.8"), allows("0.19"), allows("0.20")], [false, true, true, false]);
+        assert!(req.allows("vllm", None) && !req.allows("sglang", None));
+        assert!("vllm ~> 1".parse::<VersionReq>().unwrap_err().contains("found `~>`"));
+    }
+}

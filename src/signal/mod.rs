@@ -1,0 +1,105 @@
+//! Signals: named, engine-neutral quantities, and how each engine tells them.
+//!
+//! `catalog.yaml` says what a signal is; `<engine>.yaml` says how to ask Prometheus for it.
+//! This module only holds the words and fills placeholders; it never talks to Prometheus.
+
+mod engine;
+mod format;
+mod query;
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+pub use engine::{Engine, EngineKind, EngineVersion, SignalQuery, VersionProbe, VersionReq};
+pub use format::{format_change, format_value};
+pub use query::{Fill, Matcher, fill, matchers, prometheus_duration};
+
+/// What a signal's number counts. Ratios are 0..1 everywhere, never percent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Unit {
+    /// A share, 0..1.
+    Ratio,
+    /// Seconds.
+    Seconds,
+    /// Tokens.
+    Tokens,
+    /// Requests, as a gauge.
+    Requests,
+    /// Tokens per second.
+    TokensPerSecond,
+    /// Requests per second.
+    RequestsPerSecond,
+    /// Events per second.
+    PerSecond,
+    /// A multiple of something else.
+    Factor,
+    /// A number of things: replicas, restarts, GPUs.
+    Count,
+    /// Bytes.
+    Bytes,
+    /// Bytes per second.
+    BytesPerSecond,
+    /// Degrees Celsius.
+    Celsius,
+    /// Hertz.
+    Hertz,
+    /// Watts.
+    Watts,
+}
+
+/// Which direction hurts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Bad {
+    /// More is worse.
+    High,
+    /// Less is worse.
+    Low,
+    /// Neither: it describes the workload.
+    Neither,
+}
+
+/// How the value of the whole pool comes from its replicas.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Fleet {
+    /// The largest replica.
+    Max,
+    /// The smallest replica.
+    Min,
+    /// The sum of the replicas.
+    Sum,
+    /// The mean of the replicas.
+    Mean,
+    /// Cannot be derived (quantiles, ratios of sums): the same query is asked once more without grouping.
+    Query,
+}
+
+/// What a signal is, for every engine.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Signal {
+    /// A few words that stand in a sentence: `KV cache usage`.
+    pub title: String,
+    /// What the number counts.
+    pub unit: Unit,
+    /// Which direction hurts.
+    pub bad: Bad,
+    /// How the pool's value comes from its replicas.
+    pub fleet: Fleet,
+    /// One or two sentences for somebody who has not met it.
+    pub meaning: String,
+}
+
+/// The shape of `signals/catalog.yaml`.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Catalog {
+    /// The format's version: 1.
+    pub schema: u32,
+    /// Signal name to its definition.
+    pub signals: BTreeMap<String, Signal>,
+}

@@ -1,0 +1,198 @@
+//! Fills the placeholders of a signal's PromQL: `$scope`, `$workload`, `$window`, `$by`.
+//!
+//! Values are put in as escaped label matchers, never pasted: an alert's labels are untrusted input.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// One label matcher, already bound to a label name of the series.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Matcher {
+    /// A label name that is a PromQL identifier.
+    pub label: String,
+    /// The literal value.
+    pub value: String,
+    /// Also match series that lack the label: another exporter may not know the dimension.
+    #[serde(default)]
+    pub or_absent: bool,
+}
+
+/// Written-out matchers: `namespace="llm",model_name="llama"`. Empty for none.
+///
+/// A label name that is not a PromQL identifier (any UTF-8 is possible in newer Alertmanagers) is left out,
+/// because Prometheus 2 cannot match on it.
+pub fn matchers(list: &[Matcher]) -> String {
+    list.iter()
+        .filter(|m| is_identifier(&m.label))
+        .map(|m| match m.or_absent {
+            false => format!("{}={}", m.label, quoted(&m.value)),
+            true => format!("{}=~{}", m.label, quoted(&format!("{}|", escape_regex(&m.value)))),
+        })
+        .collect::<Vec<_>>()
+        .join(",")
+}
+
+/// What the placeholders stand for in one diagnosis.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Fill<'a> {
+    /// Matchers in the engine's labels.
+    pub scope: &'a str,
+    /// Matchers in the orchestrator's labels.
+    pub workload: &'a str,
+    /// The rate window.
+    pub window: Duration,
+    /// Labels to keep in aggregations; empty for the whole pool.
+    pub by: &'a [String],
+    /// The prefix in which the query spells its series, and those that Prometheus holds.
+    pub prefix: Option<(&'a str, &'a [String])>,
+}
+
+/// Replaces the placeholders of `query`, and the prefix of its series' names by the one in use.
+pub fn fill(query: &str, with: &Fill<'_>) -> String {
+    let query = &match with.prefix {
+        Some((written, held)) if held.iter().any(|p| p != written) => respell(query, written, held),
+        _ => query.to_owned(),
+    };
+    let window = prometheus_duration(with.window);
+    let by = with.by.join(", ");
+    let values: BTreeMap<&str, &str> = BTreeMap::from([
+        ("scope", with.scope),
+        ("workload", with.workload),
+        ("window", window.as_str()),
+        ("by", by.as_str()),
+    ]);
+    let mut out = String::with_capacity(query.len() + 64);
+    let mut rest = query;
+    while let Some(at) = rest.find('$') {
+        out.push_str(&rest[..at]);
+        let tail = &rest[at + 1..];
+        let end = tail.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(tail.len());
+        match values.get(&tail[..end]) {
+            Some(value) => out.push_str(value),
+            None => out.push_str(&rest[at..=at + end]),
+        }
+        rest = &tail[end..];
+    }
+    out.push_str(rest);
+    out.trim().to_owned()
+}
+
+/// Puts every `prefixname{` of `query` into the spellings in use: renamed for one, matched by name for several.
+fn respell(query: &str, written: &str, held: &[String]) -> String {
+    let mut out = String::with_capacity(query.len() * 2);
+    let mut rest = query;
+    while let Some(at) = rest.find(written) {
+        let tail = &rest[at + written.len()..];
+        let end = tail.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(tail.len());
+        let name = &tail[..end];
+        out.push_str(&rest[..at]);
+        match (held, tail[end..].strip_prefix('{')) {
+            ([one], _) => {
+                out.push_str(one);
+                out.push_str(name);
+                rest = &tail[end..];
+            }
+            (several, Some(inside)) => {
+                let names: Vec<String> = several.iter().map(|prefix| format!("{prefix}{name}")).collect();
+                out.push_str(&format!("{{__name__=~\"{}\", ", names.join("|")));
+                rest = inside;
+            }
+            (_, None) => {
+                out.push_str(written);
+                out.push_str(name);
+                rest = &tail[end..];
+            }
+        }
+    }
+    out.push_str(rest);
+    out
+}
+
+/// A duration as PromQL writes it, in whole seconds and at least one: `300s`.
+pub fn prometheus_duration(duration: Duration) -> String {
+    format!("{}s", duration.as_secs().max(1))
+}
+
+fn quoted(value: &str) -> String {
+    let mut out = String::with_capacity(value.len() + 2);
+    out.push('"');
+    for c in value.chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+    out
+}
+
+fn escape_regex(value: &str) -> String {
+    let mut out = String::with_capacity(value.len());
+    for c in value.chars() {
+        if "\\.+*?()|[]{}^$".contains(c) {
+            out.push('\\');
+        }
+        out.push(c);
+    }
+    out
+}
+
+fn is_identifier(label: &str) -> bool {
+    label.chars().enumerate().all(|(i, c)| c == '_' || c.is_ascii_alphabetic() || (i > 0 && c.is_ascii_digit()))
+        && !label.is_empty()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn matcher(label: &str, value: &str) -> Matcher {
+        Matcher { label: label.into(), value: value.into(), or_absent: false }
+    }
+
+    #[test]
+    fn a_hostile_label_value_stays_inside_its_quotes() {
+        let evil = "x\"} or vector(1) #\\\n";
+        let text = matchers(&[matcher("namespace", evil)]);
+        assert_eq!(text, r#"namespace="x\"} or vector(1) #\\\n""#);
+        assert!(promql_parser::parser::parse(&format!("up{{{text}}}")).is_ok());
+    }
+
+    #[test]
+    fn a_label_name_that_prometheus_cannot_match_is_left_out() {
+        assert_eq!(matchers(&[matcher("service.name", "a"), matcher("job", "b")]), r#"job="b""#);
+    }
+
+    #[test]
+    fn an_exporter_without_the_dimension_is_not_shut_out() {
+        let m = Matcher { label: "exported_namespace".into(), value: "a.b".into(), or_absent: true };
+        assert_eq!(matchers(&[m]), r#"exported_namespace=~"a\\.b|""#);
+    }
+
+    #[test]
+    fn a_renamed_prefix_is_found_and_two_spellings_are_matched_together() {
+        let spell = |held: &[&str]| {
+            let held: Vec<String> = held.iter().map(|&p| p.to_owned()).collect();
+            fill("max(vllm:x{$scope})", &Fill { prefix: Some(("vllm:", &held)), ..Fill::default() })
+        };
+        assert_eq!(spell(&["vllm:"]), "max(vllm:x{})");
+        assert_eq!(spell(&["vllm_"]), "max(vllm_x{})");
+        assert_eq!(spell(&["vllm:", "vllm_"]), r#"max({__name__=~"vllm:x|vllm_x", })"#);
+    }
+
+    #[test]
+    fn placeholders_are_filled_and_unknown_ones_are_left_for_the_linter() {
+        let by = ["pod".to_owned()];
+        let with = Fill { scope: r#"a="b""#, workload: "", window: Duration::from_secs(300), by: &by, prefix: None };
+        assert_eq!(
+            fill("sum by (le, $by) (rate(x{$scope}[$window])) $other", &with),
+            r#"sum by (le, pod) (rate(x{a="b"}[300s])) $other"#
+        );
+    }
+}
