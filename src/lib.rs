@@ -7,6 +7,11 @@
 //! ARCHITECTURE.md has the data flow, the layers and the invariants.
 
 pub mod alert;
+pub mod check;
+pub mod cli;
 pub mod clock;
+pub mod diagnose;
 pub mod playbook;
+pub mod prom;
+pub mod render;
 pub mod signal;

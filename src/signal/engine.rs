@@ -48,6 +48,16 @@ pub struct VersionProbe {
     pub at_least: String,
 }
 
+/// A command-line flag that no longer exists.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DeadFlag {
+    /// The first version that refuses it.
+    pub gone_in: String,
+    /// What to use today.
+    pub instead: String,
+}
+
 /// The shape of `signals/<engine>.yaml`.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -75,7 +85,10 @@ pub struct Engine {
     pub pool: Vec<String>,
     /// The scope's dimension (`cluster`, `namespace`, `model`, …) to the label names it may have here.
     pub scope: BTreeMap<String, Vec<String>>,
-    /// One entry for every signal of the catalog.
+    /// Flags that old guides still name; no fix step may name them for a version without them.
+    #[serde(default)]
+    pub dead_flags: BTreeMap<String, DeadFlag>,
+    /// Signal name to how this engine tells it.
     pub signals: BTreeMap<String, SignalQuery>,
 }
 

@@ -51,7 +51,7 @@ pub struct Fill<'a> {
 
 /// Replaces the placeholders of `query`, and the prefix of its series' names by the one in use.
 pub fn fill(query: &str, with: &Fill<'_>) -> String {
-    let query = &match with.prefix {
+    let spelt = match with.prefix {
         Some((written, held)) if held.iter().any(|p| p != written) => respell(query, written, held),
         _ => query.to_owned(),
     };
@@ -64,7 +64,7 @@ pub fn fill(query: &str, with: &Fill<'_>) -> String {
         ("by", by.as_str()),
     ]);
     let mut out = String::with_capacity(query.len() + 64);
-    let mut rest = query;
+    let mut rest = spelt.as_str();
     while let Some(at) = rest.find('$') {
         out.push_str(&rest[..at]);
         let tail = &rest[at + 1..];

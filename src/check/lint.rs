@@ -1,0 +1,246 @@
+//! `llm-diagnose check`: what is wrong in the data although it loads.
+
+use std::collections::BTreeSet;
+
+use super::promql;
+use crate::playbook::{
+    CauseEntry, Condition, Evidence, Kind, Library, Problem, Reference, SourceFile, Step, suggestion,
+};
+use crate::signal::{EngineKind, Unit, VersionReq};
+
+/// Every problem, in the order of the files.
+pub fn lint(library: &Library) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    signals(library, &mut problems);
+    for playbook in library.playbooks.values() {
+        let Some(file) = library.files.get(&format!("{}.yaml", playbook.playbook)) else { continue };
+        let mut lint = Lint { library, file, problems: &mut problems };
+        lint.evidence(&playbook.playbook, &playbook.symptom);
+        lint.steps(playbook.now.iter().chain(&playbook.lasting));
+        playbook.causes.iter().for_each(|entry| lint.entry(entry));
+        for rule in &playbook.alerts {
+            lint.evidence(&rule.alert, &rule.when);
+            lint.rule(&rule.alert, &rule.hold, &rule.when);
+        }
+        if playbook.kind == Kind::Symptom && playbook.causes.len() < 2 {
+            lint.say("playbook/few-causes", "causes", "a symptom has at least two causes that compete".into(), None);
+        }
+        if playbook.symptom.is_empty() {
+            lint.say("playbook/no-symptom", "symptom", "nothing says when it is true".into(), None);
+        }
+        let test = format!("{}.test.yaml", playbook.playbook);
+        if !library.files.contains_key(&test) {
+            let hint = format!("write `{test}` beside it: one case per cause, one healthy");
+            lint.say("playbook/missing-test", "playbook", "no verdict test stands beside it".into(), Some(hint));
+        }
+        if let Some(path) = cycle(library, &playbook.playbook) {
+            lint.say("playbook/cycle", "causes", format!("its causes lead back to it: {}", path.join(" → ")), None);
+        }
+    }
+    for cause in library.causes.values() {
+        let Some(file) = library.files.get(&format!("causes/{}.yaml", cause.cause)) else { continue };
+        let mut lint = Lint { library, file, problems: &mut problems };
+        lint.evidence(&cause.cause, &cause.evidence);
+        lint.steps(cause.now.iter().chain(&cause.lasting));
+        let used = library.playbooks.values().flat_map(|p| &p.causes).any(|e| e.target() == cause.cause);
+        if !used {
+            lint.say("cause/unused", "cause", "no playbook has this cause".into(), None);
+        }
+    }
+    problems.sort_by(|a, b| (&a.file, a.line).cmp(&(&b.file, b.line)));
+    problems
+}
+
+fn signals(library: &Library, problems: &mut Vec<Problem>) {
+    let names: Vec<&str> = library.signals.keys().map(String::as_str).collect();
+    for engine in library.engines.values() {
+        let Some(file) = library.files.get(&format!("signals/{}.yaml", engine.engine)) else { continue };
+        let mut say = |rule, needle: &str, message, hint| problems.push(Problem::at(rule, file, needle, message, hint));
+        for (name, entry) in &engine.signals {
+            if !library.signals.contains_key(name) {
+                let hint = suggestion(name, names.iter().copied());
+                say("signal/unknown", name, format!("signal `{name}` is not in the catalog"), hint);
+            }
+            match (&entry.query, &entry.unsupported) {
+                (Some(query), None) => {
+                    if let Some((rule, message, hint)) = promql::problem(engine, query) {
+                        say(rule, name, format!("signal `{name}`: {message}"), hint);
+                    }
+                }
+                (None, Some(_)) => {}
+                _ => say("signal/shape", name, format!("signal `{name}` needs either `query` or `unsupported`"), None),
+            }
+            if let Some(window) = entry.window.as_deref().filter(|w| humantime::parse_duration(w).is_err()) {
+                say("signal/window", name, format!("`{window}` is no duration"), Some("write it like `30m`".into()));
+            }
+        }
+        for probe in &engine.versions {
+            if let Err(error) = probe.at_least.parse::<crate::signal::EngineVersion>() {
+                say("signal/version", &probe.metric, error, None);
+            }
+        }
+        let serving = engine.kind == EngineKind::Serving;
+        if serving && !engine.signals.contains_key("replicas_serving") {
+            say("signal/pool", "signals", "a serving engine must tell `replicas_serving`".into(), None);
+        }
+    }
+    let Some(file) = library.files.get("signals/catalog.yaml") else { return };
+    for name in names {
+        if !library.engines.values().any(|e| e.signals.contains_key(name)) {
+            let message = format!("no engine tells signal `{name}`, not even as unsupported");
+            problems.push(Problem::at("signal/untold", file, name, message, None));
+        }
+    }
+}
+
+struct Lint<'a> {
+    library: &'a Library,
+    file: &'a SourceFile,
+    problems: &'a mut Vec<Problem>,
+}
+
+impl Lint<'_> {
+    fn say(&mut self, rule: &'static str, needle: &str, message: String, hint: Option<String>) {
+        self.problems.push(Problem::at(rule, self.file, needle, message, hint));
+    }
+
+    fn entry(&mut self, entry: &CauseEntry) {
+        let set = [&entry.cause, &entry.playbook, &entry.id].iter().filter(|id| id.is_some()).count();
+        if set != 1 {
+            let message = "an entry names exactly one of `cause`, `playbook` and `id`".to_owned();
+            return self.say("playbook/entry", "causes", message, None);
+        }
+        if let Some(id) = &entry.cause
+            && !self.library.causes.contains_key(id)
+        {
+            let mut hint = suggestion(id, self.library.causes.keys().map(String::as_str));
+            if self.library.playbooks.contains_key(id) {
+                hint = Some(format!("it is a playbook: write `playbook: {id}`"));
+            }
+            self.say("playbook/unknown-cause", id, format!("unknown cause `{id}`"), hint);
+        }
+        if let Some(id) = &entry.playbook
+            && !self.library.playbooks.contains_key(id)
+        {
+            let mut hint = suggestion(id, self.library.playbooks.keys().map(String::as_str));
+            if self.library.causes.contains_key(id) {
+                hint = Some(format!("it is a leaf: write `cause: {id}`"));
+            }
+            self.say("playbook/unknown-playbook", id, format!("unknown playbook `{id}`"), hint);
+        }
+        if let Some(id) = &entry.id {
+            if entry.title.is_none() || entry.evidence.is_empty() {
+                self.say("playbook/entry", id, format!("cause `{id}` needs a `title` and `evidence`"), None);
+            }
+            self.evidence(id, &entry.evidence);
+            self.steps(entry.now.iter().chain(&entry.lasting));
+        }
+    }
+
+    fn evidence(&mut self, of: &str, list: &[Evidence]) {
+        for evidence in list {
+            let single = evidence.signal.is_some() && evidence.when.is_some() && evidence.any.is_empty();
+            let several = evidence.signal.is_none() && evidence.when.is_none() && !evidence.any.is_empty();
+            if !single && !several {
+                let message = format!("evidence of `{of}` needs either `signal` with `when`, or `any`");
+                self.say("evidence/shape", of, message, None);
+            }
+            if evidence.weight <= 0.0 || !evidence.weight.is_finite() {
+                self.say("evidence/weight", of, format!("evidence of `{of}`: a weight is above 0"), None);
+            }
+            for (signal, when) in evidence.checks() {
+                self.condition(signal, when);
+            }
+        }
+        if !list.is_empty() && list.len() < 2 && !list.iter().any(|e| e.required) {
+            let message = format!("`{of}` rests on a single check that is not `required`");
+            self.say("evidence/thin", of, message, Some("mark it `required: true` or add a second check".into()));
+        }
+    }
+
+    fn condition(&mut self, signal: &str, when: &Condition) {
+        let Some(definition) = self.library.signals.get(signal) else {
+            let hint = suggestion(signal, self.library.signals.keys().map(String::as_str));
+            return self.say("playbook/unknown-signal", signal, format!("unknown signal `{signal}`"), hint);
+        };
+        for comparison in when.comparisons() {
+            if let Reference::Number(n) = comparison.to
+                && definition.unit == Unit::Ratio
+                && !(-1.0..=1.0).contains(&n)
+            {
+                let message = format!("`{signal}` is a ratio, 0..1, and is compared with {n}");
+                self.say("evidence/unit", &when.to_string(), message, Some(format!("write {}", n / 100.0)));
+            }
+        }
+    }
+
+    fn rule(&mut self, alert: &str, hold: &str, when: &[Evidence]) {
+        if humantime::parse_duration(hold).is_err() {
+            let message = format!("alert `{alert}`: `for: {hold}` is no duration");
+            self.say("alert/for", hold, message, Some("write it like `5m`".into()));
+        }
+        let relative = |c: &Condition| c.needs_baseline() || c.needs_peers() || c.comparisons().is_empty();
+        if when.iter().flat_map(Evidence::checks).any(|(_, c)| relative(c)) {
+            let message = format!("alert `{alert}`: only comparisons with numbers can become a rule");
+            self.say("alert/condition", alert, message, None);
+        }
+    }
+
+    fn steps<'a>(&mut self, steps: impl Iterator<Item = &'a Step>) {
+        for step in steps {
+            let first: String = step.action.chars().take(40).collect();
+            let first = first.lines().next().unwrap_or_default();
+            let req = step.engine.as_deref().map(str::parse::<VersionReq>);
+            match &req {
+                Some(Err(error)) => self.say("step/engine", first, error.clone(), Some("write `vllm >= 0.8`".into())),
+                Some(Ok(req)) if !self.library.engines.contains_key(&req.engine) => {
+                    let hint = suggestion(&req.engine, self.library.engines.keys().map(String::as_str));
+                    self.say("step/engine", first, format!("unknown engine `{}`", req.engine), hint);
+                }
+                _ => {}
+            }
+            if let Some(verify) = &step.verify {
+                self.condition(&verify.signal, &verify.when);
+            }
+            self.dead_flags(step, req.and_then(Result::ok).as_ref(), first);
+        }
+    }
+
+    fn dead_flags(&mut self, step: &Step, req: Option<&VersionReq>, first: &str) {
+        let words: BTreeSet<&str> = step
+            .action
+            .split(|c: char| !(c.is_ascii_alphanumeric() || c == '-' || c == '_'))
+            .filter(|word| word.starts_with("--"))
+            .collect();
+        for engine in self.library.engines.values() {
+            if req.is_some_and(|req| req.engine != engine.engine) {
+                continue;
+            }
+            for (flag, dead) in &engine.dead_flags {
+                let Ok(gone) = dead.gone_in.parse() else { continue };
+                let bounded = req.and_then(|req| req.below.as_ref()).is_some_and(|below| *below <= gone);
+                if words.contains(flag.as_str()) && !bounded {
+                    let message = format!("`{flag}` no longer exists in {} from {}", engine.engine, dead.gone_in);
+                    self.say("step/dead-flag", first, message, Some(format!("use {}", dead.instead)));
+                }
+            }
+        }
+    }
+}
+
+/// A path of ids from `start` back to itself.
+fn cycle(library: &Library, start: &str) -> Option<Vec<String>> {
+    fn walk(library: &Library, at: &str, start: &str, path: &mut Vec<String>, seen: &mut BTreeSet<String>) -> bool {
+        let Some(playbook) = library.playbooks.get(at) else { return false };
+        for next in playbook.causes.iter().filter_map(|entry| entry.playbook.as_deref()) {
+            path.push(next.to_owned());
+            if next == start || (seen.insert(next.to_owned()) && walk(library, next, start, path, seen)) {
+                return true;
+            }
+            path.pop();
+        }
+        false
+    }
+    let mut path = vec![start.to_owned()];
+    walk(library, start, start, &mut path, &mut BTreeSet::new()).then_some(path)
+}

@@ -1,0 +1,10 @@
+//! Checks the data: `check` lints playbooks and signals, `test` runs the verdict tests beside them.
+//!
+//! Every finding is a [`Problem`](crate::playbook::Problem): rule, file, line, the line's text, and a way out.
+
+mod lint;
+mod promql;
+mod verdicts;
+
+pub use lint::lint;
+pub use verdicts::{CaseResult, run};

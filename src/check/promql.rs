@@ -1,0 +1,82 @@
+//! Lints of PromQL: it parses, and `or` between two names stands inside the aggregation.
+
+use promql_parser::parser::token::{T_LOR, T_MUL};
+use promql_parser::parser::{Expr, parse};
+
+use crate::signal::{Engine, Fill, fill};
+
+/// What is wrong with a signal's query, if anything; the rule's name and a sentence with a hint.
+pub(super) fn problem(engine: &Engine, query: &str) -> Option<(&'static str, String, Option<String>)> {
+    let window = std::time::Duration::from_secs(300);
+    for by in [&[][..], engine.replica.as_slice()] {
+        let scope = if by.is_empty() { "" } else { "namespace=\"n\"" };
+        let text = fill(query, &Fill { scope, workload: scope, window, by, prefix: None });
+        if let Some(at) = text.find('$') {
+            let placeholder: String = text[at..].chars().take_while(|c| *c == '$' || c.is_alphanumeric()).collect();
+            let hint = "known are `$scope`, `$workload`, `$window` and `$by`".to_owned();
+            return Some(("signal/placeholder", format!("unknown placeholder `{placeholder}`"), Some(hint)));
+        }
+        match parse(&text) {
+            Err(error) => return Some(("signal/promql", format!("the query does not parse: {error}"), None)),
+            Ok(expr) if or_outside(&expr) => {
+                return Some((
+                    "signal/or-outside-aggregation",
+                    "`or` joins two aggregations: in a mixed rollout the first hides the second".to_owned(),
+                    Some("write `max(new or old)`, not `max(new) or max(old)`".to_owned()),
+                ));
+            }
+            Ok(_) => {}
+        }
+    }
+    None
+}
+
+fn or_outside(expr: &Expr) -> bool {
+    match expr {
+        Expr::Binary(b) => {
+            let here = b.op.id() == T_LOR && aggregates(&b.lhs) && aggregates(&b.rhs) && !is_zero(&b.rhs);
+            here || or_outside(&b.lhs) || or_outside(&b.rhs)
+        }
+        Expr::Aggregate(a) => or_outside(&a.expr),
+        Expr::Paren(p) => or_outside(&p.expr),
+        Expr::Unary(u) => or_outside(&u.expr),
+        Expr::Subquery(s) => or_outside(&s.expr),
+        Expr::Call(c) => c.args.args.iter().any(|arg| or_outside(arg)),
+        _ => false,
+    }
+}
+
+/// Whether the expression is an aggregation, or arithmetic on aggregations.
+fn aggregates(expr: &Expr) -> bool {
+    match expr {
+        Expr::Aggregate(_) => true,
+        Expr::Paren(p) => aggregates(&p.expr),
+        Expr::Binary(b) => aggregates(&b.lhs) || aggregates(&b.rhs),
+        _ => false,
+    }
+}
+
+/// `0 * x` gives the zero that an absent series would leave out; it hides nothing.
+fn is_zero(expr: &Expr) -> bool {
+    match expr {
+        Expr::Paren(p) => is_zero(&p.expr),
+        Expr::Binary(b) if b.op.id() == T_MUL => {
+            [&b.lhs, &b.rhs].iter().any(|side| matches!(&***side, Expr::NumberLiteral(n) if n.val == 0.0))
+        }
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn or_between_aggregations_is_found_and_inside_or_with_a_zero_it_is_fine() {
+        let outside = |text: &str| or_outside(&parse(text).unwrap());
+        assert!(outside("max(new) or max(old)"));
+        assert!(outside("1 - (sum by (a) (new) or sum by (a) (old)) / sum(x)"));
+        assert!(!outside("max(new or old)"));
+        assert!(!outside("sum by (a) (x > 1) or 0 * sum by (a) (x)"));
+    }
+}

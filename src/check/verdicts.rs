@@ -1,0 +1,220 @@
+//! `llm-diagnose test`: the verdict tests beside the playbooks, pure and in milliseconds.
+//!
+//! A case gives signal values now and before; the chain that comes out is compared with the one expected.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::diagnose::{Judged, Observation, Observations, Replica, SymptomVerdict, Verdict, judge, reduce};
+use crate::playbook::{Library, Problem, SourceFile, parse, suggestion};
+
+/// The shape of `<playbook>.test.yaml`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct TestFile {
+    /// The playbook under test.
+    pub playbook: String,
+    /// Healthy values, which are also the past; a signal that is not listed has no data.
+    pub baseline: BTreeMap<String, Value>,
+    /// One case per cause, one healthy, one with data missing.
+    pub cases: Vec<Case>,
+}
+
+/// One situation.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Case {
+    /// A sentence.
+    pub name: String,
+    /// What differs from the baseline.
+    #[serde(default)]
+    pub now: BTreeMap<String, Value>,
+    /// What differed in the past.
+    #[serde(default)]
+    pub past: BTreeMap<String, Value>,
+    /// Values per replica; the pool's value comes from them unless `now` has it.
+    #[serde(default)]
+    pub replicas: BTreeMap<String, BTreeMap<String, f64>>,
+    /// What must come out.
+    pub expect: Expect,
+}
+
+/// A number, or `no data`.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub(crate) enum Value {
+    /// In the signal's unit.
+    Number(f64),
+    /// Takes the signal away.
+    NoData(NoData),
+}
+
+/// The words `no data`.
+#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
+pub(crate) enum NoData {
+    /// The only value.
+    #[serde(rename = "no data")]
+    NoData,
+}
+
+/// What must come out; what is not written is not compared.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Expect {
+    /// The symptom's verdict.
+    pub symptom: SymptomVerdict,
+    /// The best chain; empty for none.
+    pub chain: Option<Vec<String>>,
+    /// How sure the best chain's root is.
+    pub verdict: Option<Verdict>,
+    /// Causes that must be ruled out.
+    #[serde(default)]
+    pub ruled_out: Vec<String>,
+    /// Causes that must stay undetermined.
+    #[serde(default)]
+    pub undetermined: Vec<String>,
+}
+
+/// What came out of one case.
+#[derive(Debug)]
+pub struct CaseResult {
+    /// The playbook.
+    pub playbook: String,
+    /// The case's sentence.
+    pub name: String,
+    /// What differs from what was expected, with its place; empty when it passed.
+    pub failures: Vec<Problem>,
+}
+
+/// Runs every test file of the library.
+///
+/// # Errors
+/// A test file that cannot be read, as problems.
+pub fn run(library: &Library) -> Result<Vec<CaseResult>, Vec<Problem>> {
+    let mut results = Vec::new();
+    let mut broken = Vec::new();
+    for (name, file) in library.files.iter().filter(|(name, _)| name.ends_with(".test.yaml")) {
+        // Signal tests need a Prometheus; they are not verdict tests.
+        if name.starts_with("signals/") {
+            continue;
+        }
+        match parse::<TestFile>(file).and_then(|test| run_file(library, file, &test)) {
+            Ok(cases) => results.extend(cases),
+            Err(problem) => broken.push(*problem),
+        }
+    }
+    if broken.is_empty() { Ok(results) } else { Err(broken) }
+}
+
+fn run_file(library: &Library, file: &SourceFile, test: &TestFile) -> Result<Vec<CaseResult>, Box<Problem>> {
+    let known = |name: &str| library.signals.contains_key(name);
+    let case_signals = test.cases.iter().flat_map(|c| c.now.keys().chain(c.past.keys()).chain(c.replicas.keys()));
+    if let Some(signal) = test.baseline.keys().chain(case_signals).find(|name| !known(name)) {
+        let hint = suggestion(signal, library.signals.keys().map(String::as_str));
+        return Err(Box::new(Problem::at(
+            "test/unknown-signal",
+            file,
+            signal,
+            format!("unknown signal `{signal}`"),
+            hint,
+        )));
+    }
+    test.cases
+        .iter()
+        .map(|case| {
+            let seen = observations(library, test, case);
+            let judged = judge(library, &test.playbook, &seen).ok_or_else(|| {
+                let message = format!("there is no playbook `{}`", test.playbook);
+                Box::new(Problem::at("test/playbook", file, "playbook", message, None))
+            })?;
+            Ok(CaseResult {
+                playbook: test.playbook.clone(),
+                name: case.name.clone(),
+                failures: compare(file, case, &judged),
+            })
+        })
+        .collect()
+}
+
+fn observations(library: &Library, test: &TestFile, case: &Case) -> Observations {
+    let number = |value: Option<&Value>| match value {
+        Some(Value::Number(n)) => Some(*n),
+        Some(Value::NoData(NoData::NoData)) | None => None,
+    };
+    let names: BTreeSet<&String> =
+        test.baseline.keys().chain(case.now.keys()).chain(case.past.keys()).chain(case.replicas.keys()).collect();
+    let mut seen = Observations::default();
+    let mut pool = BTreeSet::new();
+    for name in names {
+        let replicas: Vec<Replica> = case
+            .replicas
+            .get(name)
+            .into_iter()
+            .flatten()
+            .map(|(name, value)| Replica { name: name.clone(), value: *value })
+            .collect();
+        pool.extend(replicas.iter().map(|r| r.name.clone()));
+        let reduced = library
+            .signals
+            .get(name)
+            .and_then(|s| reduce(s.fleet, replicas.iter().map(|r| r.value)))
+            .or_else(|| replicas.iter().map(|r| r.value).reduce(f64::max));
+        let value = match case.now.get(name) {
+            Some(value) => number(Some(value)),
+            None => reduced.or_else(|| number(test.baseline.get(name))),
+        };
+        let baseline = number(case.past.get(name).or_else(|| test.baseline.get(name)));
+        let why = value.is_none().then(|| "no series".to_owned());
+        seen.signals.insert(
+            name.clone(),
+            Observation { value, replicas, baseline, answered: true, why, ..Observation::default() },
+        );
+    }
+    seen.pool = pool.into_iter().collect();
+    seen
+}
+
+fn compare(file: &SourceFile, case: &Case, judged: &Judged) -> Vec<Problem> {
+    let mut failures = Vec::new();
+    let mut fail = |message: String, hint: Option<String>| {
+        failures.push(Problem::at("test/verdict", file, &case.name, format!("{}: {message}", case.name), hint));
+    };
+    if judged.symptom != case.expect.symptom {
+        fail(format!("symptom is {:?}, expected {:?}", judged.symptom, case.expect.symptom), None);
+    }
+    let best = judged.chains.first().cloned().unwrap_or_default();
+    if let Some(expected) = &case.expect.chain
+        && *expected != best
+    {
+        let show = |chain: &[String]| if chain.is_empty() { "nothing".to_owned() } else { chain.join(" ← ") };
+        let others: Vec<String> = judged
+            .causes
+            .values()
+            .filter(|j| j.verdict >= Verdict::Possible || expected.contains(&j.id))
+            .map(|j| format!("{} {:?} {:.2}", j.id, j.verdict, j.score))
+            .collect();
+        fail(
+            format!("best chain is {}, expected {}", show(&best), show(expected)),
+            Some(format!("verdicts: {}", others.join(", "))),
+        );
+    }
+    if let (Some(expected), Some(root)) = (case.expect.verdict, best.last()) {
+        let verdict = judged.causes.get(root).map(|j| j.verdict);
+        if verdict != Some(expected) {
+            fail(format!("`{root}` is {verdict:?}, expected {expected:?}"), None);
+        }
+    }
+    for (ids, expected) in
+        [(&case.expect.ruled_out, Verdict::RuledOut), (&case.expect.undetermined, Verdict::Undetermined)]
+    {
+        for id in ids {
+            let verdict = judged.causes.get(id).map(|j| j.verdict);
+            if verdict != Some(expected) {
+                fail(format!("`{id}` is {verdict:?}, expected {expected:?}"), None);
+            }
+        }
+    }
+    failures
+}

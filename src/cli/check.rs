@@ -1,0 +1,49 @@
+//! `check` and `test`.
+
+use std::process::ExitCode;
+
+use super::args::DataArgs;
+use super::{counted, library};
+use crate::check;
+
+/// Lints; fails when anything is found.
+pub(super) fn check(args: DataArgs) -> anyhow::Result<ExitCode> {
+    let library = match library(args.dir.as_deref()) {
+        Ok(library) => library,
+        Err(code) => return Ok(code),
+    };
+    let problems = check::lint(&library);
+    for problem in &problems {
+        anstream::println!("{problem}\n");
+    }
+    anstream::println!(
+        "{} playbooks, {} causes, {} signals, {} engines: {}",
+        library.playbooks.len(),
+        library.causes.len(),
+        library.signals.len(),
+        library.engines.len(),
+        counted(problems.len(), "problem"),
+    );
+    Ok(ExitCode::from(u8::from(!problems.is_empty())))
+}
+
+/// Runs the verdict tests; fails when one does, or when there is none.
+pub(super) fn test(args: DataArgs) -> anyhow::Result<ExitCode> {
+    let library = match library(args.dir.as_deref()) {
+        Ok(library) => library,
+        Err(code) => return Ok(code),
+    };
+    let results = match check::run(&library) {
+        Ok(results) => results,
+        Err(problems) => {
+            problems.iter().for_each(|p| anstream::println!("{p}\n"));
+            return Ok(ExitCode::FAILURE);
+        }
+    };
+    let failed = results.iter().filter(|r| !r.failures.is_empty()).count();
+    for failure in results.iter().flat_map(|r| &r.failures) {
+        anstream::println!("{failure}\n");
+    }
+    anstream::println!("{} passed, {failed} failed", results.len() - failed);
+    Ok(ExitCode::from(u8::from(failed > 0 || results.is_empty())))
+}

@@ -1,0 +1,85 @@
+//! `diagnose`: the service's brain on a laptop.
+
+use std::io::Read;
+use std::process::ExitCode;
+
+use anyhow::{Context, bail};
+
+use super::args::{DiagnoseArgs, Output};
+use super::library;
+use crate::alert::{AlertGroup, Labels};
+use crate::clock;
+use crate::diagnose::{Request, Scope, diagnose};
+use crate::playbook::{select, suggestion};
+use crate::prom::{self, Prometheus};
+use crate::render;
+
+/// Exit status when Prometheus could not be asked.
+const NO_PROMETHEUS: u8 = 3;
+/// Of the largest file with an alert that is read.
+const FILE_BYTES: u64 = 64 << 20;
+
+pub(super) fn run(args: DiagnoseArgs) -> anyhow::Result<ExitCode> {
+    let library = match library(args.playbooks.as_deref()) {
+        Ok(library) => library,
+        Err(code) => return Ok(code),
+    };
+    let group = args.alert.as_deref().map(read).transpose()?;
+    let labels: Labels = args.labels.iter().cloned().collect();
+    let playbook = match (&args.playbook, &group) {
+        (Some(id), _) => id.clone(),
+        (None, Some(group)) => match select(&library, &group.alerts) {
+            Some(selection) => selection.playbook,
+            None => bail!(
+                "no playbook matches alert `{}`: pass --playbook, or add the name to a playbook's `matches`",
+                group.alerts.first().map(|a| a.name()).unwrap_or_default()
+            ),
+        },
+        (None, None) => bail!("pass --alert or --playbook"),
+    };
+    if !library.playbooks.contains_key(&playbook) {
+        let hint = suggestion(&playbook, library.playbooks.keys().map(String::as_str)).unwrap_or_default();
+        bail!("there is no playbook `{playbook}` {hint}");
+    }
+    let mut scope = group.as_ref().map(|g| Scope::of_alerts(&g.alerts)).unwrap_or_default();
+    let given = Scope::of_labels(&labels);
+    scope.dimensions.extend(given.dimensions);
+    scope.replicas.extend(given.replicas);
+    let now = clock::now();
+    let request = Request {
+        playbook,
+        scope,
+        at: args.at.unwrap_or(now),
+        since: group.and_then(|g| g.alerts.iter().map(|a| a.starts_at).min()),
+        window: args.window,
+        baseline: args.baseline,
+        deadline: args.deadline,
+    };
+    let url = args.prometheus.clone().unwrap_or_else(|| prom::Config::default().url);
+    let prometheus = Prometheus::new(&prom::Config { url, ..prom::Config::default() })?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
+    let diagnosis = runtime.block_on(diagnose(&library, &prometheus, &request));
+    match args.output {
+        Output::Json => anstream::println!("{}", serde_json::to_string_pretty(&diagnosis)?),
+        Output::Slack => {
+            let message = render::diagnosis_message(&diagnosis, Some(&prometheus.url));
+            anstream::println!("{}", serde_json::to_string_pretty(&render::slack(&message))?);
+        }
+        Output::Text => {
+            let message = render::diagnosis_message(&diagnosis, Some(&prometheus.url));
+            anstream::print!("{}", render::terminal(&message));
+        }
+    }
+    Ok(if diagnosis.degraded { ExitCode::from(NO_PROMETHEUS) } else { ExitCode::SUCCESS })
+}
+
+fn read(path: &str) -> anyhow::Result<AlertGroup> {
+    let mut body = Vec::new();
+    let shown = if path == "-" { "standard input" } else { path };
+    let source: Box<dyn Read> = match path {
+        "-" => Box::new(std::io::stdin().lock()),
+        path => Box::new(std::fs::File::open(path).with_context(|| format!("cannot read the alert from {path}"))?),
+    };
+    source.take(FILE_BYTES).read_to_end(&mut body).with_context(|| format!("cannot read the alert from {shown}"))?;
+    AlertGroup::from_file(&body).with_context(|| format!("{shown} holds no alert"))
+}

@@ -1,0 +1,52 @@
+//! The command line: parsing, and one file per command.
+
+mod args;
+mod check;
+mod diagnose;
+mod explain;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+pub use args::Cli;
+use args::Command;
+
+/// Exit status when something was used wrongly.
+const USAGE: u8 = 2;
+
+/// Parses the arguments, runs the command, and says how it went.
+pub fn main() -> ExitCode {
+    let cli = Cli::parse();
+    match run(cli) {
+        Ok(code) => code,
+        Err(error) => {
+            anstream::eprintln!("error: {error:#}");
+            ExitCode::from(USAGE)
+        }
+    }
+}
+
+fn run(cli: Cli) -> anyhow::Result<ExitCode> {
+    match cli.command {
+        Command::Diagnose(args) => diagnose::run(args),
+        Command::Check(args) => check::check(args),
+        Command::Test(args) => check::test(args),
+        Command::Explain(args) => explain::run(&args),
+    }
+}
+
+/// Loads the library, or prints what is wrong with it.
+fn library(dir: Option<&std::path::Path>) -> Result<crate::playbook::Library, ExitCode> {
+    crate::playbook::load(dir).map_err(|problems| {
+        for problem in &problems {
+            anstream::eprintln!("{problem}\n");
+        }
+        anstream::eprintln!("{} in the playbooks", counted(problems.len(), "problem"));
+        ExitCode::from(USAGE)
+    })
+}
+
+fn counted(n: usize, what: &str) -> String {
+    if n == 1 { format!("1 {what}") } else { format!("{n} {what}s") }
+}

@@ -1,0 +1,193 @@
+//! Puts the judgement into the answer: root causes with their chains, replicas, fixes, and what stays open.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use super::observe::Observed;
+use super::{
+    BlastRadius, CauseFound, Diagnosis, EngineFound, EvidenceResult, Fix, FixCheck, Fixes, Judged, Judgement,
+    Observations, Outcome, Request, RuledOut, SCHEMA, ScopeFound, SymptomFound, SymptomVerdict, Unchecked, Verdict,
+};
+use crate::playbook::{Library, Node, Step};
+use crate::signal::{EngineKind, VersionReq, matchers};
+
+/// How many fix steps of a kind are shown.
+const STEPS: usize = 6;
+
+pub(super) fn assemble(
+    library: &Library,
+    request: &Request,
+    observed: Observed,
+    judged: Option<Judged>,
+    took: Duration,
+) -> Diagnosis {
+    let Observed { found, seen, mut problems, degraded, queries } = observed;
+    let judged = judged.unwrap_or_else(|| {
+        problems.push(format!("there is no playbook `{}`", request.playbook));
+        Judged { symptom: SymptomVerdict::NoData, evidence: Vec::new(), causes: BTreeMap::new(), chains: Vec::new() }
+    });
+    let nodes: BTreeMap<&str, Node<'_>> =
+        library.reachable(&request.playbook).into_iter().map(|node| (node.id, node)).collect();
+    let serving = found
+        .engines
+        .iter()
+        .find(|seen| library.engines.get(&seen.engine).is_some_and(|e| e.kind == EngineKind::Serving));
+    let causes = roots(&nodes, &judged, &seen);
+    let entry = library.playbooks.get(&request.playbook);
+    let fix = causes.first().map(|cause| fixes(&nodes, cause, &found, &seen, library)).unwrap_or_default();
+    Diagnosis {
+        schema: SCHEMA.to_owned(),
+        at: request.at,
+        window_seconds: request.window.as_secs(),
+        scope: ScopeFound {
+            labels: request.scope.dimensions.clone(),
+            matchers: serving.map(|seen| matchers(&seen.matchers)).unwrap_or_default(),
+            named: request.scope.replicas.iter().cloned().collect(),
+            notes: found.notes.clone(),
+        },
+        engines: found
+            .engines
+            .iter()
+            .map(|e| EngineFound { engine: e.engine.clone(), at_least: e.version.as_ref().map(ToString::to_string) })
+            .collect(),
+        replicas: radius(std::iter::once(judged.evidence.as_slice()), &seen),
+        ruled_out: ruled_out(&judged),
+        unchecked: unchecked(library, &judged, &seen),
+        symptom: SymptomFound {
+            playbook: request.playbook.clone(),
+            title: entry.map_or_else(|| request.playbook.clone(), |p| p.title.clone()),
+            impact: entry.map(|p| p.impact.clone()).unwrap_or_default(),
+            verdict: judged.symptom,
+            evidence: judged.evidence,
+        },
+        causes,
+        fix,
+        problems,
+        degraded,
+        queries,
+        took_seconds: took.as_secs_f64(),
+    }
+}
+
+/// One entry per root, with its best chain.
+fn roots(nodes: &BTreeMap<&str, Node<'_>>, judged: &Judged, seen: &Observations) -> Vec<CauseFound> {
+    let mut done = BTreeSet::new();
+    let mut out = Vec::new();
+    for chain in &judged.chains {
+        let Some(root) = chain.last().filter(|root| done.insert((*root).clone())) else { continue };
+        let along: Vec<&Judgement> = chain.iter().skip(1).filter_map(|id| judged.causes.get(id)).collect();
+        let (Some(node), Some((judgement, via))) = (nodes.get(root.as_str()), along.split_last()) else { continue };
+        out.push(CauseFound {
+            id: root.clone(),
+            title: judgement.title.clone(),
+            meaning: node.meaning.trim().to_owned(),
+            chain: chain.clone(),
+            verdict: along.iter().map(|j| j.verdict).min().unwrap_or(Verdict::Undetermined),
+            score: along.iter().map(|j| j.score).fold(1.0, f64::min),
+            evidence: judgement.evidence.clone(),
+            // The nearest link that points at replicas says who is hit.
+            replicas: radius(along.iter().rev().map(|j| j.evidence.as_slice()), seen),
+            via: via.iter().map(|j| (*j).clone()).collect(),
+            escalate: chain.iter().rev().find_map(|id| nodes.get(id.as_str())?.escalate).map(str::to_owned),
+        });
+    }
+    out
+}
+
+fn radius<'a>(evidence: impl Iterator<Item = &'a [EvidenceResult]>, seen: &Observations) -> BlastRadius {
+    let mut evidence = evidence;
+    let affected = evidence
+        .find_map(|list| {
+            let named = list.iter().filter(|e| e.outcome == Outcome::Met && !e.replicas.is_empty());
+            // The check with the fewest replicas is the most specific one.
+            named.min_by_key(|e| e.replicas.len()).map(|e| e.replicas.iter().map(|r| r.name.clone()).collect())
+        })
+        .unwrap_or_default();
+    BlastRadius { affected, total: seen.pool.len() }
+}
+
+fn ruled_out(judged: &Judged) -> Vec<RuledOut> {
+    let mut out: Vec<RuledOut> = judged
+        .causes
+        .values()
+        .filter(|j| matches!(j.verdict, Verdict::RuledOut | Verdict::Unlikely))
+        .map(|j| RuledOut {
+            id: j.id.clone(),
+            title: j.title.clone(),
+            verdict: j.verdict,
+            because: j
+                .evidence
+                .iter()
+                .filter(|e| e.outcome == Outcome::NotMet)
+                .max_by_key(|e| (e.required, (e.weight * 1e3) as i64))
+                .cloned(),
+        })
+        .collect();
+    out.sort_by(|a, b| a.verdict.cmp(&b.verdict).then_with(|| a.id.cmp(&b.id)));
+    out
+}
+
+/// Signals without data that keep a cause undetermined, or the symptom itself.
+fn unchecked(library: &Library, judged: &Judged, seen: &Observations) -> Vec<Unchecked> {
+    let mut causes: BTreeMap<&str, (BTreeSet<String>, Option<String>)> = BTreeMap::new();
+    let open = judged.causes.values().filter(|j| j.verdict == Verdict::Undetermined);
+    for judgement in open {
+        for e in judgement.evidence.iter().filter(|e| e.outcome == Outcome::NoData) {
+            let entry = causes.entry(&e.signal).or_default();
+            entry.0.insert(judgement.id.clone());
+            entry.1 = e.why.clone();
+        }
+    }
+    if judged.symptom == SymptomVerdict::NoData {
+        for e in judged.evidence.iter().filter(|e| e.outcome == Outcome::NoData) {
+            causes.entry(&e.signal).or_default().1 = e.why.clone();
+        }
+    }
+    causes
+        .into_iter()
+        .map(|(signal, (causes, why))| Unchecked {
+            signal: signal.to_owned(),
+            title: library.signals.get(signal).map_or_else(|| signal.to_owned(), |s| s.title.clone()),
+            why: why.unwrap_or_else(|| "no data".to_owned()),
+            enable: seen.signals.get(signal).and_then(|o| o.enable.clone()),
+            causes: causes.into_iter().collect(),
+        })
+        .collect()
+}
+
+/// The steps of the chain, the root's first, that hold for the engine and version seen.
+fn fixes(
+    nodes: &BTreeMap<&str, Node<'_>>,
+    cause: &CauseFound,
+    found: &super::Found,
+    seen: &Observations,
+    library: &Library,
+) -> Fixes {
+    let applies = |step: &Step| match step.engine.as_deref().map(str::parse::<VersionReq>) {
+        None => true,
+        Some(Err(_)) => false,
+        Some(Ok(req)) => found.engines.iter().any(|e| req.allows(&e.engine, e.version.as_ref())),
+    };
+    let mut out = Fixes::default();
+    let mut said = BTreeSet::new();
+    for node in cause.chain.iter().rev().filter_map(|id| nodes.get(id.as_str())) {
+        for (steps, into) in [(node.now, &mut out.now), (node.lasting, &mut out.lasting)] {
+            for step in steps.iter().filter(|s| applies(s)) {
+                if into.len() < STEPS && said.insert(step.action.clone()) {
+                    into.push(Fix {
+                        action: step.action.trim().to_owned(),
+                        cause: node.id.to_owned(),
+                        verify: step.verify.as_ref().map(|v| FixCheck {
+                            signal: v.signal.clone(),
+                            title: library.signals.get(&v.signal).map_or_else(|| v.signal.clone(), |s| s.title.clone()),
+                            when: v.when.to_string(),
+                            query: seen.signals.get(&v.signal).and_then(|o| o.query.clone()),
+                        }),
+                        source: step.source.clone(),
+                    });
+                }
+            }
+        }
+    }
+    out
+}

@@ -1,0 +1,147 @@
+//! Whether one piece of evidence holds on the observations.
+
+use super::observation::median;
+use super::{EvidenceResult, Observation, Observations, Outcome, ReplicaValue};
+use crate::playbook::{Comparison, Condition, Evidence, Library, Reference};
+use crate::signal::{Fleet, Unit};
+
+/// Evaluates one entry of an evidence list; of alternatives, the one that decided is reported.
+pub(super) fn evaluate(library: &Library, evidence: &Evidence, seen: &Observations) -> EvidenceResult {
+    let mut decided = match (&evidence.signal, &evidence.when) {
+        (Some(signal), Some(when)) => check(library, signal, when, seen),
+        _ => {
+            let mut results: Vec<EvidenceResult> = evidence.any.iter().map(|e| evaluate(library, e, seen)).collect();
+            // A signal whose number is known to be fine needs no past on top of it.
+            let fine: Vec<String> =
+                results.iter().filter(|r| r.outcome == Outcome::NotMet).map(|r| r.signal.clone()).collect();
+            results.retain(|r| r.outcome != Outcome::NoData || !fine.contains(&r.signal));
+            let pick = |outcome: Outcome| results.iter().find(|r| r.outcome == outcome).cloned();
+            // One that holds suffices; "not met" needs all of them to be known.
+            pick(Outcome::Met)
+                .or_else(|| pick(Outcome::NoData))
+                .or_else(|| pick(Outcome::NotMet))
+                .unwrap_or_else(|| nothing(library, "", "", None))
+        }
+    };
+    decided.required = evidence.required;
+    decided.weight = evidence.weight;
+    decided
+}
+
+fn nothing(library: &Library, signal: &str, when: &str, seen: Option<&Observation>) -> EvidenceResult {
+    let known = library.signals.get(signal);
+    EvidenceResult {
+        signal: signal.to_owned(),
+        title: known.map_or_else(|| signal.to_owned(), |s| s.title.clone()),
+        value: seen.and_then(|o| o.value),
+        unit: known.map_or(Unit::Count, |s| s.unit),
+        baseline: None,
+        when: when.to_owned(),
+        outcome: Outcome::NoData,
+        required: false,
+        weight: 1.0,
+        replicas: Vec::new(),
+        why: Some(seen.and_then(|o| o.why.clone()).unwrap_or_else(|| "it was not asked".to_owned())),
+        query: seen.and_then(|o| o.query.clone()),
+    }
+}
+
+fn check(library: &Library, signal: &str, when: &Condition, seen: &Observations) -> EvidenceResult {
+    let observation = seen.signals.get(signal);
+    let mut result = nothing(library, signal, &when.to_string(), observation);
+    let Some(o) = observation else { return result };
+    let decide = |result: &mut EvidenceResult, met: bool| {
+        result.outcome = if met { Outcome::Met } else { Outcome::NotMet };
+        result.why = None;
+    };
+    let there = o.value.is_some() || !o.replicas.is_empty();
+    match when {
+        Condition::Absent if o.answered => decide(&mut result, !there),
+        Condition::Present if o.answered => decide(&mut result, there),
+        Condition::Absent | Condition::Present => {}
+        Condition::All(comparisons) if when.needs_peers() => compare_peers(&mut result, comparisons, o),
+        Condition::All(comparisons) => {
+            let Some(value) = o.value else { return result };
+            if when.needs_baseline() && o.baseline.is_none() {
+                result.why = Some("there is no past to compare with".to_owned());
+                return result;
+            }
+            result.baseline = o.baseline.filter(|_| when.needs_baseline());
+            let met = comparisons.iter().all(|c| c.op.holds(value, limit(*c, o.baseline, None)));
+            decide(&mut result, met);
+            let fleet = library.signals.get(signal).map(|s| s.fleet);
+            if met {
+                result.replicas = holding(comparisons, o, fleet);
+            }
+        }
+    }
+    result
+}
+
+fn limit(comparison: Comparison, baseline: Option<f64>, peers: Option<f64>) -> f64 {
+    match comparison.to {
+        Reference::Number(n) => n,
+        Reference::Baseline(times) => times * baseline.unwrap_or(f64::NAN),
+        Reference::Peers(times) => times * peers.unwrap_or(f64::NAN),
+    }
+}
+
+/// Each replica against the median of the others; met when any deviates.
+fn compare_peers(result: &mut EvidenceResult, comparisons: &[Comparison], o: &Observation) {
+    if o.replicas.len() < 2 {
+        result.why = Some(match o.replicas.len() {
+            0 => o.why.clone().unwrap_or_else(|| "no replica has a value".to_owned()),
+            _ => "one replica alone has no peers to compare with".to_owned(),
+        });
+        return;
+    }
+    let mut deviants = Vec::new();
+    let mut nearest: Option<(f64, f64)> = None;
+    for (i, replica) in o.replicas.iter().enumerate() {
+        let mut others: Vec<f64> =
+            o.replicas.iter().enumerate().filter(|(j, _)| *j != i).map(|(_, r)| r.value).collect();
+        let peers = median(&mut others).unwrap_or(f64::NAN);
+        let off = (replica.value - peers).abs();
+        if nearest.is_none_or(|(value, peers): (f64, f64)| off > (value - peers).abs()) {
+            nearest = Some((replica.value, peers));
+        }
+        if comparisons.iter().all(|c| c.op.holds(replica.value, limit(*c, o.baseline, Some(peers)))) {
+            deviants.push((off, peers, ReplicaValue { name: replica.name.clone(), value: replica.value }));
+        }
+    }
+    deviants.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.2.name.cmp(&b.2.name)));
+    result.why = None;
+    result.outcome = if deviants.is_empty() { Outcome::NotMet } else { Outcome::Met };
+    let shown = deviants.first().map(|(_, peers, replica)| (replica.value, *peers)).or(nearest);
+    result.value = shown.map(|(value, _)| value);
+    result.baseline = shown.map(|(_, peers)| peers);
+    result.replicas = deviants.into_iter().map(|(_, _, replica)| replica).collect();
+}
+
+/// The replicas for which the numbers hold as well, worst first.
+/// A sum over the pool or a past of the pool says nothing of one replica, so those name none.
+fn holding(comparisons: &[Comparison], o: &Observation, fleet: Option<Fleet>) -> Vec<ReplicaValue> {
+    let per_replica = match fleet {
+        Some(Fleet::Max | Fleet::Min | Fleet::Mean | Fleet::Query) => true,
+        // Of a count that must be above nothing, each contributor counts.
+        Some(Fleet::Sum) => comparisons.iter().all(|c| c.to == Reference::Number(0.0)),
+        None => false,
+    };
+    let numbers = comparisons.iter().all(|c| matches!(c.to, Reference::Number(_)));
+    if !per_replica || !numbers {
+        return Vec::new();
+    }
+    let mut holding: Vec<ReplicaValue> = o
+        .replicas
+        .iter()
+        .filter(|r| comparisons.iter().all(|c| c.op.holds(r.value, limit(*c, None, None))))
+        .map(|r| ReplicaValue { name: r.name.clone(), value: r.value })
+        .collect();
+    let worst_is_high =
+        matches!(comparisons.first().map(|c| c.op), Some(crate::playbook::Op::Above | crate::playbook::Op::AtLeast));
+    holding.sort_by(|a, b| {
+        let order = if worst_is_high { b.value.total_cmp(&a.value) } else { a.value.total_cmp(&b.value) };
+        order.then_with(|| a.name.cmp(&b.name))
+    });
+    holding
+}

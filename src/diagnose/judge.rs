@@ -1,0 +1,124 @@
+//! judge: observations ─▶ verdicts, pure and explainable in one line per cause.
+//!
+//! A required check that is not met rules the cause out; a required one without data leaves it undetermined.
+//! Otherwise the score is met weight over the weight with data plus half of the optional weight without:
+//! less data never makes a cause surer. Causes are ranked by score, then by the weight of what is met (a more
+//! specific cause has more to show), then by the order in the file.
+
+use std::collections::BTreeMap;
+
+use super::evidence::evaluate;
+use super::{EvidenceResult, Judgement, Observations, Outcome, SymptomVerdict, Verdict};
+use crate::playbook::{Evidence, Library, Node, NodeKind};
+
+/// From this score on a cause is likely.
+pub(super) const LIKELY: f64 = 0.75;
+/// From this score on a cause is possible.
+pub(super) const POSSIBLE: f64 = 0.5;
+
+/// The verdicts on everything that can be reached from the entry playbook.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Judged {
+    /// Is the symptom there?
+    pub symptom: SymptomVerdict,
+    /// The symptom's checks.
+    pub evidence: Vec<EvidenceResult>,
+    /// Every reachable cause by id.
+    pub causes: BTreeMap<String, Judgement>,
+    /// Chains of ids from the entry to a root, best first; only likely and possible ones.
+    pub chains: Vec<Vec<String>>,
+}
+
+/// Judges a playbook on observations.
+///
+/// An absent symptom has no chains: a healthy pool gets no story. Without data on the symptom no cause is
+/// better than possible.
+pub fn judge(library: &Library, playbook: &str, seen: &Observations) -> Option<Judged> {
+    let entry = library.playbook_node(playbook)?;
+    let evidence: Vec<EvidenceResult> = entry.evidence.iter().map(|e| evaluate(library, e, seen)).collect();
+    let (verdict, _) = score(&evidence);
+    let symptom = match verdict {
+        Verdict::Likely | Verdict::Possible => SymptomVerdict::Confirmed,
+        Verdict::Unlikely | Verdict::RuledOut => SymptomVerdict::Absent,
+        Verdict::Undetermined => SymptomVerdict::NoData,
+    };
+    let mut causes = BTreeMap::new();
+    let mut chains = Vec::new();
+    if symptom != SymptomVerdict::Absent {
+        for node in library.reachable(playbook).into_iter().skip(1) {
+            let mut judgement = judge_node(library, node, seen);
+            if symptom == SymptomVerdict::NoData && judgement.verdict == Verdict::Likely {
+                judgement.verdict = Verdict::Possible;
+            }
+            causes.insert(node.id.to_owned(), judgement);
+        }
+        descend(library, entry, &causes, &mut vec![playbook.to_owned()], &mut chains);
+    }
+    Some(Judged { symptom, evidence, causes, chains })
+}
+
+fn judge_node(library: &Library, node: Node<'_>, seen: &Observations) -> Judgement {
+    let evidence: Vec<EvidenceResult> = node.evidence.iter().map(|e: &Evidence| evaluate(library, e, seen)).collect();
+    let (verdict, score) = score(&evidence);
+    Judgement { id: node.id.to_owned(), title: node.title.to_owned(), verdict, score, evidence }
+}
+
+/// The scoring rule.
+pub(super) fn score(evidence: &[EvidenceResult]) -> (Verdict, f64) {
+    let weight = |outcome: Outcome| -> f64 { evidence.iter().filter(|e| e.outcome == outcome).map(|e| e.weight).sum() };
+    let required = |outcome: Outcome| evidence.iter().any(|e| e.required && e.outcome == outcome);
+    let (met, not_met, no_data) = (weight(Outcome::Met), weight(Outcome::NotMet), weight(Outcome::NoData));
+    let total = met + not_met + no_data / 2.0;
+    let score = if total > 0.0 { met / total } else { 0.0 };
+    let verdict = if required(Outcome::NotMet) {
+        return (Verdict::RuledOut, 0.0);
+    } else if required(Outcome::NoData) || met + not_met == 0.0 {
+        Verdict::Undetermined
+    } else if score >= LIKELY {
+        Verdict::Likely
+    } else if score >= POSSIBLE {
+        Verdict::Possible
+    } else {
+        Verdict::Unlikely
+    };
+    (verdict, score)
+}
+
+/// How much of a judgement's evidence is met, as weight.
+fn met_weight(judgement: &Judgement) -> f64 {
+    judgement.evidence.iter().filter(|e| e.outcome == Outcome::Met).map(|e| e.weight).sum()
+}
+
+/// Walks down along likely and possible causes, best first, and writes a chain for every end it reaches.
+fn descend(
+    library: &Library,
+    node: Node<'_>,
+    causes: &BTreeMap<String, Judgement>,
+    path: &mut Vec<String>,
+    chains: &mut Vec<Vec<String>>,
+) {
+    let mut children: Vec<(Node<'_>, &Judgement)> = node
+        .causes
+        .iter()
+        .filter_map(|entry| library.node(entry))
+        .filter_map(|child| Some((child, causes.get(child.id)?)))
+        .filter(|(child, j)| j.verdict >= Verdict::Possible && !path.iter().any(|id| id == child.id))
+        .collect();
+    children.sort_by(|(_, a), (_, b)| {
+        b.verdict
+            .cmp(&a.verdict)
+            .then_with(|| b.score.total_cmp(&a.score))
+            .then_with(|| met_weight(b).total_cmp(&met_weight(a)))
+    });
+    for (child, _) in children {
+        path.push(child.id.to_owned());
+        let before = chains.len();
+        if child.kind != NodeKind::Leaf {
+            descend(library, child, causes, path, chains);
+        }
+        if chains.len() == before {
+            chains.push(path.clone());
+        }
+        path.pop();
+    }
+}

@@ -1,0 +1,333 @@
+//! From a playbook and a scope to a diagnosis: plan ─▶ observe ─▶ judge.
+//!
+//! `plan` and `judge` are pure; [`observe`] is the only part that talks, to Prometheus. The types here are the
+//! documented output, `--output json`: plain values that are stored, printed, and put into messages.
+
+mod blame;
+mod evidence;
+mod judge;
+mod observation;
+mod observe;
+mod plan;
+mod scope;
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::alert::Labels;
+use crate::signal::Unit;
+
+pub use judge::{Judged, judge};
+pub(crate) use observation::reduce;
+pub use observation::{Observation, Observations, Replica};
+pub use observe::{Observed, diagnose, observe};
+pub use plan::{Ask, Past, Plan, Side, plan};
+pub use scope::{EngineSeen, Found, Scope, detection, read_detection};
+
+/// The version of the JSON output; a change that breaks readers gives it another name.
+pub const SCHEMA: &str = "llm-diagnose/diagnosis/v1";
+
+/// What to diagnose, for when, compared with what.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Request {
+    /// The playbook that the chain starts from.
+    pub playbook: String,
+    /// Which pool.
+    pub scope: Scope,
+    /// The moment that is judged.
+    pub at: Timestamp,
+    /// When the incident began, if known: what lies before it is its normal.
+    pub since: Option<Timestamp>,
+    /// The rate window.
+    pub window: Duration,
+    /// How far back the same time of day lies; none compares only with what lies before the incident.
+    pub baseline: Baseline,
+    /// When to stop waiting for answers.
+    pub deadline: Duration,
+}
+
+/// What the past is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Baseline {
+    /// The same time so much earlier, else what lies before the incident.
+    Earlier(Duration),
+    /// No comparison with the past.
+    Off,
+}
+
+/// Whether evidence holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// The condition holds.
+    Met,
+    /// There is data and the condition does not hold.
+    NotMet,
+    /// There is no data: neither for nor against.
+    NoData,
+}
+
+/// How sure a cause is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// A required check is not met.
+    RuledOut,
+    /// A required check has no data.
+    Undetermined,
+    /// Most of the evidence speaks against it.
+    Unlikely,
+    /// At least half of the evidence speaks for it.
+    Possible,
+    /// At least three quarters of the evidence speaks for it.
+    Likely,
+}
+
+/// Whether the symptom is there now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum SymptomVerdict {
+    /// It is there.
+    Confirmed,
+    /// It is not there (any more).
+    Absent,
+    /// Nobody can tell.
+    NoData,
+}
+
+/// A replica with its value.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ReplicaValue {
+    /// The pod, else the instance, GPU or node.
+    pub name: String,
+    /// In the signal's unit.
+    pub value: f64,
+}
+
+/// One check with its data.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct EvidenceResult {
+    /// The signal's name.
+    pub signal: String,
+    /// The signal's title, for people.
+    pub title: String,
+    /// The value now: of the pool, or of the worst replica where replicas are compared.
+    pub value: Option<f64>,
+    /// The value's unit.
+    pub unit: Unit,
+    /// The value in the past, or of the peers, that it is compared with.
+    pub baseline: Option<f64>,
+    /// The condition.
+    pub when: String,
+    /// Whether it holds.
+    pub outcome: Outcome,
+    /// Whether the cause stands and falls with it.
+    pub required: bool,
+    /// How much it counts.
+    pub weight: f64,
+    /// The replicas for which it holds, worst first.
+    pub replicas: Vec<ReplicaValue>,
+    /// Why there is no data.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+    /// The PromQL that was asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub query: Option<String>,
+}
+
+/// Which replicas a finding is about.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct BlastRadius {
+    /// Names, worst first; empty when the evidence is about the pool as a whole.
+    pub affected: Vec<String>,
+    /// Replicas of the pool, gone ones of the last hour included; 0 when unknown.
+    pub total: usize,
+}
+
+/// A node of a chain, or a cause that was ruled out, with what was checked.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Judgement {
+    /// The playbook's or cause's id.
+    pub id: String,
+    /// A clause.
+    pub title: String,
+    /// How sure.
+    pub verdict: Verdict,
+    /// Met weight over weight, 0..1.
+    pub score: f64,
+    /// Every check with its data.
+    pub evidence: Vec<EvidenceResult>,
+}
+
+/// A root cause with the chain that leads to it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CauseFound {
+    /// The root's id.
+    pub id: String,
+    /// The root's clause.
+    pub title: String,
+    /// What it means, for somebody who has not met it.
+    pub meaning: String,
+    /// From the entry playbook to the root.
+    pub chain: Vec<String>,
+    /// The weakest verdict of the chain.
+    pub verdict: Verdict,
+    /// The weakest score of the chain, 0..1.
+    pub score: f64,
+    /// The root's checks.
+    pub evidence: Vec<EvidenceResult>,
+    /// Which replicas.
+    pub replicas: BlastRadius,
+    /// The nodes between the entry and the root, with their checks; the root's stand in `evidence`.
+    pub via: Vec<Judgement>,
+    /// Who takes over.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub escalate: Option<String>,
+}
+
+/// A cause that is not it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RuledOut {
+    /// Its id.
+    pub id: String,
+    /// Its clause.
+    pub title: String,
+    /// Ruled out or unlikely.
+    pub verdict: Verdict,
+    /// The check that speaks against it.
+    pub because: Option<EvidenceResult>,
+}
+
+/// A signal that could not be checked.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Unchecked {
+    /// Its name.
+    pub signal: String,
+    /// Its title.
+    pub title: String,
+    /// Why there is no data.
+    pub why: String,
+    /// What makes it checkable.
+    pub enable: Option<String>,
+    /// The causes that stay open because of it.
+    pub causes: Vec<String>,
+}
+
+/// The symptom, confirmed or not.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SymptomFound {
+    /// The entry playbook.
+    pub playbook: String,
+    /// Its title.
+    pub title: String,
+    /// Whom it hurts and how.
+    pub impact: String,
+    /// Whether it is there now.
+    pub verdict: SymptomVerdict,
+    /// Every check with its data.
+    pub evidence: Vec<EvidenceResult>,
+}
+
+/// A fix step, ready to be read out.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Fix {
+    /// The instruction.
+    #[serde(rename = "do")]
+    pub action: String,
+    /// The cause it treats.
+    pub cause: String,
+    /// The check that shows it worked.
+    pub verify: Option<FixCheck>,
+    /// Where it comes from.
+    pub source: Option<String>,
+}
+
+/// The check that shows that a fix worked.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct FixCheck {
+    /// The signal.
+    pub signal: String,
+    /// Its title.
+    pub title: String,
+    /// The condition that then holds.
+    pub when: String,
+    /// The PromQL to look at.
+    pub query: Option<String>,
+}
+
+/// The fixes of the best chain.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Fixes {
+    /// At once.
+    pub now: Vec<Fix>,
+    /// So that it does not come back.
+    pub lasting: Vec<Fix>,
+}
+
+/// The pool that was looked at, as Prometheus knows it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ScopeFound {
+    /// The alert's labels that tell the pool: cluster, namespace, model.
+    pub labels: Labels,
+    /// The same as matchers in the serving engine's labels.
+    pub matchers: String,
+    /// The replicas that the alerts name.
+    pub named: Vec<String>,
+    /// What could not be used of the alert's labels, in sentences.
+    pub notes: Vec<String>,
+}
+
+/// An engine or exporter that was found.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct EngineFound {
+    /// Its name.
+    pub engine: String,
+    /// The lowest version that its series allow.
+    pub at_least: Option<String>,
+}
+
+/// The whole answer.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Diagnosis {
+    /// [`SCHEMA`].
+    pub schema: String,
+    /// The moment that was judged.
+    #[schemars(with = "String")]
+    pub at: Timestamp,
+    /// The rate window.
+    pub window_seconds: u64,
+    /// The pool.
+    pub scope: ScopeFound,
+    /// What was found to ask.
+    pub engines: Vec<EngineFound>,
+    /// Is it real?
+    pub symptom: SymptomFound,
+    /// Which replicas show the symptom, of how many.
+    pub replicas: BlastRadius,
+    /// Root causes, best first; empty when nothing is likely or possible.
+    pub causes: Vec<CauseFound>,
+    /// What it is not.
+    pub ruled_out: Vec<RuledOut>,
+    /// What nobody could check.
+    pub unchecked: Vec<Unchecked>,
+    /// What to do.
+    pub fix: Fixes,
+    /// What went wrong on the way, in sentences: Prometheus unreachable, answers late.
+    pub problems: Vec<String>,
+    /// Whether it should be made again once Prometheus answers.
+    pub degraded: bool,
+    /// How many queries were asked; does not grow with the number of replicas.
+    pub queries: usize,
+    /// How long it took.
+    pub took_seconds: f64,
+}
+
+impl Diagnosis {
+    /// The best chain's root, if anything is at least possible.
+    pub fn root(&self) -> Option<&CauseFound> {
+        self.causes.first()
+    }
+}

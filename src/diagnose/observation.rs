@@ -1,0 +1,70 @@
+//! Observations: what Prometheus said of every signal, now and in the past.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::signal::Fleet;
+
+/// One replica's value now.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Replica {
+    /// The pod, else whatever names the row.
+    pub name: String,
+    /// In the signal's unit; finite.
+    pub value: f64,
+}
+
+/// What is known of one signal.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Observation {
+    /// The pool's value now.
+    pub value: Option<f64>,
+    /// Each replica's value now, by name.
+    pub replicas: Vec<Replica>,
+    /// The pool's value in the past.
+    pub baseline: Option<f64>,
+    /// The question was asked and answered, be it with nothing: only then does `absent` mean something.
+    pub answered: bool,
+    /// Why there is no value.
+    pub why: Option<String>,
+    /// What makes it available.
+    pub enable: Option<String>,
+    /// The PromQL of the pool's value.
+    pub query: Option<String>,
+}
+
+/// All observations of a diagnosis.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Observations {
+    /// Signal name to what is known of it.
+    pub signals: BTreeMap<String, Observation>,
+    /// The pool's replicas within the last hour, by name.
+    pub pool: Vec<String>,
+}
+
+/// The pool's value from its replicas'; none for [`Fleet::Query`] and for no replicas.
+pub(crate) fn reduce(fleet: Fleet, values: impl Iterator<Item = f64> + Clone) -> Option<f64> {
+    let n = values.clone().count();
+    if n == 0 {
+        return None;
+    }
+    match fleet {
+        Fleet::Max => values.reduce(f64::max),
+        Fleet::Min => values.reduce(f64::min),
+        Fleet::Sum => Some(values.sum()),
+        Fleet::Mean => Some(values.sum::<f64>() / n as f64),
+        Fleet::Query => None,
+    }
+}
+
+/// The median; none for no values.
+pub(super) fn median(values: &mut [f64]) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    let n = values.len();
+    match n {
+        0 => None,
+        _ if n % 2 == 1 => Some(values[n / 2]),
+        _ => Some(f64::midpoint(values[n / 2 - 1], values[n / 2])),
+    }
+}

@@ -1,0 +1,206 @@
+//! observe: asks the plan's questions at once and waits no longer than the deadline.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures::future::join_all;
+use tracing::{Instrument, debug_span};
+
+use super::observation::{Observation, Observations, Replica, reduce};
+use super::plan::{Ask, Past, Plan, Side, plan};
+use super::scope::{Found, detection, read_detection, workload_of};
+use super::{Diagnosis, Request, blame, judge};
+use crate::alert::Labels;
+use crate::playbook::Library;
+use crate::prom::{PromError, Prometheus, Row};
+use crate::signal::{Engine, EngineKind};
+
+/// Of the deadline, what is left for judging and rendering.
+const RESERVE: Duration = Duration::from_millis(200);
+
+/// What was seen, and what went wrong while looking.
+#[derive(Debug, Clone, Default)]
+pub struct Observed {
+    /// The engines that are there.
+    pub found: Found,
+    /// The signals' values.
+    pub seen: Observations,
+    /// In sentences.
+    pub problems: Vec<String>,
+    /// Prometheus was away or late: worth making again.
+    pub degraded: bool,
+    /// Questions asked.
+    pub queries: usize,
+}
+
+type Answer = Result<Arc<Vec<Row>>, Arc<PromError>>;
+
+/// The whole chain for one request: detect, plan, observe, judge.
+pub async fn diagnose(library: &Library, prometheus: &Prometheus, request: &Request) -> Diagnosis {
+    let started = Instant::now();
+    let observed = observe(library, prometheus, request).instrument(debug_span!("observe")).await;
+    let judged = judge(library, &request.playbook, &observed.seen);
+    blame::assemble(library, request, observed, judged, started.elapsed())
+}
+
+/// Asks everything that the playbook may need; what has answered by the deadline counts.
+pub async fn observe(library: &Library, prometheus: &Prometheus, request: &Request) -> Observed {
+    let deadline = Instant::now() + request.deadline.saturating_sub(RESERVE).max(RESERVE);
+    let mut observed = Observed { queries: 1, ..Observed::default() };
+    match prometheus.query(&detection(library), request.at, deadline).await {
+        Ok(rows) => {
+            let rows: Vec<Labels> = rows.iter().map(|row| row.labels.clone()).collect();
+            observed.found = read_detection(library, &request.scope, &rows);
+        }
+        Err(error) => {
+            observed.degraded = error.is_unavailable();
+            observed.problems.push(error.to_string());
+        }
+    }
+    let plan = plan(library, request, &observed.found);
+    let answers = join_all(plan.asks.iter().map(|ask| prometheus.query(&ask.query, ask.at, deadline))).await;
+    observed.queries += plan.asks.len();
+    gather(library, &plan, &answers, &mut observed);
+    observed
+}
+
+fn gather(library: &Library, plan: &Plan, answers: &[Answer], observed: &mut Observed) {
+    let asked: Vec<(&Ask, &Answer)> = plan.asks.iter().zip(answers).collect();
+    let pool: BTreeSet<String> = asked
+        .iter()
+        .filter(|(ask, _)| ask.signal.is_empty())
+        .filter_map(|(ask, answer)| Some((library.engines.get(&ask.engine)?, answer.as_ref().ok()?)))
+        .flat_map(|(engine, rows)| rows.iter().filter_map(|row| name(engine, &row.labels)))
+        .collect();
+    let workloads: BTreeSet<String> = pool.iter().map(|pod| workload_of(pod).to_owned()).collect();
+    let belongs = |row: &Row| {
+        pool.is_empty()
+            || ["exported_pod", "pod"]
+                .iter()
+                .find_map(|label| row.labels.get(*label))
+                .is_none_or(|pod| pool.contains(pod) || workloads.contains(workload_of(pod)))
+    };
+    for (ask, answer) in asked.iter().filter(|(ask, _)| !ask.signal.is_empty()) {
+        let (Some(engine), Some(signal)) = (library.engines.get(&ask.engine), library.signals.get(&ask.signal)) else {
+            continue;
+        };
+        let entry = engine.signals.get(&ask.signal);
+        let o = observed.seen.signals.entry(ask.signal.clone()).or_default();
+        let rows = match answer {
+            Ok(rows) => rows,
+            Err(error) => {
+                observed.degraded |= error.is_unavailable();
+                if matches!(ask.side, Side::Replicas | Side::Pool) {
+                    o.why.get_or_insert_with(|| error.to_string());
+                    o.query.get_or_insert_with(|| ask.query.clone());
+                }
+                continue;
+            }
+        };
+        let from_labels = entry.map_or(&[][..], |e| &e.from_labels);
+        let values = rows
+            .iter()
+            .filter(|row| engine.kind == EngineKind::Serving || belongs(row))
+            .filter_map(|row| Some((name(engine, &row.labels).unwrap_or_default(), read_value(row, from_labels)?)));
+        match ask.side {
+            Side::Replicas => {
+                merge(&mut o.replicas, values, signal.fleet);
+                o.answered = true;
+                if let Some(value) = reduce(signal.fleet, o.replicas.iter().map(|r| r.value)) {
+                    o.value = Some(value);
+                }
+                o.query = Some(ask.query.clone());
+                o.enable = o.enable.take().or_else(|| entry.and_then(|e| e.enable.clone()));
+            }
+            Side::Pool => {
+                o.value = o.value.or_else(|| values.map(|(_, v)| v).next());
+                o.answered = true;
+                o.query = Some(ask.query.clone());
+                o.enable = o.enable.take().or_else(|| entry.and_then(|e| e.enable.clone()));
+            }
+            Side::PastReplicas(past) => {
+                let mut replicas = Vec::new();
+                merge(&mut replicas, values, signal.fleet);
+                let value = reduce(signal.fleet, replicas.iter().map(|r| r.value));
+                past_value(o, past, value);
+            }
+            Side::PastPool(past) => {
+                let value = values.map(|(_, v)| v).next();
+                past_value(o, past, value);
+            }
+        }
+    }
+    for o in observed.seen.signals.values_mut() {
+        if o.value.is_none() && o.replicas.is_empty() && o.why.is_none() {
+            o.why = Some("no series".to_owned());
+        }
+    }
+    let away = observed.degraded && observed.found.engines.is_empty();
+    for (signal, (why, enable)) in &plan.unavailable {
+        // When Prometheus could not be asked, that is the reason, not a missing exporter.
+        let why = if away { observed.problems.first().cloned().unwrap_or_default() } else { why.clone() };
+        let enable = if away { None } else { enable.clone() };
+        observed.seen.signals.insert(signal.clone(), Observation { why: Some(why), enable, ..Observation::default() });
+    }
+    let late = asked.iter().filter(|(_, a)| matches!(a, Err(e) if matches!(**e, PromError::Late))).count();
+    if late > 0 {
+        observed.problems.push(format!("{late} of {} queries timed out", asked.len()));
+    }
+    let failures: BTreeMap<String, usize> = asked
+        .iter()
+        .filter_map(|(_, a)| a.as_ref().err())
+        .filter(|e| !matches!(***e, PromError::Late))
+        .fold(BTreeMap::new(), |mut all, e| {
+            *all.entry(e.to_string()).or_default() += 1;
+            all
+        });
+    observed.problems.extend(failures.into_iter().map(|(error, n)| match n {
+        1 => error,
+        n => format!("{error} ({n} queries)"),
+    }));
+    observed.seen.pool = pool.into_iter().collect();
+}
+
+/// The same time of another day wins over what lies just before: the day has a rhythm.
+fn past_value(o: &mut Observation, past: Past, value: Option<f64>) {
+    match past {
+        Past::Earlier if value.is_some() => o.baseline = value,
+        Past::Before if o.baseline.is_none() => o.baseline = value,
+        Past::Earlier | Past::Before => {}
+    }
+}
+
+/// The row's replica: the first of the engine's replica labels that is not empty.
+fn name(engine: &Engine, labels: &Labels) -> Option<String> {
+    engine.replica.iter().find_map(|label| labels.get(label).filter(|v| !v.is_empty())).cloned()
+}
+
+/// Adds rows to the replicas; several rows of one replica (engine ranks, GPUs) are reduced like the fleet.
+fn merge(into: &mut Vec<Replica>, values: impl Iterator<Item = (String, f64)>, fleet: crate::signal::Fleet) {
+    let mut by_name: BTreeMap<String, Vec<f64>> = BTreeMap::new();
+    for replica in into.drain(..) {
+        by_name.entry(replica.name).or_default().push(replica.value);
+    }
+    for (name, value) in values {
+        by_name.entry(name).or_default().push(value);
+    }
+    let combine = |values: &[f64]| match reduce(fleet, values.iter().copied()) {
+        Some(value) => value,
+        None => values.iter().copied().fold(f64::MIN, f64::max),
+    };
+    into.extend(by_name.into_iter().map(|(name, values)| Replica { value: combine(&values), name }));
+}
+
+/// The sample's value, or the product of the named labels where the number stands in labels.
+fn read_value(row: &Row, from_labels: &[String]) -> Option<f64> {
+    if from_labels.is_empty() {
+        return Some(row.value);
+    }
+    from_labels.iter().find_map(|product| {
+        product
+            .split_whitespace()
+            .map(|label| row.labels.get(label)?.parse::<f64>().ok().filter(|v| v.is_finite()))
+            .product::<Option<f64>>()
+    })
+}

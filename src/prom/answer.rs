@@ -1,0 +1,117 @@
+//! Reads Prometheus' answers leniently: odd series are skipped, not fatal.
+//!
+//! `prometheus-http-query` drops warnings and fails a whole result for one native histogram, so its raw response is
+//! read here. Source of the shape: Prometheus HTTP API, "Format overview".
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::PromError;
+use crate::alert::Labels;
+
+/// One series of an instant answer.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Row {
+    /// The series' labels.
+    pub labels: Labels,
+    /// Its value; never NaN or infinite, such rows are left out.
+    pub value: f64,
+}
+
+#[derive(Deserialize)]
+struct Envelope {
+    status: String,
+    #[serde(default)]
+    data: Option<Data>,
+    #[serde(default, rename = "errorType")]
+    error_type: Option<String>,
+    #[serde(default)]
+    error: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Data {
+    #[serde(rename = "resultType")]
+    kind: String,
+    result: Value,
+}
+
+#[derive(Deserialize)]
+struct Series {
+    #[serde(default)]
+    metric: Labels,
+    value: Option<(f64, String)>,
+}
+
+pub(super) async fn read(mut response: reqwest::Response, most: usize) -> Result<Vec<Row>, PromError> {
+    let status = response.status();
+    let mut body = Vec::new();
+    loop {
+        match response.chunk().await {
+            Ok(Some(chunk)) if body.len() + chunk.len() > most => {
+                return Err(PromError::NotPrometheus(format!("the answer is larger than {} MiB", most >> 20)));
+            }
+            Ok(Some(chunk)) => body.extend_from_slice(&chunk),
+            Ok(None) => break,
+            Err(error) => return Err(PromError::Unreachable(error.to_string())),
+        }
+    }
+    parse(status, &body)
+}
+
+fn parse(status: reqwest::StatusCode, body: &[u8]) -> Result<Vec<Row>, PromError> {
+    let Ok(envelope) = serde_json::from_slice::<Envelope>(body) else {
+        return Err(PromError::NotPrometheus(format!("HTTP {status} with a body that is no API answer")));
+    };
+    match (envelope.status.as_str(), envelope.data) {
+        ("success", Some(data)) => rows(data),
+        ("success", None) => Ok(Vec::new()),
+        _ => Err(PromError::Refused {
+            kind: envelope.error_type.unwrap_or_else(|| status.to_string()),
+            message: envelope.error.unwrap_or_default(),
+        }),
+    }
+}
+
+fn rows(data: Data) -> Result<Vec<Row>, PromError> {
+    match data.kind.as_str() {
+        "vector" => {
+            let series: Vec<Series> = serde_json::from_value(data.result)
+                .map_err(|e| PromError::NotPrometheus(format!("a vector of an unknown shape: {e}")))?;
+            Ok(series.into_iter().filter_map(|s| Some(Row { labels: s.metric, value: finite(&s.value?.1)? })).collect())
+        }
+        "scalar" => {
+            let (_, value): (f64, String) = serde_json::from_value(data.result)
+                .map_err(|e| PromError::NotPrometheus(format!("a scalar of an unknown shape: {e}")))?;
+            Ok(finite(&value).map(|value| Row { labels: Labels::new(), value }).into_iter().collect())
+        }
+        other => Err(PromError::NotPrometheus(format!("expected a vector, found {other}"))),
+    }
+}
+
+fn finite(text: &str) -> Option<f64> {
+    text.parse::<f64>().ok().filter(|v| v.is_finite())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nan_infinite_and_histogram_series_are_left_out() {
+        let body = br#"{"status":"success","data":{"resultType":"vector","result":[
+            {"metric":{"pod":"a"},"value":[1,"0.5"]},{"metric":{"pod":"b"},"value":[1,"NaN"]},
+            {"metric":{"pod":"c"},"value":[1,"+Inf"]},{"metric":{"pod":"d"},"histogram":[1,{"count":"1"}]}]}}"#;
+        let rows = parse(reqwest::StatusCode::OK, body).unwrap();
+        assert_eq!(rows.len(), 1);
+        assert_eq!((rows[0].labels["pod"].as_str(), rows[0].value), ("a", 0.5));
+    }
+
+    #[test]
+    fn an_unknown_error_type_and_a_login_page_are_told_apart() {
+        let error = |body: &[u8]| parse(reqwest::StatusCode::TOO_MANY_REQUESTS, body).unwrap_err();
+        assert!(matches!(error(br#"{"status":"error","errorType":"too_many_requests","error":"slow down"}"#),
+            PromError::Refused { kind, .. } if kind == "too_many_requests"));
+        assert!(matches!(error(b"<html>login</html>"), PromError::NotPrometheus(_)));
+    }
+}

@@ -1,0 +1,76 @@
+//! How to reach a Prometheus.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::PromError;
+
+/// One entry of `prometheus:`.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// A name for logs and metrics; defaults to `default`.
+    pub name: String,
+    /// The address, with any path prefix.
+    pub url: String,
+    /// Labels of an alert that must all be equal for this Prometheus to be asked; empty takes every alert.
+    pub labels: BTreeMap<String, String>,
+    /// More headers, such as `X-Scope-OrgID`.
+    pub headers: BTreeMap<String, String>,
+    /// A file with a bearer token.
+    pub bearer_token_file: Option<PathBuf>,
+    /// Queries at once; defaults to 8.
+    pub concurrency: usize,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            name: "default".to_owned(),
+            url: "http://127.0.0.1:9090".to_owned(),
+            labels: BTreeMap::new(),
+            headers: BTreeMap::new(),
+            bearer_token_file: None,
+            concurrency: 8,
+        }
+    }
+}
+
+impl Config {
+    /// The address without any password in it.
+    pub fn shown_url(&self) -> String {
+        match url::Url::parse(&self.url) {
+            Ok(mut url) => {
+                // Both fail only for addresses that cannot have a user at all.
+                let _ = url.set_password(None);
+                let _ = url.set_username("");
+                url.to_string().trim_end_matches('/').to_owned()
+            }
+            Err(_) => self.url.clone(),
+        }
+    }
+
+    pub(super) fn headers(&self) -> Result<HeaderMap, PromError> {
+        let bad = |what: String| PromError::Configuration(what);
+        let mut headers = HeaderMap::new();
+        for (name, value) in &self.headers {
+            let header = HeaderName::try_from(name).map_err(|_| bad(format!("`{name}` is no header name")))?;
+            let value = HeaderValue::try_from(value)
+                .map_err(|_| bad(format!("header `{name}` has a value that cannot be sent")))?;
+            headers.insert(header, value);
+        }
+        if let Some(path) = &self.bearer_token_file {
+            let token = std::fs::read_to_string(path)
+                .map_err(|e| bad(format!("cannot read the token file {}: {e}", path.display())))?;
+            let mut value = HeaderValue::try_from(format!("Bearer {}", token.trim()))
+                .map_err(|_| bad(format!("the token in {} cannot be sent in a header", path.display())))?;
+            value.set_sensitive(true);
+            headers.insert(AUTHORIZATION, value);
+        }
+        Ok(headers)
+    }
+}

@@ -1,0 +1,57 @@
+//! What can go wrong with a query, as the caller needs to tell it apart.
+
+/// Why a query has no answer.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum PromError {
+    /// The address, a header or a token file is wrong.
+    #[error("{0}")]
+    Configuration(String),
+    /// No connection: refused, no such host, TLS.
+    #[error("Prometheus cannot be reached: {0}")]
+    Unreachable(String),
+    /// The deadline passed first.
+    #[error("timed out")]
+    Late,
+    /// Prometheus answered with an error of its own.
+    #[error("Prometheus refused the query ({kind}): {message}")]
+    Refused {
+        /// `bad_data`, `execution`, `too_many_requests`, …
+        kind: String,
+        /// Its sentence.
+        message: String,
+    },
+    /// Something else answered: a proxy, a login page, another program.
+    #[error("the answer is not Prometheus': {0}")]
+    NotPrometheus(String),
+}
+
+impl PromError {
+    /// Whether it is Prometheus that is away, so that asking again later makes sense.
+    pub fn is_unavailable(&self) -> bool {
+        match self {
+            Self::Unreachable(_) | Self::NotPrometheus(_) | Self::Late => true,
+            Self::Refused { kind, .. } => kind == "unavailable" || kind == "too_many_requests" || kind == "timeout",
+            Self::Configuration(_) => false,
+        }
+    }
+
+    pub(super) fn from_client(error: prometheus_http_query::Error) -> Self {
+        match error {
+            prometheus_http_query::Error::Client(client) => match client.inner() {
+                Some(inner) if inner.is_timeout() => Self::Late,
+                Some(inner) => Self::Unreachable(root(inner)),
+                None => Self::NotPrometheus("no Prometheus API answer".to_owned()),
+            },
+            other => Self::NotPrometheus(other.to_string()),
+        }
+    }
+}
+
+/// The innermost reason, which says `connection refused` where the outer ones say where.
+fn root(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut error = error;
+    while let Some(source) = error.source() {
+        error = source;
+    }
+    error.to_string()
+}

@@ -1,0 +1,116 @@
+//! Asks Prometheus, or anything with its HTTP API: Thanos, Mimir, VictoriaMetrics.
+//!
+//! Read-only, bounded and with a deadline. Identical questions that run at the same time are asked once, so that a
+//! storm of alerts does not become a storm of queries.
+
+mod answer;
+mod config;
+mod error;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use moka::future::Cache;
+use tokio::sync::Semaphore;
+
+pub use answer::Row;
+pub use config::Config;
+pub use error::PromError;
+
+/// How long an answer may be reused by another diagnosis of the same moment.
+const SHARED_FOR: Duration = Duration::from_secs(5);
+/// How many answers are kept for sharing.
+const SHARED_MOST: u64 = 4_096;
+/// The largest answer that is read, in bytes.
+const ANSWER_BYTES: usize = 32 << 20;
+
+/// A question and its evaluation time in unix milliseconds.
+type Key = (String, i64);
+
+/// One Prometheus.
+#[derive(Clone)]
+pub struct Prometheus {
+    /// The configured name.
+    pub name: String,
+    /// The configured address, for links.
+    pub url: String,
+    client: prometheus_http_query::Client,
+    running: Arc<Semaphore>,
+    shared: Cache<Key, Arc<Vec<Row>>>,
+}
+
+impl std::fmt::Debug for Prometheus {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Prometheus").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl Prometheus {
+    /// Prepares a client; nothing is sent.
+    ///
+    /// # Errors
+    /// When the address or a header is malformed, or a token file cannot be read.
+    pub fn new(config: &Config) -> Result<Self, PromError> {
+        let url = config.url.trim_end_matches('/').to_owned();
+        let http = reqwest::Client::builder()
+            .default_headers(config.headers()?)
+            .connect_timeout(Duration::from_secs(3))
+            .redirect(reqwest::redirect::Policy::none())
+            .user_agent(concat!("llm-diagnose/", env!("CARGO_PKG_VERSION")))
+            .build()
+            .map_err(|e| PromError::Configuration(format!("cannot prepare the HTTP client: {e}")))?;
+        let client = prometheus_http_query::Client::from(http, &url)
+            .map_err(|e| PromError::Configuration(format!("`{}` is no Prometheus address: {e}", config.shown_url())))?;
+        Ok(Self {
+            name: config.name.clone(),
+            url: config.shown_url(),
+            client,
+            running: Arc::new(Semaphore::new(config.concurrency)),
+            shared: Cache::builder().max_capacity(SHARED_MOST).time_to_live(SHARED_FOR).build(),
+        })
+    }
+
+    /// Evaluates `query` at `at`; waits for a free slot and for the answer until `deadline`.
+    ///
+    /// # Errors
+    /// When Prometheus refuses, cannot be reached, answers late or in no known shape.
+    pub async fn query(&self, query: &str, at: Timestamp, deadline: Instant) -> Result<Arc<Vec<Row>>, Arc<PromError>> {
+        let key = (query.to_owned(), at.as_millisecond());
+        let ask = self.shared.try_get_with(key, self.ask(query, at, deadline));
+        match tokio::time::timeout_at(deadline.into(), ask).await {
+            Ok(answer) => answer,
+            Err(_) => Err(Arc::new(PromError::Late)),
+        }
+    }
+
+    async fn ask(&self, query: &str, at: Timestamp, deadline: Instant) -> Result<Arc<Vec<Row>>, PromError> {
+        let _slot = self.running.acquire().await.map_err(|_| PromError::Late)?;
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(PromError::Late);
+        }
+        let response = self
+            .client
+            .query(query)
+            .query("time", format!("{:.3}", at.as_millisecond() as f64 / 1e3))
+            .timeout(i64::try_from(left.as_millis()).unwrap_or(i64::MAX).max(1))
+            .post_raw()
+            .await
+            .map_err(PromError::from_client)?;
+        answer::read(response, ANSWER_BYTES).await.map(Arc::new)
+    }
+
+    /// Asks for something trivial, to see whether it is there.
+    ///
+    /// # Errors
+    /// As [`Prometheus::query`].
+    pub async fn ping(&self, at: Timestamp, timeout: Duration) -> Result<(), Arc<PromError>> {
+        let ask = self.ask("vector(1)", at, Instant::now() + timeout);
+        match tokio::time::timeout(timeout, ask).await {
+            Ok(Ok(_)) => Ok(()),
+            Ok(Err(error)) => Err(Arc::new(error)),
+            Err(_) => Err(Arc::new(PromError::Late)),
+        }
+    }
+}

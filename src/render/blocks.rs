@@ -1,0 +1,204 @@
+//! Message ─▶ Slack Block Kit, inside Slack's limits, with everything from outside escaped.
+//!
+//! Source of the limits: docs.slack.dev, Block Kit reference; the sum over all blocks is undocumented
+//! (slackapi/bolt-js#2509 saw `msg_blocks_too_long` at about 13,200 characters).
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::{Line, Message, Part, Span};
+
+/// Of 3,000 that a section may hold.
+const SECTION_CHARS: usize = 2_900;
+/// Of about 13,200 that all blocks together may hold.
+const TOTAL_CHARS: usize = 11_000;
+/// Of 4,000 that `chat.update` takes as text.
+const HEADLINE_CHARS: usize = 600;
+/// Of 50 blocks.
+const BLOCKS: usize = 40;
+
+/// The arguments of `chat.postMessage` and `chat.update`, without channel and timestamp.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SlackMessage {
+    /// Shown above the attachment and in notifications; escaped.
+    pub text: String,
+    /// One attachment, for its colour.
+    pub attachments: Value,
+}
+
+/// Renders for Slack.
+pub fn slack(message: &Message) -> SlackMessage {
+    let mut blocks = Vec::new();
+    let mut total = 0;
+    for part in &message.parts {
+        let text = match part {
+            Part::Paragraph(line) | Part::Note(line) => mrkdwn(line),
+            Part::Section(title, lines) => listed(title, lines, |_| String::new()),
+            Part::Steps(title, lines) => listed(title, lines, |i| format!("{}. ", i + 1)),
+        };
+        let small = matches!(part, Part::Note(_));
+        if text.is_empty() {
+            continue;
+        }
+        total += units(&text);
+        if total > TOTAL_CHARS || blocks.len() >= BLOCKS {
+            blocks.push(context("_The rest does not fit into one Slack message._"));
+            break;
+        }
+        blocks.push(if small { context(&text) } else { section(&text) });
+    }
+    SlackMessage {
+        text: clip(&escape(&message.headline), HEADLINE_CHARS),
+        attachments: json!([{ "color": message.tone.hex(), "blocks": blocks }]),
+    }
+}
+
+fn section(text: &str) -> Value {
+    json!({ "type": "section", "text": { "type": "mrkdwn", "text": text, "verbatim": true } })
+}
+
+fn context(text: &str) -> Value {
+    json!({ "type": "context", "elements": [{ "type": "mrkdwn", "text": text, "verbatim": true }] })
+}
+
+/// A title with as many whole lines as fit, and how many do not.
+fn listed(title: &str, lines: &[Line], prefix: impl Fn(usize) -> String) -> String {
+    let mut out = format!("*{}*", escape_markup(title));
+    for (i, line) in lines.iter().enumerate() {
+        let next = format!("\n{}{}", prefix(i), mrkdwn(line));
+        if units(&out) + units(&next) > SECTION_CHARS - 40 {
+            out.push_str(&format!("\n…and {} more", lines.len() - i));
+            break;
+        }
+        out.push_str(&next);
+    }
+    out
+}
+
+fn mrkdwn(line: &Line) -> String {
+    let text: String = line
+        .0
+        .iter()
+        .map(|span| match span {
+            Span::Plain(text) => escape_markup(text),
+            Span::Bold(text) => format!("*{}*", escape_markup(text)),
+            // A back-tick inside would end the code span.
+            Span::Code(text) => format!("`{}`", escape(&text.replace('`', "'"))),
+            Span::Link(label, url) if linkable(url) => format!("<{url}|{}>", escape(&label.replace('|', "/"))),
+            Span::Link(label, _) => escape_markup(label),
+        })
+        .collect();
+    if units(&text) > SECTION_CHARS { clip_line(line) } else { text }
+}
+
+/// A line that is too long loses its look rather than its markup's end.
+fn clip_line(line: &Line) -> String {
+    let raw: String = line
+        .0
+        .iter()
+        .map(|span| match span {
+            Span::Plain(text) | Span::Bold(text) | Span::Code(text) | Span::Link(text, _) => text.as_str(),
+        })
+        .collect();
+    escape_markup(&clip(&raw, SECTION_CHARS / 6))
+}
+
+fn linkable(url: &str) -> bool {
+    (url.starts_with("https://") || url.starts_with("http://"))
+        && units(url) < 2_000
+        && !url.contains(['<', '>', '|', ' ', '"'])
+        && !url.chars().any(char::is_control)
+}
+
+/// The three characters that Slack reads as markup of links and mentions; control characters become blanks.
+/// Source: docs.slack.dev, "Formatting message text", escaping.
+fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            c if c.is_control() || ('\u{202a}'..='\u{202e}').contains(&c) => out.push(' '),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// As [`escape`], and `*`, `_`, `~` and back-ticks from outside cannot change the look:
+/// a zero-width space keeps them from being read as markup.
+fn escape_markup(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in escape(text).chars() {
+        if matches!(c, '*' | '~' | '`') {
+            out.push('\u{200b}');
+        }
+        out.push(c);
+    }
+    out
+}
+
+fn units(text: &str) -> usize {
+    text.encode_utf16().count()
+}
+
+fn clip(text: &str, most: usize) -> String {
+    if units(text) <= most {
+        return text.to_owned();
+    }
+    let mut left = most.saturating_sub(1);
+    let kept: String = text
+        .chars()
+        .take_while(|c| {
+            let fits = c.len_utf16() <= left;
+            left = left.saturating_sub(c.len_utf16());
+            fits
+        })
+        .collect();
+    // Never end inside an entity such as `&amp;`.
+    let kept = match kept.rfind('&') {
+        Some(at) if !kept[at..].contains(';') => &kept[..at],
+        _ => &kept,
+    };
+    format!("{kept}…")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::render::Tone;
+
+    fn message(parts: Vec<Part>) -> Message {
+        Message { tone: Tone::Critical, headline: "h <!channel> & co".into(), parts }
+    }
+
+    #[test]
+    fn mentions_links_and_markup_in_labels_are_harmless() {
+        let line =
+            Line::default().plain("<!channel> <http://evil|ok> *x*").code("a`b").link("l|m", "javascript:alert(1)");
+        let out = slack(&message(vec![Part::Paragraph(line)]));
+        assert_eq!(out.text, "h &lt;!channel&gt; &amp; co");
+        let text = out.attachments[0]["blocks"][0]["text"]["text"].as_str().unwrap();
+        assert!(!text.contains("<!") && !text.contains("<http") && text.contains("`a'b`"), "{text}");
+    }
+
+    #[test]
+    fn a_flood_of_lines_stays_inside_slacks_limits() {
+        let lines: Vec<Line> = (0..500).map(|i| Line::of(&format!("pod-{i} & {}", "x".repeat(90)))).collect();
+        let parts = (0..60).map(|i| Part::Section(format!("s{i}"), lines.clone())).collect();
+        let out = slack(&message(parts));
+        let blocks = out.attachments[0]["blocks"].as_array().unwrap();
+        assert!(blocks.len() <= 50);
+        let total: usize = blocks.iter().filter_map(|b| b["text"]["text"].as_str()).map(units).sum();
+        assert!(total <= 12_000, "{total}");
+        assert!(blocks.iter().filter_map(|b| b["text"]["text"].as_str()).all(|t| units(t) <= 3_000));
+    }
+
+    #[test]
+    fn one_endless_label_is_cut_and_cut_between_entities() {
+        let out = slack(&message(vec![Part::Paragraph(Line::default().plain("&".repeat(5_000)))]));
+        let text = out.attachments[0]["blocks"][0]["text"]["text"].as_str().unwrap();
+        assert!(units(text) <= 3_000 && text.ends_with("&amp;…"), "{}", &text[text.len() - 20..]);
+    }
+}

@@ -1,0 +1,131 @@
+//! Diagnosis and incident ─▶ [`Message`] ─▶ Slack blocks, terminal text, or a page. Pure.
+//!
+//! A [`Message`] is neutral: what is said stands in [`phrases`], how it looks in one file per medium, and each of
+//! those escapes whatever came from outside at its own border.
+
+mod blocks;
+mod page;
+mod phrases;
+mod text;
+
+use serde::{Deserialize, Serialize};
+
+pub use blocks::{SlackMessage, slack};
+pub use page::{index_page, message_page};
+pub use phrases::{IncidentView, diagnosis_message, incident_message};
+pub use text::terminal;
+
+/// How bad it is, as colour and as word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Tone {
+    /// Users are hurt.
+    Critical,
+    /// Watch it.
+    Warning,
+    /// Over, or not confirmed.
+    Good,
+    /// Not known yet.
+    Unknown,
+}
+
+impl Tone {
+    /// The colour, for attachments and pages; told apart by people with red-green blindness as well.
+    pub fn hex(self) -> &'static str {
+        match self {
+            Self::Critical => "#c4314b",
+            Self::Warning => "#e8a13a",
+            Self::Good => "#2f9e6e",
+            Self::Unknown => "#6b7a90",
+        }
+    }
+}
+
+/// A piece of text with its look; the content is raw and escaped by each medium.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Span {
+    /// As it is.
+    Plain(String),
+    /// Emphasis.
+    Bold(String),
+    /// Commands, flags, names.
+    Code(String),
+    /// Label and address.
+    Link(String, String),
+}
+
+/// A line of text.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Line(pub Vec<Span>);
+
+impl Line {
+    /// Plain text in which back-ticks mark code.
+    pub fn of(text: &str) -> Self {
+        let mut line = Self::default();
+        for (i, part) in text.split('`').enumerate().filter(|(_, part)| !part.is_empty()) {
+            line.0.push(if i % 2 == 1 { Span::Code(part.to_owned()) } else { Span::Plain(part.to_owned()) });
+        }
+        line
+    }
+
+    /// Appends plain text; nothing in it is markup.
+    #[must_use]
+    pub fn plain(mut self, text: impl Into<String>) -> Self {
+        self.0.push(Span::Plain(text.into()));
+        self
+    }
+
+    /// Appends emphasised text.
+    #[must_use]
+    pub fn bold(mut self, text: impl Into<String>) -> Self {
+        self.0.push(Span::Bold(text.into()));
+        self
+    }
+
+    /// Appends code.
+    #[must_use]
+    pub fn code(mut self, text: impl Into<String>) -> Self {
+        self.0.push(Span::Code(text.into()));
+        self
+    }
+
+    /// Appends a link.
+    #[must_use]
+    pub fn link(mut self, label: impl Into<String>, url: impl Into<String>) -> Self {
+        self.0.push(Span::Link(label.into(), url.into()));
+        self
+    }
+
+    /// Appends another line's spans.
+    #[must_use]
+    pub fn then(mut self, other: Self) -> Self {
+        self.0.extend(other.0);
+        self
+    }
+}
+
+/// A part of a message.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Part {
+    /// One paragraph.
+    Paragraph(Line),
+    /// A title with lines under it.
+    Section(String, Vec<Line>),
+    /// A title with numbered lines.
+    Steps(String, Vec<Line>),
+    /// Small print.
+    Note(Line),
+}
+
+/// What is said, for every medium.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Message {
+    /// How bad.
+    pub tone: Tone,
+    /// One line for the notification: what, who is hurt, why.
+    pub headline: String,
+    /// The rest.
+    pub parts: Vec<Part>,
+}

@@ -1,0 +1,62 @@
+//! Message ─▶ terminal. Readable without colour; colour is added by the caller's choice.
+
+use anstyle::{AnsiColor, Style};
+
+use super::{Line, Message, Part, Span, Tone};
+
+/// The message as terminal text with ANSI styles; `anstream` strips them where they do not belong.
+pub fn terminal(message: &Message) -> String {
+    let tone = Style::new().bold().fg_color(Some(
+        match message.tone {
+            Tone::Critical => AnsiColor::Red,
+            Tone::Warning => AnsiColor::Yellow,
+            Tone::Good => AnsiColor::Green,
+            Tone::Unknown => AnsiColor::BrightBlack,
+        }
+        .into(),
+    ));
+    let mut out = format!("{tone}▌ {}{tone:#}\n", clean(&message.headline));
+    for part in &message.parts {
+        match part {
+            Part::Paragraph(line) => out.push_str(&format!("\n{}\n", spans(line))),
+            Part::Section(title, lines) => {
+                out.push_str(&heading(title));
+                lines.iter().for_each(|line| out.push_str(&format!("  {}\n", spans(line))));
+            }
+            Part::Steps(title, lines) => {
+                out.push_str(&heading(title));
+                for (i, line) in lines.iter().enumerate() {
+                    out.push_str(&format!("  {}. {}\n", i + 1, spans(line)));
+                }
+            }
+            Part::Note(line) => {
+                let dim = Style::new().dimmed();
+                out.push_str(&format!("\n{dim}{}{dim:#}\n", spans(line)));
+            }
+        }
+    }
+    out
+}
+
+fn heading(title: &str) -> String {
+    let bold = Style::new().bold();
+    format!("\n{bold}{}{bold:#}\n", clean(title))
+}
+
+fn spans(line: &Line) -> String {
+    let (bold, code) = (Style::new().bold(), Style::new().fg_color(Some(AnsiColor::Cyan.into())));
+    line.0
+        .iter()
+        .map(|span| match span {
+            Span::Plain(text) => clean(text),
+            Span::Bold(text) => format!("{bold}{}{bold:#}", clean(text)),
+            Span::Code(text) => format!("{code}{}{code:#}", clean(text)),
+            Span::Link(label, url) => format!("{}: {}", clean(label), clean(url)),
+        })
+        .collect()
+}
+
+/// Control characters from labels must not move the cursor or change colours.
+fn clean(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() || ('\u{202a}'..='\u{202e}').contains(&c) { ' ' } else { c }).collect()
+}

@@ -1,0 +1,69 @@
+//! The three steps of an upload: announce, send the bytes, share.
+//!
+//! <https://docs.slack.dev/messaging/working-with-files/#upload>
+
+use serde_json::{Value, json};
+
+use super::methods::{Answer, Refusal, text_of, thread, writable};
+use super::state::{Content, File, Message, State};
+
+pub(super) fn announce(state: &mut State, args: &Value) -> Answer {
+    let name = text_of(args, "filename");
+    // Forms carry numbers as text.
+    let length = args["length"].as_u64().or_else(|| text_of(args, "length").parse().ok()).unwrap_or_default();
+    if name.is_empty() || length == 0 {
+        return Err("invalid_arguments".into());
+    }
+    let id = format!("F{:08}", state.files.len() + 1);
+    let length = usize::try_from(length).map_err(|_| Refusal::from("invalid_arguments"))?;
+    state.files.push(File { id: id.clone(), name: name.into(), length, bytes: None, channel: None });
+    Ok(json!({ "upload_url": format!("{}/upload/{id}", state.base_url), "file_id": id }))
+}
+
+/// Takes the bytes; none if no such file was announced, or with another length.
+pub(super) fn receive(state: &mut State, id: &str, bytes: &[u8]) -> Option<usize> {
+    let file = state.files.iter_mut().find(|file| file.id == id && file.length == bytes.len())?;
+    file.bytes = Some(bytes.to_vec());
+    Some(bytes.len())
+}
+
+pub(super) fn complete(state: &mut State, args: &Value) -> Answer {
+    let named = args["files"].as_array().filter(|files| !files.is_empty()).ok_or("invalid_arguments")?;
+    let ids: Vec<_> = named.iter().map(|file| text_of(file, "id").to_owned()).collect();
+    let is_sent = |id: &String| state.files.iter().any(|file| file.id == *id && file.bytes.is_some());
+    if !ids.iter().all(is_sent) {
+        return Err("file_not_found".into());
+    }
+    let shared: Vec<_> = named.iter().map(|file| json!({ "id": file["id"], "title": file["title"] })).collect();
+    if args["channel_id"].is_string() {
+        let channel = writable(state, args, "channel_id")?;
+        let thread_ts = thread(state, &channel, args)?;
+        let titles = named.iter().map(|file| title(state, file)).collect();
+        for file in state.files.iter_mut().filter(|file| ids.contains(&file.id)) {
+            file.channel = Some(channel.clone());
+        }
+        let message = Message {
+            ts: state.new_ts(),
+            channel,
+            thread_ts,
+            content: Content { text: text_of(args, "initial_comment").into(), ..Content::default() },
+            history: Vec::new(),
+            is_broadcast: false,
+            only_for: None,
+            files: titles,
+            metadata: None,
+            is_deleted: false,
+        };
+        state.messages.push(message);
+    }
+    Ok(json!({ "files": shared }))
+}
+
+fn title(state: &State, named: &Value) -> String {
+    match named["title"].as_str() {
+        Some(title) => title.into(),
+        None => {
+            state.files.iter().find(|file| named["id"] == *file.id).map(|file| file.name.clone()).unwrap_or_default()
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! A stateful stand-in for Slack's Web API, for what a bot that posts and edits messages needs.
+//!
+//! It enforces Slack's documented limits and rates, remembers messages and their edits, records every rule that a
+//! call breaks, and shows a channel as a person would read it. It has no users, scopes or events, and ids in place
+//! of links.
+//!
+//! ```no_run
+//! # async fn example() -> anyhow::Result<()> {
+//! use llm_diagnose_lab::slack::{Failure, FakeSlack, Options};
+//! let slack = FakeSlack::start(Options::default()).await?;
+//! slack.fail_next("chat.update", Failure::Error("message_not_found".into()), 1);
+//! // … point the program at `slack.base_url` with the token `xoxb-lab` …
+//! slack.wait_for(|state| state.count("chat.postMessage") == 1, std::time::Duration::from_secs(5)).await?;
+//! assert_eq!(slack.violations(), []);
+//! println!("{}", slack.transcript("#llm-alerts"));
+//! # Ok(()) }
+//! ```
+
+pub mod blocks;
+mod files;
+mod limits;
+mod methods;
+mod options;
+mod server;
+mod state;
+#[cfg(test)]
+mod tests;
+mod transcript;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+
+pub use limits::Rate;
+pub use options::{Channel, Failure, Options};
+pub use state::{Breach, Call, Content, File, Message, Outcome, State};
+
+use server::Hub;
+
+/// The running fake; it stops when dropped.
+pub struct FakeSlack {
+    /// `http://127.0.0.1:PORT/api`, without a slash at the end.
+    pub base_url: String,
+    /// The token that it accepts.
+    pub token: String,
+    hub: Arc<Hub>,
+    server: JoinHandle<()>,
+}
+
+impl FakeSlack {
+    /// Starts it on a free port of the loopback interface.
+    pub async fn start(options: Options) -> anyhow::Result<Self> {
+        let listener = TcpListener::bind("127.0.0.1:0").await.context("fake Slack cannot listen on 127.0.0.1")?;
+        let base_url = format!("http://{}/api", listener.local_addr()?);
+        let token = options.token.clone();
+        let hub = Hub::new(State::new(options, base_url.clone()));
+        let router = server::router(hub.clone());
+        let server = tokio::spawn(async move {
+            // It ends only with the task.
+            axum::serve(listener, router).await.ok();
+        });
+        Ok(Self { base_url, token, hub, server })
+    }
+
+    /// The messages of a channel (id, `name` or `#name`) that were not deleted, oldest first, replies among them.
+    pub fn messages(&self, channel: &str) -> Vec<Message> {
+        self.hub.lock().messages(channel).cloned().collect()
+    }
+
+    /// The calls so far, in order of arrival.
+    pub fn calls(&self) -> Vec<Call> {
+        self.hub.lock().calls().to_vec()
+    }
+
+    /// The rules broken so far.
+    pub fn violations(&self) -> Vec<Breach> {
+        self.hub.lock().violations().to_vec()
+    }
+
+    /// The files so far.
+    pub fn files(&self) -> Vec<File> {
+        self.hub.lock().files().to_vec()
+    }
+
+    /// Looks at the whole state without copying it.
+    pub fn with<T>(&self, look: impl FnOnce(&State) -> T) -> T {
+        look(&self.hub.lock())
+    }
+
+    /// Lets the next `n` calls of a method (`*` for any) fail; failures planned earlier come first.
+    pub fn fail_next(&self, method: &str, failure: Failure, n: usize) {
+        let planned = std::iter::repeat_n((method.to_owned(), failure), n);
+        self.hub.lock().failures.extend(planned);
+    }
+
+    /// Changes the options of the running fake, such as its latency or a channel's state.
+    pub fn configure(&self, change: impl FnOnce(&mut Options)) {
+        change(&mut self.hub.lock().options);
+    }
+
+    /// Deletes a message as a person would; false if there is none.
+    pub fn delete(&self, channel: &str, ts: &str) -> bool {
+        let mut state = self.hub.lock();
+        let id = state.channel(channel).map(|channel| channel.id.clone()).unwrap_or_default();
+        let found = state.message_mut(&id, ts).map(|message| message.is_deleted = true).is_some();
+        drop(state);
+        self.hub.tell();
+        found
+    }
+
+    /// Waits until the state meets a condition, which is looked at after every change; fails with a summary of what
+    /// there was instead.
+    pub async fn wait_for(&self, mut condition: impl FnMut(&State) -> bool, within: Duration) -> anyhow::Result<()> {
+        let mut changes = self.hub.changed.subscribe();
+        let met = async {
+            while !condition(&self.hub.lock()) {
+                if changes.changed().await.is_err() {
+                    break;
+                }
+            }
+        };
+        match tokio::time::timeout(within, met).await {
+            Ok(()) => Ok(()),
+            Err(_) => Err(anyhow::anyhow!("not seen on Slack within {within:?}; there is:\n{}", self.summary())),
+        }
+    }
+
+    /// A channel as a person reads it, without ids and times: stable enough for inline snapshots.
+    pub fn transcript(&self, channel: &str) -> String {
+        transcript::transcript(&self.hub.lock(), channel)
+    }
+
+    fn summary(&self) -> String {
+        let state = self.hub.lock();
+        let calls = state.calls.iter().map(|call| format!("{}: {:?}\n", call.method, call.outcome));
+        let channels = state.options.channels.iter();
+        let transcripts =
+            channels.map(|channel| format!("#{}\n{}\n", channel.name, transcript::transcript(&state, &channel.id)));
+        calls.chain(transcripts).collect()
+    }
+}
+
+impl Drop for FakeSlack {
+    fn drop(&mut self) {
+        self.server.abort();
+    }
+}

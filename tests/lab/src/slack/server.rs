@@ -1,0 +1,192 @@
+//! The HTTP side: reads calls, lets them fail as planned, answers.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use axum::body::Bytes;
+use axum::extract::{DefaultBodyLimit, FromRequest, Path, Request, State as Shared};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{any, post};
+use axum::{Form, Json, Router};
+use serde_json::{Map, Value, json};
+use tokio::sync::watch;
+
+use super::limits::Rate;
+use super::options::Failure;
+use super::state::{Call, Outcome, State};
+use super::{files, methods};
+
+/// Enough for any picture or bundle.
+const MAX_BODY_BYTES: usize = 64 << 20;
+/// Arguments that may come as JSON text in a form.
+const NESTED: [&str; 4] = ["blocks", "attachments", "metadata", "files"];
+
+/// The state, and the news that it changed.
+pub(super) struct Hub {
+    state: Mutex<State>,
+    pub(super) changed: watch::Sender<u64>,
+}
+
+impl Hub {
+    pub(super) fn new(state: State) -> Arc<Self> {
+        Arc::new(Self { state: Mutex::new(state), changed: watch::Sender::new(0) })
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn end(&self, call: usize, outcome: Outcome) {
+        self.lock().calls[call].outcome = outcome;
+        self.tell();
+    }
+
+    pub(super) fn tell(&self) {
+        self.changed.send_modify(|version| *version += 1);
+    }
+}
+
+pub(super) fn router(hub: Arc<Hub>) -> Router {
+    Router::new()
+        .route("/api/upload/{id}", post(upload))
+        .route("/api/{method}", any(call))
+        .layer(DefaultBodyLimit::max(MAX_BODY_BYTES))
+        .with_state(hub)
+}
+
+async fn upload(Shared(hub): Shared<Arc<Hub>>, Path(id): Path<String>, body: Bytes) -> Response {
+    let received = files::receive(&mut hub.lock(), &id, &body);
+    hub.tell();
+    match received {
+        // Text, not JSON, as Slack's upload host answers.
+        Some(length) => format!("OK - {length}").into_response(),
+        None => (StatusCode::BAD_REQUEST, "no such upload").into_response(),
+    }
+}
+
+async fn call(Shared(hub): Shared<Arc<Hub>>, Path(method): Path<String>, request: Request) -> Response {
+    let headers = request.headers().clone();
+    let (mut args, unreadable) = match arguments(request).await {
+        Ok(args) => (args, None),
+        Err(error) => (Map::new(), Some(error)),
+    };
+    let token = bearer(&headers).map(str::to_owned);
+    let token = token.or_else(|| args.remove("token").and_then(|token| token.as_str().map(str::to_owned)));
+    args.remove("token");
+    let args = Value::Object(args);
+
+    let (index, latency) = {
+        let mut state = hub.lock();
+        let call = Call { method: method.clone(), at: Instant::now(), args: args.clone(), outcome: Outcome::Pending };
+        state.calls.push(call);
+        (state.calls.len() - 1, state.options.latency)
+    };
+    hub.tell();
+    if latency > Duration::ZERO {
+        tokio::time::sleep(latency).await;
+    }
+
+    let failure = hub.lock().planned_failure(&method);
+    let is_lost = match failure {
+        None => false,
+        Some(Failure::LostReply) => true,
+        Some(Failure::Hang) => std::future::pending().await,
+        Some(Failure::Error(error)) => return refuse(&hub, index, error, &[]),
+        Some(Failure::RateLimited(seconds)) => return slow_down(&hub, index, seconds),
+        Some(Failure::Status(status)) => {
+            hub.end(index, Outcome::Status(status));
+            let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+            return (status, "<html><body>the planned failure</body></html>").into_response();
+        }
+    };
+    if let Some(error) = unreadable {
+        return refuse(&hub, index, error.into(), &[]);
+    }
+    if method != "api.test" {
+        match token {
+            None => return refuse(&hub, index, "not_authed".into(), &[]),
+            Some(token) if token != hub.lock().options.token => return refuse(&hub, index, "invalid_auth".into(), &[]),
+            Some(_) => {}
+        }
+    }
+    let too_soon = take_rate(&mut hub.lock(), &method, &args);
+    if let Err(wait) = too_soon {
+        return slow_down(&hub, index, wait.as_millis().div_ceil(1000).max(1) as u64);
+    }
+    let answer = methods::run(&mut hub.lock(), &method, &args);
+    if is_lost {
+        hub.end(index, Outcome::LostReply);
+        std::future::pending::<()>().await;
+    }
+    match answer {
+        Ok(mut body) => {
+            body["ok"] = true.into();
+            let scopes = hub.lock().options.scopes.join(",");
+            hub.end(index, Outcome::Ok);
+            ([("x-oauth-scopes", scopes)], Json(body)).into_response()
+        }
+        Err(refusal) => refuse(&hub, index, refusal.error, &refusal.messages),
+    }
+}
+
+fn bearer(headers: &HeaderMap) -> Option<&str> {
+    headers.get(header::AUTHORIZATION)?.to_str().ok()?.strip_prefix("Bearer ")
+}
+
+fn refuse(hub: &Hub, call: usize, error: String, messages: &[String]) -> Response {
+    let mut body = json!({ "ok": false, "error": error });
+    if !messages.is_empty() {
+        body["response_metadata"] = json!({ "messages": messages });
+    }
+    hub.end(call, Outcome::Error(error));
+    Json(body).into_response()
+}
+
+fn slow_down(hub: &Hub, call: usize, seconds: u64) -> Response {
+    hub.end(call, Outcome::RateLimited(seconds));
+    let body = Json(json!({ "ok": false, "error": "ratelimited" }));
+    (StatusCode::TOO_MANY_REQUESTS, [(header::RETRY_AFTER, seconds.to_string())], body).into_response()
+}
+
+fn take_rate(state: &mut State, method: &str, args: &Value) -> Result<(), Duration> {
+    let (rate, key): (Option<Rate>, String) = match method {
+        "chat.postMessage" => match state.channel(methods::text_of(args, "channel")) {
+            Some(channel) => (state.options.post_rate, format!("post {}", channel.id)),
+            None => return Ok(()),
+        },
+        "chat.update" => (state.options.update_rate, "update".into()),
+        _ => return Ok(()),
+    };
+    match rate {
+        Some(rate) => state.usage.entry(key).or_default().take(rate, tokio::time::Instant::now()),
+        None => Ok(()),
+    }
+}
+
+/// The arguments of a JSON body, a form body or a query; Slack's error if unreadable.
+async fn arguments(request: Request) -> Result<Map<String, Value>, &'static str> {
+    let kind = request.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    let mut args = if kind.starts_with("application/json") {
+        let body = Bytes::from_request(request, &()).await.map_err(|_| "request_timeout")?;
+        match serde_json::from_slice(&body) {
+            Ok(Value::Object(args)) => args,
+            Ok(_) => return Err("json_not_object"),
+            Err(_) => return Err("invalid_json"),
+        }
+    } else if kind.starts_with("application/x-www-form-urlencoded") || request.method() == "GET" {
+        let Form(pairs) =
+            Form::<Vec<(String, String)>>::from_request(request, &()).await.map_err(|_| "invalid_form_data")?;
+        pairs.into_iter().map(|(name, value)| (name, Value::String(value))).collect()
+    } else {
+        Map::new()
+    };
+    for name in NESTED {
+        if let Some(Value::String(text)) = args.get(name)
+            && let Ok(value) = serde_json::from_str(text)
+        {
+            args.insert(name.into(), value);
+        }
+    }
+    Ok(args)
+}

@@ -1,0 +1,196 @@
+//! What the fake remembers.
+
+use std::collections::HashMap;
+use std::time::Instant;
+
+use serde_json::Value;
+
+use super::blocks::Violation;
+use super::limits::Usage;
+use super::options::{Channel, Failure, Options};
+
+/// What a message shows.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Content {
+    /// The top-level text, as sent.
+    pub text: String,
+    /// The top-level blocks.
+    pub blocks: Vec<Value>,
+    /// The attachments; ours carry a `color` and `blocks`.
+    pub attachments: Vec<Value>,
+}
+
+/// A message in a channel.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Message {
+    /// The channel's id.
+    pub channel: String,
+    /// The message's id, unique in the workspace.
+    pub ts: String,
+    /// The thread's first message, if it is a reply.
+    pub thread_ts: Option<String>,
+    /// What it shows now.
+    pub content: Content,
+    /// What it showed before each edit, oldest first.
+    pub history: Vec<Content>,
+    /// Whether the reply is shown in the channel as well.
+    pub is_broadcast: bool,
+    /// The only user who sees it, if it is ephemeral.
+    pub only_for: Option<String>,
+    /// Titles of the files it shares.
+    pub files: Vec<String>,
+    /// `metadata` as sent.
+    pub metadata: Option<Value>,
+    /// Whether someone deleted it.
+    pub is_deleted: bool,
+}
+
+impl Message {
+    /// How often it was edited.
+    pub fn edits(&self) -> usize {
+        self.history.len()
+    }
+
+    /// All its blocks: its own and those of its attachments.
+    pub fn all_blocks(&self) -> impl Iterator<Item = &Value> {
+        let attached = self.content.attachments.iter().filter_map(|a| a["blocks"].as_array()).flatten();
+        self.content.blocks.iter().chain(attached)
+    }
+}
+
+/// How a call ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// Not answered yet, or never (see [`Failure::Hang`]).
+    Pending,
+    /// `ok: true`.
+    Ok,
+    /// `ok: false` with this error.
+    Error(String),
+    /// HTTP 429 with this `Retry-After` in seconds.
+    RateLimited(u64),
+    /// Another HTTP status.
+    Status(u16),
+    /// It had its effect, but was not answered.
+    LostReply,
+}
+
+/// One call of the API.
+#[derive(Debug, Clone)]
+pub struct Call {
+    /// `chat.postMessage`
+    pub method: String,
+    /// When it arrived.
+    pub at: Instant,
+    /// Its arguments, without the token.
+    pub args: Value,
+    /// How it ended.
+    pub outcome: Outcome,
+}
+
+/// A rule that a call broke.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Breach {
+    /// `chat.postMessage`
+    pub method: String,
+    /// Which rule and where.
+    pub violation: Violation,
+}
+
+/// A file on its way into a channel.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct File {
+    /// `F…`
+    pub id: String,
+    /// Its file name.
+    pub name: String,
+    /// The announced length in bytes.
+    pub length: usize,
+    /// The bytes, once uploaded.
+    pub bytes: Option<Vec<u8>>,
+    /// The channel it was shared in, once completed.
+    pub channel: Option<String>,
+}
+
+/// Everything the fake remembers.
+#[derive(Debug)]
+pub struct State {
+    pub(super) options: Options,
+    pub(super) base_url: String,
+    pub(super) messages: Vec<Message>,
+    pub(super) calls: Vec<Call>,
+    pub(super) breaches: Vec<Breach>,
+    pub(super) files: Vec<File>,
+    pub(super) failures: Vec<(String, Failure)>,
+    pub(super) usage: HashMap<String, Usage>,
+    next_ts: u64,
+}
+
+impl State {
+    pub(super) fn new(options: Options, base_url: String) -> Self {
+        Self {
+            options,
+            base_url,
+            messages: Vec::new(),
+            calls: Vec::new(),
+            breaches: Vec::new(),
+            files: Vec::new(),
+            failures: Vec::new(),
+            usage: HashMap::new(),
+            next_ts: 1,
+        }
+    }
+
+    /// The messages of a channel (id, `name` or `#name`) that were not deleted, oldest first.
+    pub fn messages(&self, channel: &str) -> impl Iterator<Item = &Message> {
+        self.all_messages(channel).filter(|message| !message.is_deleted)
+    }
+
+    /// The calls so far, in order of arrival.
+    pub fn calls(&self) -> &[Call] {
+        &self.calls
+    }
+
+    /// How many calls of a method have been answered with `ok: true`.
+    pub fn count(&self, method: &str) -> usize {
+        self.calls.iter().filter(|call| call.method == method && call.outcome == Outcome::Ok).count()
+    }
+
+    /// The rules broken so far.
+    pub fn violations(&self) -> &[Breach] {
+        &self.breaches
+    }
+
+    /// The files so far.
+    pub fn files(&self) -> &[File] {
+        &self.files
+    }
+
+    pub(super) fn all_messages(&self, channel: &str) -> impl Iterator<Item = &Message> {
+        let id = self.channel(channel).map(|channel| channel.id.clone());
+        self.messages.iter().filter(move |message| Some(&message.channel) == id.as_ref())
+    }
+
+    /// A channel by its id, `name` or `#name`.
+    pub(super) fn channel(&self, name: &str) -> Option<&Channel> {
+        let bare = name.strip_prefix('#').unwrap_or(name);
+        self.options.channels.iter().find(|channel| channel.id == name || channel.name == bare)
+    }
+
+    pub(super) fn message_mut(&mut self, channel: &str, ts: &str) -> Option<&mut Message> {
+        self.messages.iter_mut().find(|m| m.channel == channel && m.ts == ts && !m.is_deleted)
+    }
+
+    /// A fresh `ts`: ordered and unique like Slack's, and the same in every run.
+    pub(super) fn new_ts(&mut self) -> String {
+        let ts = format!("{}.{:06}", 1_700_000_000 + self.next_ts / 10_000, self.next_ts % 10_000 * 100);
+        self.next_ts += 1;
+        ts
+    }
+
+    /// Takes the failure that the test planned for the next call of this method.
+    pub(super) fn planned_failure(&mut self, method: &str) -> Option<Failure> {
+        let index = self.failures.iter().position(|(planned, _)| planned == method || planned == "*")?;
+        Some(self.failures.remove(index).1)
+    }
+}
