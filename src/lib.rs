@@ -7,11 +7,21 @@
 //! ARCHITECTURE.md has the data flow, the layers and the invariants.
 
 pub mod alert;
+pub mod app;
 pub mod check;
 pub mod cli;
 pub mod clock;
+pub mod config;
 pub mod diagnose;
+pub mod health;
+pub mod incident;
+pub mod notify;
+pub mod pipeline;
 pub mod playbook;
 pub mod prom;
 pub mod render;
+pub mod server;
 pub mod signal;
+pub mod slack;
+pub mod store;
+pub mod telemetry;

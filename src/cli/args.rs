@@ -21,6 +21,8 @@ pub struct Cli {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Run the service: Alertmanager's webhook in, living messages out.
+    Serve(ServeArgs),
     /// Diagnose an alert, or a playbook for some labels, and print the answer.
     Diagnose(DiagnoseArgs),
     /// Lint playbooks and signals.
@@ -29,6 +31,29 @@ pub enum Command {
     Test(DataArgs),
     /// Print a playbook's whole tree: symptom, causes, evidence, fixes.
     Explain(ExplainArgs),
+}
+
+/// How `serve` is started; every flag overrides the file.
+#[derive(Debug, Args)]
+pub struct ServeArgs {
+    /// The configuration; without it flags and environment suffice.
+    #[arg(long, value_name = "FILE", env = "LLM_DIAGNOSE_CONFIG")]
+    pub config: Option<PathBuf>,
+    /// Prometheus, or anything with its API.
+    #[arg(long, value_name = "URL", env = "PROMETHEUS_URL")]
+    pub prometheus: Option<String>,
+    /// Address and port to listen on [default: 127.0.0.1:9098].
+    #[arg(long, value_name = "ADDRESS", env = "LLM_DIAGNOSE_LISTEN")]
+    pub listen: Option<String>,
+    /// The directory of the database [default: $STATE_DIRECTORY, else ~/.local/state/llm-diagnose].
+    #[arg(long, value_name = "DIR", env = "LLM_DIAGNOSE_STATE_DIR")]
+    pub state_dir: Option<PathBuf>,
+    /// The Slack channel; the bot token comes from SLACK_BOT_TOKEN. Without a channel messages are printed.
+    #[arg(long, value_name = "CHANNEL", env = "SLACK_CHANNEL")]
+    pub slack_channel: Option<String>,
+    /// A directory of playbooks on top of the shipped ones.
+    #[arg(long, value_name = "DIR")]
+    pub playbooks: Option<PathBuf>,
 }
 
 /// How `diagnose` is asked.

@@ -9,6 +9,7 @@ use super::args::{DiagnoseArgs, Output};
 use super::library;
 use crate::alert::{AlertGroup, Labels};
 use crate::clock;
+use crate::config::Config;
 use crate::diagnose::{Request, Scope, diagnose};
 use crate::playbook::{select, suggestion};
 use crate::prom::{self, Prometheus};
@@ -20,7 +21,8 @@ const NO_PROMETHEUS: u8 = 3;
 const FILE_BYTES: u64 = 64 << 20;
 
 pub(super) fn run(args: DiagnoseArgs) -> anyhow::Result<ExitCode> {
-    let library = match library(args.playbooks.as_deref()) {
+    let config = args.config.as_deref().map(Config::load).transpose()?.unwrap_or_default();
+    let library = match library(args.playbooks.as_deref().or(config.playbooks.dir.as_deref())) {
         Ok(library) => library,
         Err(code) => return Ok(code),
     };
@@ -55,8 +57,11 @@ pub(super) fn run(args: DiagnoseArgs) -> anyhow::Result<ExitCode> {
         baseline: args.baseline,
         deadline: args.deadline,
     };
-    let url = args.prometheus.clone().unwrap_or_else(|| prom::Config::default().url);
-    let prometheus = Prometheus::new(&prom::Config { url, ..prom::Config::default() })?;
+    let chosen = match args.prometheus {
+        Some(url) => prom::Config { url, ..prom::Config::default() },
+        None => config.prometheus.into_iter().next().unwrap_or_default(),
+    };
+    let prometheus = Prometheus::new(&chosen)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
     let diagnosis = runtime.block_on(diagnose(&library, &prometheus, &request));
     match args.output {

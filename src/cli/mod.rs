@@ -4,6 +4,7 @@ mod args;
 mod check;
 mod diagnose;
 mod explain;
+mod serve;
 
 use std::process::ExitCode;
 
@@ -29,6 +30,7 @@ pub fn main() -> ExitCode {
 
 fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     match cli.command {
+        Command::Serve(args) => serve::run(args),
         Command::Diagnose(args) => diagnose::run(args),
         Command::Check(args) => check::check(args),
         Command::Test(args) => check::test(args),

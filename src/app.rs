@@ -1,0 +1,112 @@
+//! Wiring: from a configuration to a running service, and its orderly stop.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use secrecy::ExposeSecret;
+use tokio::net::TcpListener;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tracing::{info, warn};
+
+use crate::clock;
+use crate::config::{Config, secret};
+use crate::notify::Notifier;
+use crate::pipeline::Pipeline;
+use crate::playbook::Library;
+use crate::prom::Prometheus;
+use crate::server::{Credentials, Shared, router};
+use crate::slack::Slack;
+use crate::store::Store;
+use crate::telemetry::Metrics;
+
+/// How long the whole stop may take.
+const STOP_WITHIN: Duration = Duration::from_secs(9);
+/// Of the stop, how long open HTTP requests may take.
+const REQUESTS_WITHIN: Duration = Duration::from_secs(4);
+
+/// Runs the service on `listener` until `stop` is done; then finishes or parks what is in flight.
+///
+/// # Errors
+/// When something in the configuration cannot be used, or the store cannot be opened.
+pub async fn run(
+    config: Config,
+    library: Library,
+    listener: TcpListener,
+    stop: impl Future<Output = ()> + Send + 'static,
+) -> anyhow::Result<()> {
+    let metrics = Arc::new(Metrics::default());
+    std::fs::create_dir_all(&config.state_dir)
+        .with_context(|| format!("cannot make the state directory {}", config.state_dir.display()))?;
+    let database = config.state_dir.join("llm-diagnose.db");
+    let store = Store::open(&database).await.with_context(|| format!("cannot open {}", database.display()))?;
+    store.release(clock::now()).await?;
+    let prometheus = config
+        .prometheus
+        .iter()
+        .map(|p| Ok((Prometheus::new(p)?, p.labels.clone())))
+        .collect::<anyhow::Result<Vec<_>>>()?;
+    let slack = slack(&config)?;
+    let credentials = Arc::new(Credentials::new(&config.webhook)?);
+    let address = listener.local_addr().context("cannot tell the own address")?;
+    let loopback = address.ip().is_loopback();
+    if !loopback && !credentials.are_set() {
+        warn!("the webhook takes calls from everywhere without credentials: set webhook.bearer_token_file");
+    }
+    let shown = prometheus.first().map(|(p, _)| p.url.clone()).unwrap_or_default();
+    let notifier =
+        Notifier::new(store.clone(), slack.clone(), &config.slack, Arc::clone(&metrics), &config.public_url, &shown);
+    let (inbox, groups) = mpsc::channel(config.webhook.queue);
+    let pipeline = Arc::new(Pipeline::new(config, library, store.clone(), prometheus, notifier, metrics));
+
+    let halt = CancellationToken::new();
+    let tasks = TaskTracker::new();
+    let admitting = tokio::spawn(Arc::clone(&pipeline).admit_loop(groups));
+    tasks.spawn(Arc::clone(&pipeline).diagnose_loop(halt.clone(), tasks.clone()));
+    tasks.spawn(Arc::clone(&pipeline).deliver_loop(halt.clone(), tasks.clone()));
+    tasks.spawn(Arc::clone(&pipeline).housekeeping_loop(halt.clone()));
+
+    let closing = CancellationToken::new();
+    let app = router(Shared { pipeline, inbox, credentials, slack, open_pages: loopback });
+    let serving = {
+        let closing = closing.clone();
+        tokio::spawn(async move { axum::serve(listener, app).with_graceful_shutdown(closing.cancelled_owned()).await })
+    };
+    info!(%address, "ready");
+    stop.await;
+    info!("stopping");
+    let finish = async {
+        closing.cancel();
+        // Open requests end first, because they wait for the store; then the senders are gone and admission ends.
+        if tokio::time::timeout(REQUESTS_WITHIN, serving).await.is_err() {
+            warn!("some requests were cut off");
+        }
+        let _ = tokio::time::timeout(Duration::from_secs(2), admitting).await;
+        halt.cancel();
+        tasks.close();
+        tasks.wait().await;
+    };
+    if tokio::time::timeout(STOP_WITHIN, finish).await.is_err() {
+        warn!("what is still in flight is parked in the store and resumed by the next start");
+    }
+    let _ = tokio::time::timeout(Duration::from_secs(1), store.close()).await;
+    info!("stopped");
+    Ok(())
+}
+
+fn slack(config: &Config) -> anyhow::Result<Option<Slack>> {
+    if config.slack.channel.is_empty() && config.slack.routes.is_empty() {
+        return Ok(None);
+    }
+    let token = match &config.slack.bot_token_file {
+        Some(path) => secret(path)?,
+        None => std::env::var("SLACK_BOT_TOKEN")
+            .map(Into::into)
+            .ok()
+            .context("Slack needs a bot token: set SLACK_BOT_TOKEN or `slack.bot_token_file`")?,
+    };
+    Slack::new(&config.slack.api_url, token.expose_secret()).map(Some).context("cannot prepare the Slack client")
+}

@@ -1,0 +1,236 @@
+//! The configuration file: composes the components' own parts, with defaults for every key.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use schemars::JsonSchema;
+use secrecy::SecretString;
+use serde::{Deserialize, Deserializer};
+
+use crate::diagnose::Baseline;
+use crate::playbook::{SourceFile, parse};
+use crate::{prom, slack};
+
+/// Everything that `serve` needs.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// Address and port to listen on.
+    pub listen: String,
+    /// The directory of the database.
+    pub state_dir: PathBuf,
+    /// Where people reach the incident pages; empty leaves the links out.
+    pub public_url: String,
+    /// How the webhook is protected.
+    pub webhook: Webhook,
+    /// Where evidence is asked; the first whose labels match the alerts is used.
+    pub prometheus: Vec<prom::Config>,
+    /// Slack; not used when no channel is set.
+    pub slack: slack::Config,
+    /// Also print messages to standard output.
+    pub console: Option<bool>,
+    /// Where own playbooks stand.
+    pub playbooks: Playbooks,
+    /// How diagnoses are made.
+    pub diagnose: Diagnose,
+    /// How notifications become incidents.
+    pub incident: Incident,
+    /// `text` or `json`.
+    pub log: LogFormat,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            listen: "127.0.0.1:9098".to_owned(),
+            state_dir: PathBuf::from("."),
+            public_url: String::new(),
+            webhook: Webhook::default(),
+            prometheus: vec![prom::Config::default()],
+            slack: slack::Config::default(),
+            console: None,
+            playbooks: Playbooks::default(),
+            diagnose: Diagnose::default(),
+            incident: Incident::default(),
+            log: LogFormat::default(),
+        }
+    }
+}
+
+/// The key `webhook:`.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Webhook {
+    /// A file with the token that Alertmanager sends as `Authorization: Bearer`.
+    pub bearer_token_file: Option<PathBuf>,
+    /// Basic authentication instead: the user.
+    pub username: Option<String>,
+    /// Basic authentication instead: a file with the password.
+    pub password_file: Option<PathBuf>,
+    /// The largest body in bytes; a group of 1,000 alerts has about 0.8 MB.
+    pub body_limit: usize,
+    /// Webhooks that may wait to be stored; more are answered 503.
+    pub queue: usize,
+}
+
+impl Default for Webhook {
+    fn default() -> Self {
+        Self { bearer_token_file: None, username: None, password_file: None, body_limit: 10 << 20, queue: 1_024 }
+    }
+}
+
+/// The key `playbooks:`.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Playbooks {
+    /// A directory laid out like the shipped one; the same path replaces, another adds.
+    pub dir: Option<PathBuf>,
+}
+
+/// The key `diagnose:`.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Diagnose {
+    /// The rate window; defaults to 5m.
+    #[serde(deserialize_with = "duration")]
+    #[schemars(with = "String")]
+    pub window: Duration,
+    /// How much earlier its normal lies, or `none`; defaults to 1d.
+    #[serde(deserialize_with = "baseline")]
+    #[schemars(with = "String")]
+    pub baseline: Baseline,
+    /// When to stop waiting for Prometheus; defaults to 10s.
+    #[serde(deserialize_with = "duration")]
+    #[schemars(with = "String")]
+    pub deadline: Duration,
+    /// How often an open incident is looked at again; defaults to 1m.
+    #[serde(deserialize_with = "duration")]
+    #[schemars(with = "String")]
+    pub refresh: Duration,
+    /// Diagnoses at once; defaults to 4.
+    pub concurrency: u32,
+    /// How long the first message waits for its diagnosis; defaults to 500ms.
+    #[serde(deserialize_with = "duration")]
+    #[schemars(with = "String")]
+    pub grace: Duration,
+}
+
+impl Default for Diagnose {
+    fn default() -> Self {
+        Self {
+            window: Duration::from_secs(300),
+            baseline: Baseline::Earlier(Duration::from_secs(86_400)),
+            deadline: Duration::from_secs(10),
+            refresh: Duration::from_secs(60),
+            concurrency: 4,
+            grace: Duration::from_millis(500),
+        }
+    }
+}
+
+/// The key `incident:`.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Incident {
+    /// The same notification within this time is a duplicate; defaults to 1m.
+    #[serde(deserialize_with = "duration")]
+    #[schemars(with = "String")]
+    pub duplicate_within: Duration,
+    /// Firing again within this time reopens the incident; defaults to 10m.
+    #[serde(deserialize_with = "duration")]
+    #[schemars(with = "String")]
+    pub reopen_within: Duration,
+    /// An open incident of which nothing is heard for this long is closed; above two of Alertmanager's
+    /// `repeat_interval`, defaults to 12h.
+    #[serde(deserialize_with = "duration")]
+    #[schemars(with = "String")]
+    pub stale_after: Duration,
+}
+
+impl Default for Incident {
+    fn default() -> Self {
+        Self {
+            duplicate_within: Duration::from_secs(60),
+            reopen_within: Duration::from_secs(600),
+            stale_after: Duration::from_secs(12 * 3_600),
+        }
+    }
+}
+
+/// The key `log:`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum LogFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// For machines.
+    Json,
+}
+
+fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    humantime::parse_duration(&text)
+        .map_err(|_| serde::de::Error::custom(format!("`{text}` is no duration: write it like 30s, 5m, 1d")))
+}
+
+fn baseline<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Baseline, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    if text == "none" {
+        return Ok(Baseline::Off);
+    }
+    humantime::parse_duration(&text)
+        .map(Baseline::Earlier)
+        .map_err(|_| serde::de::Error::custom(format!("`{text}` is no duration: write it like 1d, or `none`")))
+}
+
+impl Config {
+    /// Reads a configuration file.
+    ///
+    /// # Errors
+    /// With file, line and the line's text when a key is unknown or a value is wrong.
+    pub fn load(path: &Path) -> anyhow::Result<Self> {
+        let text =
+            std::fs::read_to_string(path).with_context(|| format!("cannot read the configuration {}", path.display()))?;
+        let file = SourceFile { path: path.display().to_string(), text };
+        let config: Self = parse(&file).map_err(|problem| anyhow::anyhow!("{problem}"))?;
+        config.validate().with_context(|| format!("in {}", path.display()))?;
+        Ok(config)
+    }
+
+    /// What cannot be told from types alone.
+    fn validate(&self) -> anyhow::Result<()> {
+        if self.prometheus.is_empty() {
+            bail!("`prometheus:` is empty: name at least one");
+        }
+        if self.webhook.username.is_some() != self.webhook.password_file.is_some() {
+            bail!("`webhook:` needs both `username` and `password_file`, or neither");
+        }
+        if self.diagnose.window < Duration::from_secs(1) || self.diagnose.concurrency == 0 || self.webhook.queue == 0 {
+            bail!("`diagnose.window` is at least 1s, `diagnose.concurrency` and `webhook.queue` are at least 1");
+        }
+        if self.slack.posts_per_second == 0 || self.slack.posts_burst == 0 || self.slack.updates_per_minute == 0 {
+            bail!("Slack's rates are at least 1");
+        }
+        Ok(())
+    }
+
+    /// Whether messages are printed: told, or else when there is no Slack.
+    pub fn prints(&self) -> bool {
+        self.console.unwrap_or(self.slack.channel.is_empty())
+    }
+}
+
+/// Reads a secret's file without its trailing newline.
+///
+/// # Errors
+/// When it cannot be read or is empty.
+pub fn secret(path: &Path) -> anyhow::Result<SecretString> {
+    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read the secret in {}", path.display()))?;
+    let text = text.trim();
+    if text.is_empty() {
+        bail!("the secret in {} is empty", path.display());
+    }
+    Ok(SecretString::from(text.to_owned()))
+}

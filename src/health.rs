@@ -1,0 +1,55 @@
+//! Named checks: one list for `/readyz` and, later, for people.
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::clock;
+use crate::prom::Prometheus;
+use crate::slack::Slack;
+use crate::store::Store;
+
+/// How long one check may take.
+const CHECK: Duration = Duration::from_secs(2);
+
+/// What one check found.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Check {
+    /// `store`, `prometheus/<name>`, `slack`.
+    pub name: String,
+    /// It works.
+    pub ok: bool,
+    /// Alerts are lost or refused without it; the others only make answers poorer or later.
+    pub required: bool,
+    /// What is wrong and what it means.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub detail: Option<String>,
+}
+
+/// Runs all checks at once.
+pub async fn checks(store: &Store, prometheus: &[&Prometheus], slack: Option<&Slack>) -> Vec<Check> {
+    let store = async {
+        let result = tokio::time::timeout(CHECK, store.ping()).await;
+        check("store".into(), true, result.map(|r| r.map_err(|e| e.to_string())))
+    };
+    let prometheus = futures::future::join_all(prometheus.iter().map(|p| async {
+        let result = p.ping(clock::now(), CHECK).await.map_err(|e| format!("{e}; diagnoses wait for it"));
+        check(format!("prometheus/{}", p.name), false, Ok(result))
+    }));
+    let slack = async {
+        let slack = slack?;
+        let result = tokio::time::timeout(CHECK, slack.ping()).await;
+        Some(check("slack".into(), false, result.map(|r| r.map_err(|e| format!("{e}; messages wait for it")))))
+    };
+    let (store, prometheus, slack) = futures::future::join3(store, prometheus, slack).await;
+    std::iter::once(store).chain(prometheus).chain(slack).collect()
+}
+
+fn check(name: String, required: bool, result: Result<Result<(), String>, tokio::time::error::Elapsed>) -> Check {
+    let detail = match result {
+        Ok(Ok(())) => None,
+        Ok(Err(error)) => Some(error),
+        Err(_) => Some(format!("no answer within {} s", CHECK.as_secs())),
+    };
+    Check { name, ok: detail.is_none(), required, detail }
+}

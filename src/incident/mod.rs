@@ -1,0 +1,49 @@
+//! An incident: one group key's life from firing to resolved. Pure; [`crate::store`] keeps it.
+
+mod admit;
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::alert::AlertStatus;
+
+pub use admit::{Admission, AdmitReason, Rules, admit};
+
+/// Whether an incident still needs anybody.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum State {
+    /// Something fires.
+    Open,
+    /// Nothing fires any more.
+    Resolved,
+}
+
+impl State {
+    /// As the store keeps it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Open => "open",
+            Self::Resolved => "resolved",
+        }
+    }
+}
+
+/// What admission must know of an incident that is there already.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Known {
+    /// Its id.
+    pub id: String,
+    /// Open or resolved.
+    pub state: State,
+    /// Alertmanager's last notification for it.
+    pub notified_at: Timestamp,
+    /// When it was resolved.
+    pub resolved_at: Option<Timestamp>,
+    /// Every episode, (fingerprint, start), with its last status.
+    pub episodes: BTreeMap<(String, Timestamp), AlertStatus>,
+    /// Alerts that the last notification left out.
+    pub truncated: u64,
+}

@@ -1,0 +1,304 @@
+//! The chain, read top to bottom: receive ─▶ admit ─▶ select ─▶ diagnose ─▶ deliver.
+//!
+//! Three loops work off what the store says is due; a wake-up is only a hint. Whatever is interrupted is due again
+//! after a restart.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use tokio::sync::{Notify, Semaphore, mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tracing::{Instrument, error, info, info_span, warn};
+
+use crate::alert::{AlertGroup, active, common_labels};
+use crate::clock;
+use crate::config::Config;
+use crate::diagnose::{Diagnosis, Request, Scope, diagnose};
+use crate::incident::Rules;
+use crate::notify::Notifier;
+use crate::playbook::{Library, select};
+use crate::prom::Prometheus;
+use crate::store::{Admitted, Incident, Sink, Store, Wanted};
+use crate::telemetry::{ByVerdict, Metrics};
+
+/// Webhooks that are committed together at most.
+const COMMIT_MOST: usize = 64;
+/// Messages that are sent at once at most.
+const DELIVER_MOST: usize = 16;
+/// How long a loop sleeps at most without a wake-up.
+const IDLE: Duration = Duration::from_secs(5);
+/// How long a delivery may take before somebody else may try.
+const DELIVERY_LEASE: Duration = Duration::from_secs(60);
+/// The first pause before a degraded diagnosis is made again; doubles up to two minutes.
+const RETRY: Duration = Duration::from_secs(5);
+
+/// A group and who waits for it to be stored.
+pub type Received = (AlertGroup, oneshot::Sender<Result<Admitted, String>>);
+
+/// Everything that the loops share.
+#[derive(Debug)]
+pub struct Pipeline {
+    /// The configuration.
+    pub config: Config,
+    /// The knowledge.
+    pub library: Library,
+    /// The state.
+    pub store: Store,
+    /// Where evidence is asked.
+    pub prometheus: Vec<(Prometheus, BTreeMap<String, String>)>,
+    /// Where messages go.
+    pub notifier: Notifier,
+    /// What is counted.
+    pub metrics: Arc<Metrics>,
+    diagnoses: Notify,
+    deliveries: Notify,
+}
+
+impl Pipeline {
+    /// Puts the parts together.
+    pub fn new(
+        config: Config,
+        library: Library,
+        store: Store,
+        prometheus: Vec<(Prometheus, BTreeMap<String, String>)>,
+        notifier: Notifier,
+        metrics: Arc<Metrics>,
+    ) -> Self {
+        Self {
+            config,
+            library,
+            store,
+            prometheus,
+            notifier,
+            metrics,
+            diagnoses: Notify::new(),
+            deliveries: Notify::new(),
+        }
+    }
+
+    /// Stores groups as they come, together when they come together, until nobody can send any more.
+    pub async fn admit_loop(self: Arc<Self>, mut inbox: mpsc::Receiver<Received>) {
+        let rules = Rules {
+            duplicate_within: self.config.incident.duplicate_within,
+            reopen_within: self.config.incident.reopen_within,
+        };
+        let mut batch = Vec::with_capacity(COMMIT_MOST);
+        while inbox.recv_many(&mut batch, COMMIT_MOST).await > 0 {
+            self.metrics.webhook_queue.set(i64::try_from(inbox.len()).unwrap_or(i64::MAX));
+            let (groups, waiting): (Vec<_>, Vec<_>) =
+                batch.drain(..).map(|(group, reply)| (self.wanted(group), reply)).unzip();
+            let stored = self.store.admit(&groups, clock::now(), &rules).instrument(info_span!("admit")).await;
+            let answers: Vec<Result<Admitted, String>> = match stored {
+                Ok(results) => results.into_iter().map(|r| r.map_err(|e| e.to_string())).collect(),
+                Err(error) => waiting.iter().map(|_| Err(error.to_string())).collect(),
+            };
+            for (answer, reply) in answers.into_iter().zip(waiting) {
+                match &answer {
+                    Ok(admitted) => {
+                        self.metrics.admission(admitted.reason.as_str());
+                        info!(incident.id = admitted.incident, reason = admitted.reason.as_str(), "stored an alert group");
+                    }
+                    Err(error) => error!(error, "cannot store an alert group"),
+                }
+                // The caller may have hung up; what was stored is stored.
+                let _ = reply.send(answer);
+            }
+            self.diagnoses.notify_one();
+            self.deliveries.notify_one();
+        }
+    }
+
+    fn wanted(&self, group: AlertGroup) -> (AlertGroup, Wanted) {
+        let common = common_labels(&active(&group.alerts));
+        let mut sinks = Vec::new();
+        if self.config.prints() {
+            sinks.push((Sink::Console, String::new()));
+        }
+        let channel = self.config.slack.channel_for(&common);
+        if !channel.is_empty() {
+            sinks.push((Sink::Slack, channel.to_owned()));
+        }
+        let selection = select(&self.library, &group.alerts).map(|s| (s.playbook, s.because));
+        (group, Wanted { selection, sinks, grace: self.config.diagnose.grace })
+    }
+
+    /// Makes the diagnoses that are due, several at once, until stopped.
+    pub async fn diagnose_loop(self: Arc<Self>, stop: CancellationToken, tasks: TaskTracker) {
+        let slots = Arc::new(Semaphore::new(self.config.diagnose.concurrency as usize));
+        let lease = self.config.diagnose.deadline + Duration::from_secs(30);
+        while !stop.is_cancelled() {
+            let free = u32::try_from(slots.available_permits()).unwrap_or(u32::MAX);
+            let due = match self.store.take_diagnoses(clock::now(), ms(lease), free).await {
+                Ok(due) => due,
+                Err(error) => {
+                    error!(%error, "cannot look for diagnoses that are due");
+                    Vec::new()
+                }
+            };
+            if due.is_empty() {
+                self.pause(&self.diagnoses, &stop, |due| due.0).await;
+                continue;
+            }
+            for due in due {
+                let Ok(slot) = slots.clone().acquire_owned().await else { return };
+                let this = Arc::clone(&self);
+                let span = info_span!("diagnose", incident.id = due.id);
+                tasks.spawn(
+                    async move {
+                        this.diagnose_one(&due.id, due.tries).await;
+                        drop(slot);
+                        this.diagnoses.notify_one();
+                        this.deliveries.notify_one();
+                    }
+                    .instrument(span),
+                );
+            }
+        }
+    }
+
+    async fn diagnose_one(&self, id: &str, tries: u32) {
+        let incident = match self.store.incident(id).await {
+            Ok(Some(incident)) => incident,
+            Ok(None) => return,
+            Err(error) => return error!(%error, "cannot read an incident"),
+        };
+        let over = !incident.open && incident.diagnosis.is_some();
+        let diagnosis = match (over, &incident.playbook) {
+            (false, Some(playbook)) => Some(self.ask(&incident, playbook).await),
+            _ => None,
+        };
+        let now = clock::now();
+        let next = match &diagnosis {
+            None => None,
+            Some(d) if d.degraded => Some(later(now, RETRY.saturating_mul(1 << tries.min(5)).min(Duration::from_secs(120)))),
+            Some(_) => Some(later(now, self.config.diagnose.refresh)),
+        };
+        // A good answer is not thrown away for one that Prometheus' absence spoilt.
+        let keep = diagnosis.filter(|d| !d.degraded || incident.diagnosis.as_ref().is_none_or(|old| old.degraded));
+        let says_more = keep.as_ref().is_some_and(|new| differs(incident.diagnosis.as_ref(), new));
+        let saved = self.store.save_diagnosis(&incident, keep.as_ref(), says_more, next, now).await;
+        if let Err(error) = saved {
+            error!(%error, "cannot keep a diagnosis");
+        }
+    }
+
+    async fn ask(&self, incident: &Incident, playbook: &str) -> Diagnosis {
+        let common = common_labels(&active(&incident.alerts));
+        let matching = self.prometheus.iter().find(|(_, labels)| labels.iter().all(|(n, v)| common.get(n) == Some(v)));
+        let config = &self.config.diagnose;
+        let request = Request {
+            playbook: playbook.to_owned(),
+            scope: Scope::of_alerts(&incident.alerts),
+            at: clock::now(),
+            since: Some(incident.started_at),
+            window: config.window,
+            baseline: config.baseline,
+            deadline: config.deadline,
+        };
+        let Some((prometheus, _)) = matching.or_else(|| self.prometheus.first()) else {
+            unreachable!("the configuration names at least one Prometheus")
+        };
+        let diagnosis = diagnose(&self.library, prometheus, &request).await;
+        let cause = diagnosis.root().map_or("none", |cause| cause.id.as_str());
+        self.metrics.diagnosis(
+            ByVerdict {
+                playbook: playbook.to_owned(),
+                verdict: format!("{:?}", diagnosis.symptom.verdict).to_lowercase(),
+                cause: cause.to_owned(),
+            },
+            diagnosis.queries,
+            diagnosis.degraded,
+            diagnosis.took_seconds,
+        );
+        let took = (diagnosis.took_seconds * 1e3) as u64;
+        info!(playbook.id = playbook, cause, degraded = diagnosis.degraded, duration_ms = took, "diagnosed");
+        diagnosis
+    }
+
+    /// Delivers the messages that are due, several at once, until stopped.
+    pub async fn deliver_loop(self: Arc<Self>, stop: CancellationToken, tasks: TaskTracker) {
+        let slots = Arc::new(Semaphore::new(DELIVER_MOST));
+        while !stop.is_cancelled() {
+            let free = u32::try_from(slots.available_permits()).unwrap_or(u32::MAX);
+            let due = match self.store.take_deliveries(clock::now(), ms(DELIVERY_LEASE), free).await {
+                Ok(due) => due,
+                Err(error) => {
+                    error!(%error, "cannot look for deliveries that are due");
+                    Vec::new()
+                }
+            };
+            if due.is_empty() {
+                self.pause(&self.deliveries, &stop, |due| due.1).await;
+                continue;
+            }
+            for delivery in due {
+                let Ok(slot) = slots.clone().acquire_owned().await else { return };
+                let this = Arc::clone(&self);
+                tasks.spawn(async move {
+                    this.notifier.deliver(delivery).await;
+                    drop(slot);
+                    this.deliveries.notify_one();
+                });
+            }
+        }
+    }
+
+    /// Waits for a wake-up, the next thing that is due, or the stop.
+    async fn pause(&self, wake: &Notify, stop: &CancellationToken, pick: impl Fn((Option<i64>, Option<i64>)) -> Option<i64>) {
+        let now = clock::unix_ms(clock::now());
+        let due = self.store.next_due().await.ok().and_then(&pick);
+        let wait = due.map_or(IDLE, |due| Duration::from_millis(u64::try_from(due - now).unwrap_or(0)).min(IDLE));
+        tokio::select! {
+            () = wake.notified() => {}
+            () = stop.cancelled() => {}
+            // At least a moment, so that work that others hold does not make this loop spin.
+            () = tokio::time::sleep(wait.max(Duration::from_millis(5))) => {}
+        }
+    }
+
+    /// Now and then: gauges, and incidents that Alertmanager has forgotten.
+    pub async fn housekeeping_loop(self: Arc<Self>, stop: CancellationToken) {
+        let mut tick = tokio::time::interval(Duration::from_secs(5));
+        loop {
+            tokio::select! {
+                _ = tick.tick() => {}
+                () = stop.cancelled() => return,
+            }
+            let now = clock::now();
+            match self.store.depths(now).await {
+                Ok((open, diagnoses, deliveries)) => {
+                    self.metrics.open_incidents.set(open);
+                    self.metrics.diagnosis_queue.set(diagnoses);
+                    self.metrics.delivery_queue.set(deliveries);
+                }
+                Err(error) => warn!(%error, "cannot read the queues' depths"),
+            }
+            match self.store.resolve_stale(clock::before(now, self.config.incident.stale_after), now).await {
+                Ok(0) => {}
+                Ok(n) => info!(count = n, "closed incidents of which Alertmanager has said nothing for long"),
+                Err(error) => warn!(%error, "cannot look for stale incidents"),
+            }
+        }
+    }
+}
+
+/// Whether a reader would learn something from the new diagnosis.
+fn differs(old: Option<&Diagnosis>, new: &Diagnosis) -> bool {
+    let Some(old) = old else { return true };
+    let gist = |d: &Diagnosis| {
+        let causes: Vec<_> = d.causes.iter().take(1).map(|c| (c.chain.clone(), c.verdict, c.replicas.clone())).collect();
+        (d.symptom.verdict, d.degraded, causes, d.unchecked.len())
+    };
+    gist(old) != gist(new)
+}
+
+fn ms(duration: Duration) -> i64 {
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
+}
+
+fn later(now: Timestamp, by: Duration) -> Timestamp {
+    SignedDuration::try_from(by).ok().and_then(|by| now.checked_add(by).ok()).unwrap_or(now)
+}

@@ -1,0 +1,78 @@
+//! The HTTP edge: webhook, health, metrics, and the incident pages.
+
+mod auth;
+mod pages;
+mod webhook;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{DefaultBodyLimit, State};
+use axum::http::{StatusCode, header};
+use axum::middleware;
+use axum::response::{IntoResponse, Json};
+use axum::routing::{get, post};
+use tokio::sync::mpsc;
+
+use crate::health;
+use crate::pipeline::{Pipeline, Received};
+use crate::slack::Slack;
+pub use auth::Credentials;
+
+/// What handlers share.
+#[derive(Clone)]
+pub struct Shared {
+    /// The pipeline.
+    pub pipeline: Arc<Pipeline>,
+    /// Groups on their way to the store.
+    pub inbox: mpsc::Sender<Received>,
+    /// Who may call the webhook.
+    pub credentials: Arc<Credentials>,
+    /// For the readiness check.
+    pub slack: Option<Slack>,
+    /// Whether pages need the webhook's credentials: when others than this machine can reach them.
+    pub open_pages: bool,
+}
+
+/// All routes.
+pub fn router(shared: Shared) -> Router {
+    let limit = shared.pipeline.config.webhook.body_limit;
+    let webhook = Router::new()
+        .route("/webhook/alertmanager", post(webhook::receive))
+        .layer(DefaultBodyLimit::max(limit))
+        .route_layer(middleware::from_fn_with_state(shared.clone(), auth::webhook));
+    let pages = Router::new()
+        .route("/", get(|| async { axum::response::Redirect::temporary("/incidents") }))
+        .route("/incidents", get(pages::index))
+        .route("/incidents/{id}", get(pages::incident))
+        .route("/api/v1/incidents", get(pages::list))
+        .route("/api/v1/incidents/{id}", get(pages::one))
+        .route_layer(middleware::from_fn_with_state(shared.clone(), auth::pages));
+    Router::new()
+        .route("/healthz", get(|| async { "ok\n" }))
+        .route("/readyz", get(ready))
+        .route("/metrics", get(metrics))
+        .merge(webhook)
+        .merge(pages)
+        .with_state(shared)
+}
+
+/// 200 as long as alerts can be stored; what else is down is named but does not turn alerts away.
+async fn ready(State(shared): State<Shared>) -> impl IntoResponse {
+    let prometheus: Vec<_> = shared.pipeline.prometheus.iter().map(|(p, _)| p).collect();
+    let checks = health::checks(&shared.pipeline.store, &prometheus, shared.slack.as_ref()).await;
+    let ready = checks.iter().all(|c| c.ok || !c.required);
+    let degraded = checks.iter().any(|c| !c.ok);
+    let status = match (ready, degraded) {
+        (true, false) => "ready",
+        (true, true) => "degraded",
+        (false, _) => "not ready",
+    };
+    let code = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    (code, Json(serde_json::json!({ "status": status, "checks": checks })))
+}
+
+async fn metrics(State(shared): State<Shared>) -> impl IntoResponse {
+    let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    ([(header::CONTENT_TYPE, kind)], shared.pipeline.metrics.page())
+}

@@ -1,0 +1,256 @@
+//! Stores what admission decided, many groups in one commit.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use sqlx::{Row, SqliteConnection};
+use ulid::Ulid;
+
+use super::deliveries::Sink;
+use super::{Store, StoreError, from_nanoseconds, nanoseconds};
+use crate::alert::{AlertGroup, AlertStatus};
+use crate::clock::{from_unix_ms, unix_ms};
+use crate::incident::{AdmitReason, Known, Rules, State, admit};
+
+/// What became of a group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Admitted {
+    /// The incident that it opened or changed.
+    pub incident: String,
+    /// Why.
+    pub reason: AdmitReason,
+}
+
+/// What else admission writes beside the group.
+#[derive(Debug, Clone)]
+pub struct Wanted {
+    /// The playbook and why, when one matches.
+    pub selection: Option<(String, String)>,
+    /// Where messages go: sink and channel.
+    pub sinks: Vec<(Sink, String)>,
+    /// How long the first message waits for its diagnosis.
+    pub grace: Duration,
+}
+
+impl Store {
+    /// Stores groups, in order, in one commit. A group that fails leaves no trace and does not harm the others.
+    ///
+    /// # Errors
+    /// The outer error when nothing could be committed; the inner one for a single group.
+    pub async fn admit(
+        &self,
+        groups: &[(AlertGroup, Wanted)],
+        now: Timestamp,
+        rules: &Rules,
+    ) -> Result<Vec<Result<Admitted, StoreError>>, StoreError> {
+        let mut tx = self.write.begin_with("BEGIN IMMEDIATE").await?;
+        let mut out = Vec::with_capacity(groups.len());
+        for (group, wanted) in groups {
+            sqlx::query("SAVEPOINT one").execute(&mut *tx).await?;
+            let result = admit_one(&mut tx, group, wanted, now, rules).await;
+            let end = if result.is_ok() { "RELEASE one" } else { "ROLLBACK TO one" };
+            sqlx::query(end).execute(&mut *tx).await?;
+            out.push(result);
+        }
+        tx.commit().await?;
+        Ok(out)
+    }
+}
+
+async fn admit_one(
+    db: &mut SqliteConnection,
+    group: &AlertGroup,
+    wanted: &Wanted,
+    now: Timestamp,
+    rules: &Rules,
+) -> Result<Admitted, StoreError> {
+    let known = known(db, &group.group_key).await?;
+    let admission = admit(known.as_ref(), group, now, rules);
+    let reason = admission.reason;
+    let now_ms = unix_ms(now);
+    let id = match admission.incident {
+        None => open(db, group, wanted, reason, admission.state, now).await?,
+        Some(id) => {
+            change(db, &id, group, reason, admission.state, now_ms).await?;
+            id
+        }
+    };
+    // A duplicate says nothing new, and may be older than what is known.
+    if reason != AdmitReason::Duplicate {
+        write_alerts(db, &id, group).await?;
+        for (fingerprint, start) in &admission.gone {
+            sqlx::query("UPDATE alerts SET status = 'resolved' WHERE incident_id = $1 AND fingerprint = $2 AND starts_ns = $3")
+                .bind(&id)
+                .bind(fingerprint)
+                .bind(nanoseconds(*start))
+                .execute(&mut *db)
+                .await?;
+        }
+    }
+    event(db, &id, now_ms, "notified", reason.as_str()).await?;
+    Ok(Admitted { incident: id, reason })
+}
+
+/// The open incident of a group key, else the one resolved last.
+async fn known(db: &mut SqliteConnection, group_key: &str) -> Result<Option<Known>, StoreError> {
+    let row = sqlx::query(
+        "SELECT id, state, notified_ms, resolved_ms, truncated FROM incidents WHERE group_key = $1
+         ORDER BY CASE state WHEN 'open' THEN 0 ELSE 1 END, opened_ms DESC LIMIT 1",
+    )
+    .bind(group_key)
+    .fetch_optional(&mut *db)
+    .await?;
+    let Some(row) = row else { return Ok(None) };
+    let id: String = row.try_get("id")?;
+    let rows = sqlx::query("SELECT fingerprint, starts_ns, status FROM alerts WHERE incident_id = $1")
+        .bind(&id)
+        .fetch_all(&mut *db)
+        .await?;
+    let episodes = rows
+        .iter()
+        .map(|row| {
+            let status: &str = row.try_get("status")?;
+            let status = if status == "firing" { AlertStatus::Firing } else { AlertStatus::Resolved };
+            Ok(((row.try_get("fingerprint")?, from_nanoseconds(row.try_get("starts_ns")?)), status))
+        })
+        .collect::<Result<BTreeMap<_, _>, sqlx::Error>>()?;
+    let state: &str = row.try_get("state")?;
+    let truncated: i64 = row.try_get("truncated")?;
+    Ok(Some(Known {
+        id,
+        state: if state == "open" { State::Open } else { State::Resolved },
+        notified_at: from_unix_ms(row.try_get("notified_ms")?),
+        resolved_at: row.try_get::<Option<i64>, _>("resolved_ms")?.map(from_unix_ms),
+        episodes,
+        truncated: u64::try_from(truncated).unwrap_or_default(),
+    }))
+}
+
+async fn open(
+    db: &mut SqliteConnection,
+    group: &AlertGroup,
+    wanted: &Wanted,
+    reason: AdmitReason,
+    state: State,
+    now: Timestamp,
+) -> Result<String, StoreError> {
+    let id = Ulid::generate().to_string();
+    let now_ms = unix_ms(now);
+    let started = group.alerts.iter().map(|a| a.starts_at).min().unwrap_or(now);
+    let unseen = reason == AdmitReason::ResolvedUnseen;
+    let due = (wanted.selection.is_some() && !unseen).then_some(now_ms);
+    sqlx::query(
+        "INSERT INTO incidents (id, group_key, state, playbook, because, reason, started_ms, opened_ms, notified_ms,
+           resolved_ms, truncated, external_url, diagnose_due_ms)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $8, $9, $10, $11, $12)",
+    )
+    .bind(&id)
+    .bind(&group.group_key)
+    .bind(state.as_str())
+    .bind(wanted.selection.as_ref().map(|(playbook, _)| playbook))
+    .bind(wanted.selection.as_ref().map(|(_, because)| because))
+    .bind(reason.as_str())
+    .bind(unix_ms(started))
+    .bind(now_ms)
+    .bind((state == State::Resolved).then_some(now_ms))
+    .bind(i64::try_from(group.truncated_alerts).unwrap_or(i64::MAX))
+    .bind(&group.external_url)
+    .bind(due)
+    .execute(&mut *db)
+    .await?;
+    let grace = if due.is_some() { i64::try_from(wanted.grace.as_millis()).unwrap_or(0) } else { 0 };
+    for (sink, channel) in &wanted.sinks {
+        sqlx::query("INSERT INTO deliveries (incident_id, sink, channel, state, due_ms, note) VALUES ($1, $2, $3, $4, $5, $6)")
+            .bind(&id)
+            .bind(sink.as_str())
+            .bind(channel)
+            .bind(if unseen { "suppressed" } else { "pending" })
+            .bind(now_ms + grace)
+            .bind(unseen.then_some("it was over before we saw it fire"))
+            .execute(&mut *db)
+            .await?;
+    }
+    Ok(id)
+}
+
+async fn change(
+    db: &mut SqliteConnection,
+    id: &str,
+    group: &AlertGroup,
+    reason: AdmitReason,
+    state: State,
+    now_ms: i64,
+) -> Result<(), StoreError> {
+    if reason == AdmitReason::Duplicate {
+        return Ok(());
+    }
+    let resolved = state == State::Resolved;
+    // A resolved incident is diagnosed no more, unless it never was; everything else calls for another look.
+    sqlx::query(
+        "UPDATE incidents SET state = $2, reason = $3, notified_ms = $4, resolved_ms = $5, truncated = $6,
+           refired = refired + $7, revision = revision + 1, diagnose_tries = 0,
+           diagnose_due_ms = CASE WHEN playbook IS NULL THEN NULL WHEN $8 AND diagnosis IS NOT NULL THEN NULL ELSE $4 END
+         WHERE id = $1",
+    )
+    .bind(id)
+    .bind(state.as_str())
+    .bind(reason.as_str())
+    .bind(now_ms)
+    .bind(resolved.then_some(now_ms))
+    .bind(i64::try_from(group.truncated_alerts).unwrap_or(i64::MAX))
+    .bind(i64::from(reason == AdmitReason::Refired))
+    .bind(resolved)
+    .execute(&mut *db)
+    .await?;
+    // A failed delivery gets another life when something new is to be said.
+    sqlx::query("UPDATE deliveries SET state = 'pending', tries = 0 WHERE incident_id = $1 AND state = 'failed'")
+        .bind(id)
+        .execute(&mut *db)
+        .await?;
+    Ok(())
+}
+
+async fn write_alerts(db: &mut SqliteConnection, id: &str, group: &AlertGroup) -> Result<(), StoreError> {
+    for alert in &group.alerts {
+        let (fingerprint, start) = alert.episode();
+        let status = match alert.status {
+            AlertStatus::Firing => "firing",
+            AlertStatus::Resolved => "resolved",
+        };
+        let json = serde_json::to_string(alert).map_err(|e| StoreError::Unreadable {
+            what: "alert",
+            id: id.to_owned(),
+            error: e.to_string(),
+        })?;
+        sqlx::query(
+            "INSERT INTO alerts (incident_id, fingerprint, starts_ns, status, alert) VALUES ($1, $2, $3, $4, $5)
+             ON CONFLICT (incident_id, fingerprint, starts_ns) DO UPDATE SET status = excluded.status, alert = excluded.alert",
+        )
+        .bind(id)
+        .bind(fingerprint)
+        .bind(nanoseconds(start))
+        .bind(status)
+        .bind(json)
+        .execute(&mut *db)
+        .await?;
+    }
+    Ok(())
+}
+
+pub(super) async fn event(
+    db: &mut SqliteConnection,
+    id: &str,
+    at_ms: i64,
+    what: &str,
+    detail: &str,
+) -> Result<(), StoreError> {
+    sqlx::query("INSERT INTO events (incident_id, at_ms, what, detail) VALUES ($1, $2, $3, $4)")
+        .bind(id)
+        .bind(at_ms)
+        .bind(what)
+        .bind(detail)
+        .execute(db)
+        .await?;
+    Ok(())
+}

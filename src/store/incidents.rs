@@ -1,0 +1,247 @@
+//! Incidents: reading them, and what diagnosis writes.
+
+use jiff::Timestamp;
+use sqlx::Row;
+use sqlx::sqlite::SqliteRow;
+
+use super::admission::event;
+use super::{Store, StoreError};
+use crate::alert::{Alert, AlertStatus};
+use crate::clock::{from_unix_ms, unix_ms};
+use crate::diagnose::Diagnosis;
+
+/// An incident as it is kept.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Incident {
+    /// Sortable by time.
+    pub id: String,
+    /// Alertmanager's key.
+    pub group_key: String,
+    /// Open, until nothing fires.
+    pub open: bool,
+    /// The playbook, when one matched.
+    pub playbook: Option<String>,
+    /// Why that playbook.
+    pub because: Option<String>,
+    /// The last [`AdmitReason`](crate::incident::AdmitReason), as text.
+    pub reason: String,
+    /// The first alert's start.
+    pub started_at: Timestamp,
+    /// When we first heard of it.
+    pub opened_at: Timestamp,
+    /// When it was resolved.
+    pub resolved_at: Option<Timestamp>,
+    /// How often it re-fired.
+    pub refired: u32,
+    /// Alerts that Alertmanager left out.
+    pub truncated: u64,
+    /// The newest diagnosis.
+    pub diagnosis: Option<Diagnosis>,
+    /// Grows with everything that changes what the message says.
+    pub revision: i64,
+    /// Every alert seen.
+    pub alerts: Vec<Alert>,
+}
+
+/// An incident whose diagnosis is due.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Due {
+    /// The incident.
+    pub id: String,
+    /// How often in a row it failed before.
+    pub tries: u32,
+}
+
+const COLUMNS: &str = "id, group_key, state, playbook, because, reason, started_ms, opened_ms, resolved_ms, refired, \
+                       truncated, diagnosis, revision";
+
+impl Store {
+    /// An incident with its alerts; none when there is no such id.
+    ///
+    /// # Errors
+    /// When the store fails or holds something unreadable.
+    pub async fn incident(&self, id: &str) -> Result<Option<Incident>, StoreError> {
+        let row = sqlx::query(sqlx::AssertSqlSafe(format!("SELECT {COLUMNS} FROM incidents WHERE id = $1")))
+            .bind(id)
+            .fetch_optional(&self.read)
+            .await?;
+        let Some(row) = row else { return Ok(None) };
+        let mut incident = read(&row)?;
+        let rows = sqlx::query("SELECT status, alert FROM alerts WHERE incident_id = $1 ORDER BY starts_ns, fingerprint")
+            .bind(id)
+            .fetch_all(&self.read)
+            .await?;
+        for row in &rows {
+            let json: &str = row.try_get("alert")?;
+            let mut alert: Alert = serde_json::from_str(json).map_err(|e| unreadable("alert", id, &e))?;
+            // An alert that left the group has ended although its last notification said firing.
+            if row.try_get::<&str, _>("status")? == "resolved" {
+                alert.status = AlertStatus::Resolved;
+            }
+            incident.alerts.push(alert);
+        }
+        Ok(Some(incident))
+    }
+
+    /// The newest incidents, without their alerts.
+    ///
+    /// # Errors
+    /// When the store fails or holds something unreadable.
+    pub async fn recent(&self, most: u32) -> Result<Vec<Incident>, StoreError> {
+        let query = format!("SELECT {COLUMNS} FROM incidents ORDER BY opened_ms DESC, id DESC LIMIT $1");
+        let rows = sqlx::query(sqlx::AssertSqlSafe(query)).bind(i64::from(most)).fetch_all(&self.read).await?;
+        rows.iter().map(read).collect()
+    }
+
+    /// Incidents whose diagnosis is due; they are put off by `lease_ms` so that nobody takes them twice.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn take_diagnoses(&self, now: Timestamp, lease_ms: i64, most: u32) -> Result<Vec<Due>, StoreError> {
+        let rows = sqlx::query(
+            "UPDATE incidents SET diagnose_due_ms = $1 + $2 WHERE id IN
+               (SELECT id FROM incidents WHERE diagnose_due_ms <= $1 ORDER BY diagnose_due_ms LIMIT $3)
+             RETURNING id, diagnose_tries",
+        )
+        .bind(unix_ms(now))
+        .bind(lease_ms)
+        .bind(i64::from(most))
+        .fetch_all(&self.write)
+        .await?;
+        rows.iter()
+            .map(|row| {
+                let tries: i64 = row.try_get("diagnose_tries")?;
+                Ok(Due { id: row.try_get("id")?, tries: u32::try_from(tries).unwrap_or(u32::MAX) })
+            })
+            .collect()
+    }
+
+    /// Keeps a diagnosis and says when the next one is due. `seen` is the revision it was made for: when the group
+    /// changed meanwhile, the diagnosis that the change asked for stays due. `says_more` tells whether the message changes.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn save_diagnosis(
+        &self,
+        incident: &Incident,
+        diagnosis: Option<&Diagnosis>,
+        says_more: bool,
+        next: Option<Timestamp>,
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        let json = diagnosis
+            .map(serde_json::to_string)
+            .transpose()
+            .map_err(|e| unreadable("diagnosis", &incident.id, &e))?;
+        let failed = diagnosis.is_none_or(|d| d.degraded);
+        let mut tx = self.write.begin_with("BEGIN IMMEDIATE").await?;
+        sqlx::query(
+            "UPDATE incidents SET diagnosis = COALESCE($2, diagnosis), revision = revision + $3,
+               diagnose_tries = CASE WHEN $4 THEN diagnose_tries + 1 ELSE 0 END,
+               diagnose_due_ms = CASE WHEN revision > $5 THEN $6 WHEN state = 'open' THEN $7 ELSE NULL END
+             WHERE id = $1",
+        )
+        .bind(&incident.id)
+        .bind(json)
+        .bind(i64::from(says_more))
+        .bind(failed)
+        .bind(incident.revision)
+        .bind(unix_ms(now))
+        .bind(next.map(unix_ms))
+        .execute(&mut *tx)
+        .await?;
+        if says_more {
+            // The first message waited for this; one that backs off from an error keeps waiting.
+            sqlx::query("UPDATE deliveries SET due_ms = $2 WHERE incident_id = $1 AND revision = 0 AND tries = 0 AND state = 'pending' AND due_ms > $2 AND due_ms < $2 + 5000")
+                .bind(&incident.id)
+                .bind(unix_ms(now))
+                .execute(&mut *tx)
+                .await?;
+        }
+        let root = diagnosis.and_then(Diagnosis::root).map_or("none", |cause| cause.id.as_str());
+        event(&mut tx, &incident.id, unix_ms(now), "diagnosed", root).await?;
+        tx.commit().await?;
+        Ok(())
+    }
+
+    /// Resolves open incidents of which Alertmanager has said nothing since `before`.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn resolve_stale(&self, before: Timestamp, now: Timestamp) -> Result<u64, StoreError> {
+        let done = sqlx::query(
+            "UPDATE incidents SET state = 'resolved', reason = 'stale', resolved_ms = $2, revision = revision + 1,
+               diagnose_due_ms = NULL WHERE state = 'open' AND notified_ms < $1",
+        )
+        .bind(unix_ms(before))
+        .bind(unix_ms(now))
+        .execute(&self.write)
+        .await?;
+        Ok(done.rows_affected())
+    }
+
+    /// After a restart: what was being worked on is due again at once.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn release(&self, now: Timestamp) -> Result<(), StoreError> {
+        let now = unix_ms(now);
+        sqlx::query("UPDATE incidents SET diagnose_due_ms = $1 WHERE diagnose_due_ms > $1 AND diagnosis IS NULL")
+            .bind(now)
+            .execute(&self.write)
+            .await?;
+        sqlx::query("UPDATE deliveries SET due_ms = $1 WHERE due_ms > $1 AND tries = 0")
+            .bind(now)
+            .execute(&self.write)
+            .await?;
+        Ok(())
+    }
+
+    /// How many incidents are open, how many diagnoses and deliveries wait.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn depths(&self, now: Timestamp) -> Result<(i64, i64, i64), StoreError> {
+        let row = sqlx::query(
+            "SELECT (SELECT COUNT(*) FROM incidents WHERE state = 'open') AS open,
+                    (SELECT COUNT(*) FROM incidents WHERE diagnose_due_ms <= $1) AS diagnoses,
+                    (SELECT COUNT(*) FROM deliveries d JOIN incidents i ON i.id = d.incident_id
+                       WHERE d.state = 'pending' AND d.revision < i.revision) AS deliveries",
+        )
+        .bind(unix_ms(now))
+        .fetch_one(&self.read)
+        .await?;
+        Ok((row.try_get("open")?, row.try_get("diagnoses")?, row.try_get("deliveries")?))
+    }
+}
+
+fn unreadable(what: &'static str, id: &str, error: &serde_json::Error) -> StoreError {
+    StoreError::Unreadable { what, id: id.to_owned(), error: error.to_string() }
+}
+
+fn read(row: &SqliteRow) -> Result<Incident, StoreError> {
+    let id: String = row.try_get("id")?;
+    let diagnosis = row
+        .try_get::<Option<&str>, _>("diagnosis")?
+        .map(serde_json::from_str)
+        .transpose()
+        .map_err(|e| unreadable("diagnosis", &id, &e))?;
+    let refired: i64 = row.try_get("refired")?;
+    let truncated: i64 = row.try_get("truncated")?;
+    Ok(Incident {
+        group_key: row.try_get("group_key")?,
+        open: row.try_get::<&str, _>("state")? == "open",
+        playbook: row.try_get("playbook")?,
+        because: row.try_get("because")?,
+        reason: row.try_get("reason")?,
+        started_at: from_unix_ms(row.try_get("started_ms")?),
+        opened_at: from_unix_ms(row.try_get("opened_ms")?),
+        resolved_at: row.try_get::<Option<i64>, _>("resolved_ms")?.map(from_unix_ms),
+        refired: u32::try_from(refired).unwrap_or(u32::MAX),
+        truncated: u64::try_from(truncated).unwrap_or_default(),
+        diagnosis,
+        revision: row.try_get("revision")?,
+        alerts: Vec::new(),
+        id,
+    })
+}

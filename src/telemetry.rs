@@ -1,0 +1,167 @@
+//! Logs, and the service's own metrics.
+
+use std::fmt::Debug;
+use std::sync::atomic::AtomicI64;
+use std::time::Duration;
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::{Family, MetricConstructor};
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
+use tracing_subscriber::EnvFilter;
+
+/// Seconds; from a cached answer to a deadline.
+const BUCKETS: [f64; 12] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0];
+
+/// Labels of one dimension.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct By {
+    /// Where it happened or what came of it.
+    pub result: String,
+}
+
+/// Labels of a diagnosis.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct ByVerdict {
+    /// The playbook that was entered.
+    pub playbook: String,
+    /// The symptom's verdict.
+    pub verdict: String,
+    /// The best root cause, or `none`.
+    pub cause: String,
+}
+
+/// Labels of a delivery.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct BySink {
+    /// slack or console.
+    pub sink: String,
+    /// posted, updated, retried, failed, …
+    pub result: String,
+}
+
+#[derive(Debug, Clone)]
+struct Buckets;
+
+impl MetricConstructor<Histogram> for Buckets {
+    fn new_metric(&self) -> Histogram {
+        Histogram::new(BUCKETS)
+    }
+}
+
+/// Everything this service counts about itself.
+#[derive(Debug)]
+pub struct Metrics {
+    registry: Registry,
+    webhooks: Family<By, Counter>,
+    admissions: Family<By, Counter>,
+    diagnoses: Family<ByVerdict, Counter>,
+    diagnosis_seconds: Histogram,
+    queries: Family<By, Counter>,
+    deliveries: Family<BySink, Counter>,
+    delivery_seconds: Family<BySink, Histogram, Buckets>,
+    rate_limit_waits: Family<By, Counter>,
+    /// Webhooks accepted and not yet stored.
+    pub webhook_queue: Gauge<i64, AtomicI64>,
+    /// Incidents that are open.
+    pub open_incidents: Gauge<i64, AtomicI64>,
+    /// Diagnoses that are due.
+    pub diagnosis_queue: Gauge<i64, AtomicI64>,
+    /// Messages that are not up to date.
+    pub delivery_queue: Gauge<i64, AtomicI64>,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        let metrics = Self {
+            registry: Registry::with_prefix("llm_diagnose"),
+            webhooks: Family::default(),
+            admissions: Family::default(),
+            diagnoses: Family::default(),
+            diagnosis_seconds: Histogram::new(BUCKETS),
+            queries: Family::default(),
+            deliveries: Family::default(),
+            delivery_seconds: Family::new_with_constructor(Buckets),
+            rate_limit_waits: Family::default(),
+            webhook_queue: Gauge::default(),
+            open_incidents: Gauge::default(),
+            diagnosis_queue: Gauge::default(),
+            delivery_queue: Gauge::default(),
+        };
+        metrics.registered()
+    }
+}
+
+impl Metrics {
+    fn registered(mut self) -> Self {
+        let r = &mut self.registry;
+        r.register("webhooks", "Webhook calls by what was answered", self.webhooks.clone());
+        r.register("admissions", "Stored alert groups by what they meant", self.admissions.clone());
+        r.register("diagnoses", "Diagnoses by playbook, symptom verdict and best cause", self.diagnoses.clone());
+        r.register("diagnosis_duration_seconds", "From the first query to the verdict", self.diagnosis_seconds.clone());
+        r.register("prometheus_queries", "Queries asked of Prometheus by outcome of their diagnosis", self.queries.clone());
+        r.register("deliveries", "Messages by sink and result", self.deliveries.clone());
+        r.register("delivery_duration_seconds", "One call of a sink", self.delivery_seconds.clone());
+        r.register("rate_limit_waits", "Deliveries put off, by whose limit: ours or Slack's", self.rate_limit_waits.clone());
+        r.register("webhook_queue_depth", "Webhooks accepted and not yet stored", self.webhook_queue.clone());
+        r.register("incidents_open", "Incidents that are open", self.open_incidents.clone());
+        r.register("diagnosis_queue_depth", "Diagnoses that are due", self.diagnosis_queue.clone());
+        r.register("delivery_queue_depth", "Messages that are not up to date", self.delivery_queue.clone());
+        self
+    }
+
+    /// A webhook call was answered.
+    pub fn webhook(&self, result: &str) {
+        self.webhooks.get_or_create(&By { result: result.to_owned() }).inc();
+    }
+
+    /// A group was stored.
+    pub fn admission(&self, reason: &str) {
+        self.admissions.get_or_create(&By { result: reason.to_owned() }).inc();
+    }
+
+    /// A diagnosis was made.
+    pub fn diagnosis(&self, labels: ByVerdict, queries: usize, degraded: bool, took: f64) {
+        self.diagnoses.get_or_create(&labels).inc();
+        self.diagnosis_seconds.observe(took);
+        let result = if degraded { "degraded" } else { "ok" };
+        self.queries.get_or_create(&By { result: result.to_owned() }).inc_by(queries as u64);
+    }
+
+    /// A message was sent, or was not.
+    pub fn delivery(&self, sink: &str, result: &str, took: Option<Duration>) {
+        let labels = BySink { sink: sink.to_owned(), result: result.to_owned() };
+        self.deliveries.get_or_create(&labels).inc();
+        if let Some(took) = took {
+            self.delivery_seconds.get_or_create(&labels).observe(took.as_secs_f64());
+        }
+    }
+
+    /// A delivery had to wait for a rate limit.
+    pub fn rate_limit_wait(&self, whose: &str) {
+        self.rate_limit_waits.get_or_create(&By { result: whose.to_owned() }).inc();
+    }
+
+    /// The page for Prometheus, in OpenMetrics text.
+    pub fn page(&self) -> String {
+        let mut out = String::new();
+        // Writing into a String cannot fail.
+        let _ = encode(&mut out, &self.registry);
+        out
+    }
+}
+
+/// Starts logging to standard error; `LLM_DIAGNOSE_LOG` filters, `info` unless told.
+pub fn start_logging(json: bool) {
+    let filter = EnvFilter::try_from_env("LLM_DIAGNOSE_LOG")
+        .unwrap_or_else(|_| EnvFilter::new("info,hyper_util=warn,sqlx=warn,slack_morphism=warn"));
+    let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false);
+    // A second start in one process keeps the first.
+    let _ = match json {
+        true => subscriber.json().try_init(),
+        false => subscriber.with_ansi(false).try_init(),
+    };
+}
