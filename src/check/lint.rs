@@ -152,7 +152,9 @@ impl Lint<'_> {
                 self.condition(signal, when);
             }
         }
-        if !list.is_empty() && list.len() < 2 && !list.iter().any(|e| e.required) {
+        // An alert's rule needs all of its checks anyhow.
+        let alert = self.library.playbooks.values().flat_map(|p| &p.alerts).any(|rule| rule.alert == of);
+        if !alert && !list.is_empty() && list.len() < 2 && !list.iter().any(|e| e.required) {
             let message = format!("`{of}` rests on a single check that is not `required`");
             self.say("evidence/thin", of, message, Some("mark it `required: true` or add a second check".into()));
         }

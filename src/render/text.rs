@@ -50,7 +50,7 @@ fn spans(line: &Line) -> String {
         .map(|span| match span {
             Span::Plain(text) => clean(text),
             Span::Bold(text) => format!("{bold}{}{bold:#}", clean(text)),
-            Span::Code(text) => format!("{code}{}{code:#}", clean(text)),
+            Span::Code(text) => format!("{code}`{}`{code:#}", clean(text)),
             Span::Link(label, url) => format!("{}: {}", clean(label), clean(url)),
         })
         .collect()

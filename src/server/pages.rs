@@ -15,8 +15,17 @@ const MOST: u32 = 100;
 /// Pages load nothing from anywhere and run no script.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
+/// The newest incidents with their alerts.
+async fn recent(shared: &Shared) -> Result<Vec<Incident>, StoreError> {
+    let mut out = Vec::new();
+    for id in shared.pipeline.store.recent(MOST).await? {
+        out.extend(shared.pipeline.store.incident(&id).await?);
+    }
+    Ok(out)
+}
+
 pub(super) async fn index(State(shared): State<Shared>) -> Response {
-    match shared.pipeline.store.recent(MOST).await {
+    match recent(&shared).await {
         Ok(incidents) => {
             let entries: Vec<_> = incidents
                 .iter()
@@ -45,7 +54,7 @@ pub(super) async fn incident(State(shared): State<Shared>, Path(id): Path<String
 }
 
 pub(super) async fn list(State(shared): State<Shared>) -> Response {
-    match shared.pipeline.store.recent(MOST).await {
+    match recent(&shared).await {
         Ok(incidents) => Json(incidents.iter().map(|i| summary(&shared, i)).collect::<Vec<_>>()).into_response(),
         Err(error) => unavailable(&error),
     }

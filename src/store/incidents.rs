@@ -52,8 +52,8 @@ pub struct Due {
     pub tries: u32,
 }
 
-const COLUMNS: &str = "id, group_key, state, playbook, because, reason, started_ms, opened_ms, resolved_ms, refired, \
-                       truncated, diagnosis, revision";
+const ONE: &str = "SELECT id, group_key, state, playbook, because, reason, started_ms, opened_ms, resolved_ms, refired,
+                     truncated, diagnosis, revision FROM incidents WHERE id = $1";
 
 impl Store {
     /// An incident with its alerts; none when there is no such id.
@@ -61,7 +61,7 @@ impl Store {
     /// # Errors
     /// When the store fails or holds something unreadable.
     pub async fn incident(&self, id: &str) -> Result<Option<Incident>, StoreError> {
-        let row = sqlx::query(sqlx::AssertSqlSafe(format!("SELECT {COLUMNS} FROM incidents WHERE id = $1")))
+        let row = sqlx::query(ONE)
             .bind(id)
             .fetch_optional(&self.read)
             .await?;
@@ -83,14 +83,13 @@ impl Store {
         Ok(Some(incident))
     }
 
-    /// The newest incidents, without their alerts.
+    /// The ids of the newest incidents.
     ///
     /// # Errors
-    /// When the store fails or holds something unreadable.
-    pub async fn recent(&self, most: u32) -> Result<Vec<Incident>, StoreError> {
-        let query = format!("SELECT {COLUMNS} FROM incidents ORDER BY opened_ms DESC, id DESC LIMIT $1");
-        let rows = sqlx::query(sqlx::AssertSqlSafe(query)).bind(i64::from(most)).fetch_all(&self.read).await?;
-        rows.iter().map(read).collect()
+    /// When the store fails.
+    pub async fn recent(&self, most: u32) -> Result<Vec<String>, StoreError> {
+        let ids = sqlx::query_scalar("SELECT id FROM incidents ORDER BY opened_ms DESC, id DESC LIMIT $1");
+        Ok(ids.bind(i64::from(most)).fetch_all(&self.read).await?)
     }
 
     /// Incidents whose diagnosis is due; they are put off by `lease_ms` so that nobody takes them twice.
