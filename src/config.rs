@@ -191,8 +191,8 @@ impl Config {
     /// # Errors
     /// With file, line and the line's text when a key is unknown or a value is wrong.
     pub fn load(path: &Path) -> anyhow::Result<Self> {
-        let text =
-            std::fs::read_to_string(path).with_context(|| format!("cannot read the configuration {}", path.display()))?;
+        let text = std::fs::read_to_string(path)
+            .with_context(|| format!("cannot read the configuration {}", path.display()))?;
         let file = SourceFile { path: path.display().to_string(), text };
         let config: Self = parse(&file).map_err(|problem| anyhow::anyhow!("{problem}"))?;
         config.validate().with_context(|| format!("in {}", path.display()))?;
@@ -227,7 +227,8 @@ impl Config {
 /// # Errors
 /// When it cannot be read or is empty.
 pub fn secret(path: &Path) -> anyhow::Result<SecretString> {
-    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read the secret in {}", path.display()))?;
+    let text =
+        std::fs::read_to_string(path).with_context(|| format!("cannot read the secret in {}", path.display()))?;
     let text = text.trim();
     if text.is_empty() {
         bail!("the secret in {} is empty", path.display());

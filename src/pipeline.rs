@@ -99,7 +99,11 @@ impl Pipeline {
                 match &answer {
                     Ok(admitted) => {
                         self.metrics.admission(admitted.reason.as_str());
-                        info!(incident.id = admitted.incident, reason = admitted.reason.as_str(), "stored an alert group");
+                        info!(
+                            incident.id = admitted.incident,
+                            reason = admitted.reason.as_str(),
+                            "stored an alert group"
+                        );
                     }
                     Err(error) => error!(error, "cannot store an alert group"),
                 }
@@ -173,7 +177,9 @@ impl Pipeline {
         let now = clock::now();
         let next = match &diagnosis {
             None => None,
-            Some(d) if d.degraded => Some(later(now, RETRY.saturating_mul(1 << tries.min(5)).min(Duration::from_secs(120)))),
+            Some(d) if d.degraded => {
+                Some(later(now, RETRY.saturating_mul(1 << tries.min(5)).min(Duration::from_secs(120))))
+            }
             Some(_) => Some(later(now, self.config.diagnose.refresh)),
         };
         // A good answer is not thrown away for one that Prometheus' absence spoilt.
@@ -247,7 +253,12 @@ impl Pipeline {
     }
 
     /// Waits for a wake-up, the next thing that is due, or the stop.
-    async fn pause(&self, wake: &Notify, stop: &CancellationToken, pick: impl Fn((Option<i64>, Option<i64>)) -> Option<i64>) {
+    async fn pause(
+        &self,
+        wake: &Notify,
+        stop: &CancellationToken,
+        pick: impl Fn((Option<i64>, Option<i64>)) -> Option<i64>,
+    ) {
         let now = clock::unix_ms(clock::now());
         let due = self.store.next_due().await.ok().and_then(&pick);
         let wait = due.map_or(IDLE, |due| Duration::from_millis(u64::try_from(due - now).unwrap_or(0)).min(IDLE));
@@ -289,7 +300,8 @@ impl Pipeline {
 fn differs(old: Option<&Diagnosis>, new: &Diagnosis) -> bool {
     let Some(old) = old else { return true };
     let gist = |d: &Diagnosis| {
-        let causes: Vec<_> = d.causes.iter().take(1).map(|c| (c.chain.clone(), c.verdict, c.replicas.clone())).collect();
+        let causes: Vec<_> =
+            d.causes.iter().take(1).map(|c| (c.chain.clone(), c.verdict, c.replicas.clone())).collect();
         (d.symptom.verdict, d.degraded, causes, d.unchecked.len())
     };
     gist(old) != gist(new)

@@ -102,10 +102,18 @@ impl Metrics {
         r.register("admissions", "Stored alert groups by what they meant", self.admissions.clone());
         r.register("diagnoses", "Diagnoses by playbook, symptom verdict and best cause", self.diagnoses.clone());
         r.register("diagnosis_duration_seconds", "From the first query to the verdict", self.diagnosis_seconds.clone());
-        r.register("prometheus_queries", "Queries asked of Prometheus by outcome of their diagnosis", self.queries.clone());
+        r.register(
+            "prometheus_queries",
+            "Queries asked of Prometheus by outcome of their diagnosis",
+            self.queries.clone(),
+        );
         r.register("deliveries", "Messages by sink and result", self.deliveries.clone());
         r.register("delivery_duration_seconds", "One call of a sink", self.delivery_seconds.clone());
-        r.register("rate_limit_waits", "Deliveries put off, by whose limit: ours or Slack's", self.rate_limit_waits.clone());
+        r.register(
+            "rate_limit_waits",
+            "Deliveries put off, by whose limit: ours or Slack's",
+            self.rate_limit_waits.clone(),
+        );
         r.register("webhook_queue_depth", "Webhooks accepted and not yet stored", self.webhook_queue.clone());
         r.register("incidents_open", "Incidents that are open", self.open_incidents.clone());
         r.register("diagnosis_queue_depth", "Diagnoses that are due", self.diagnosis_queue.clone());

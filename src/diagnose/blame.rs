@@ -51,7 +51,7 @@ pub(super) fn assemble(
             .map(|e| EngineFound { engine: e.engine.clone(), at_least: e.version.as_ref().map(ToString::to_string) })
             .collect(),
         replicas: radius(std::iter::once(judged.evidence.as_slice()), &seen),
-        ruled_out: ruled_out(&judged),
+        ruled_out: ruled_out(library, request, &judged),
         unchecked: unchecked(library, &judged, &seen),
         symptom: SymptomFound {
             playbook: request.playbook.clone(),
@@ -75,7 +75,7 @@ fn roots(nodes: &BTreeMap<&str, Node<'_>>, judged: &Judged, seen: &Observations)
     let mut out = Vec::new();
     for chain in &judged.chains {
         let Some(root) = chain.last().filter(|root| done.insert((*root).clone())) else { continue };
-        let along: Vec<&Judgement> = chain.iter().skip(1).filter_map(|id| judged.causes.get(id)).collect();
+        let along: Vec<&Judgement> = chain.iter().filter_map(|id| judged.causes.get(id)).collect();
         let (Some(node), Some((judgement, via))) = (nodes.get(root.as_str()), along.split_last()) else { continue };
         out.push(CauseFound {
             id: root.clone(),
@@ -106,10 +106,19 @@ fn radius<'a>(evidence: impl Iterator<Item = &'a [EvidenceResult]>, seen: &Obser
     BlastRadius { affected, total: seen.pool.len() }
 }
 
-fn ruled_out(judged: &Judged) -> Vec<RuledOut> {
-    let mut out: Vec<RuledOut> = judged
-        .causes
-        .values()
+/// In the order of the playbook's tree, so that the nearest neighbours come first.
+fn ruled_out(library: &Library, request: &Request, judged: &Judged) -> Vec<RuledOut> {
+    let mut nearest: Vec<&str> = library
+        .playbooks
+        .get(&request.playbook)
+        .map(|entry| entry.causes.iter().map(crate::playbook::CauseEntry::target).collect())
+        .unwrap_or_default();
+    nearest.extend(library.reachable(&request.playbook).iter().map(|node| node.id));
+    let mut said = BTreeSet::new();
+    nearest
+        .into_iter()
+        .filter(|id| said.insert(*id))
+        .filter_map(|id| judged.causes.get(id))
         .filter(|j| matches!(j.verdict, Verdict::RuledOut | Verdict::Unlikely))
         .map(|j| RuledOut {
             id: j.id.clone(),
@@ -122,9 +131,7 @@ fn ruled_out(judged: &Judged) -> Vec<RuledOut> {
                 .max_by_key(|e| (e.required, (e.weight * 1e3) as i64))
                 .cloned(),
         })
-        .collect();
-    out.sort_by(|a, b| a.verdict.cmp(&b.verdict).then_with(|| a.id.cmp(&b.id)));
-    out
+        .collect()
 }
 
 /// Signals without data that keep a cause undetermined, or the symptom itself.

@@ -1,7 +1,7 @@
 //! Whether one piece of evidence holds on the observations.
 
 use super::observation::median;
-use super::{EvidenceResult, Observation, Observations, Outcome, ReplicaValue};
+use super::{EvidenceResult, NO_PAST, Observation, Observations, Outcome, ReplicaValue};
 use crate::playbook::{Comparison, Condition, Evidence, Library, Reference};
 use crate::signal::{Fleet, Unit};
 
@@ -11,10 +11,9 @@ pub(super) fn evaluate(library: &Library, evidence: &Evidence, seen: &Observatio
         (Some(signal), Some(when)) => check(library, signal, when, seen),
         _ => {
             let mut results: Vec<EvidenceResult> = evidence.any.iter().map(|e| evaluate(library, e, seen)).collect();
-            // A signal whose number is known to be fine needs no past on top of it.
-            let fine: Vec<String> =
-                results.iter().filter(|r| r.outcome == Outcome::NotMet).map(|r| r.signal.clone()).collect();
-            results.retain(|r| r.outcome != Outcome::NoData || !fine.contains(&r.signal));
+            // Where a number is known to be fine, a comparison that only lacks its past leaves nothing open.
+            let fine = results.iter().any(|r| r.outcome == Outcome::NotMet);
+            results.retain(|r| !(fine && r.outcome == Outcome::NoData && r.why.as_deref() == Some(NO_PAST)));
             let pick = |outcome: Outcome| results.iter().find(|r| r.outcome == outcome).cloned();
             // One that holds suffices; "not met" needs all of them to be known.
             pick(Outcome::Met)
@@ -63,7 +62,7 @@ fn check(library: &Library, signal: &str, when: &Condition, seen: &Observations)
         Condition::All(comparisons) => {
             let Some(value) = o.value else { return result };
             if when.needs_baseline() && o.baseline.is_none() {
-                result.why = Some("there is no past to compare with".to_owned());
+                result.why = Some(NO_PAST.to_owned());
                 return result;
             }
             result.baseline = o.baseline.filter(|_| when.needs_baseline());

@@ -53,6 +53,11 @@ pub fn judge(library: &Library, playbook: &str, seen: &Observations) -> Option<J
             causes.insert(node.id.to_owned(), judgement);
         }
         descend(library, entry, &causes, &mut vec![playbook.to_owned()], &mut chains);
+        // An alert may name the mechanism itself; then that is at least what is known.
+        if chains.is_empty() && entry.kind == NodeKind::Mechanism && symptom == SymptomVerdict::Confirmed {
+            causes.insert(playbook.to_owned(), judge_node(library, entry, seen));
+            chains.push(vec![playbook.to_owned()]);
+        }
     }
     Some(Judged { symptom, evidence, causes, chains })
 }
@@ -97,13 +102,19 @@ fn descend(
     path: &mut Vec<String>,
     chains: &mut Vec<Vec<String>>,
 ) {
-    let mut children: Vec<(Node<'_>, &Judgement)> = node
-        .causes
-        .iter()
-        .filter_map(|entry| library.node(entry))
-        .filter_map(|child| Some((child, causes.get(child.id)?)))
-        .filter(|(child, j)| j.verdict >= Verdict::Possible && !path.iter().any(|id| id == child.id))
-        .collect();
+    let among = |fallback: bool| -> Vec<(Node<'_>, &Judgement)> {
+        node.causes
+            .iter()
+            .filter(|entry| entry.fallback == fallback)
+            .filter_map(|entry| library.node(entry))
+            .filter_map(|child| Some((child, causes.get(child.id)?)))
+            .filter(|(child, j)| j.verdict >= Verdict::Possible && !path.iter().any(|id| id == child.id))
+            .collect()
+    };
+    let mut children = among(false);
+    if children.is_empty() {
+        children = among(true);
+    }
     children.sort_by(|(_, a), (_, b)| {
         b.verdict
             .cmp(&a.verdict)

@@ -30,6 +30,9 @@ pub use scope::{EngineSeen, Found, Scope, detection, read_detection};
 /// The version of the JSON output; a change that breaks readers gives it another name.
 pub const SCHEMA: &str = "llm-diagnose/diagnosis/v1";
 
+/// Why a comparison with the past has no data.
+pub const NO_PAST: &str = "there is no past to compare with";
+
 /// What to diagnose, for when, compared with what.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Request {

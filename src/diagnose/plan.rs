@@ -11,9 +11,9 @@ use crate::clock;
 use crate::playbook::{Evidence, Library, Node};
 use crate::signal::{Engine, EngineKind, Fill, Fleet, fill, matchers};
 
-/// Of a diagnosis that compares with what lies before it, the least time between the two, so that the past is
-/// not the incident's own beginning.
-const MARGIN: Duration = Duration::from_secs(300);
+/// How long before the first alert its incident may have begun: an alert fires after its `for` (up to 10 minutes)
+/// and its window, and the past must not be the incident's own beginning.
+const MARGIN: Duration = Duration::from_secs(1_200);
 /// The past is asked over at least this window: one value for a past that is not the luck of a minute.
 const PAST_WINDOW: Duration = Duration::from_secs(1_800);
 

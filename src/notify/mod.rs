@@ -51,7 +51,8 @@ impl Notifier {
         prometheus_url: &str,
     ) -> Self {
         let at_least_one = |n: u32| NonZeroU32::new(n).unwrap_or(NonZeroU32::MIN);
-        let posts = Quota::per_second(at_least_one(config.posts_per_second)).allow_burst(at_least_one(config.posts_burst));
+        let posts =
+            Quota::per_second(at_least_one(config.posts_per_second)).allow_burst(at_least_one(config.posts_burst));
         let updates = Quota::per_minute(at_least_one(config.updates_per_minute)).allow_burst(UPDATE_BURST);
         Self {
             store,
@@ -125,9 +126,7 @@ impl Notifier {
         let started = Instant::now();
         let answer = match &delivery.posted {
             None => slack.post(&delivery.channel, &body).await,
-            Some((channel, ts)) => {
-                slack.update(&Posted { channel: channel.clone(), ts: ts.clone() }, &body).await
-            }
+            Some((channel, ts)) => slack.update(&Posted { channel: channel.clone(), ts: ts.clone() }, &body).await,
         };
         let took = Some(started.elapsed());
         let now = clock::now();
@@ -172,8 +171,12 @@ impl Notifier {
             return self.store.forget_message(delivery, now).await;
         }
         if error.is_about_channel() && delivery.channel != self.fallback_channel && !self.fallback_channel.is_empty() {
-            warn!(incident.id = delivery.incident, channel = delivery.channel, reason = note,
-                "the channel does not take the message: using the default channel");
+            warn!(
+                incident.id = delivery.incident,
+                channel = delivery.channel,
+                reason = note,
+                "the channel does not take the message: using the default channel"
+            );
             self.metrics.delivery("slack", "rerouted", took);
             return self.store.reroute(delivery, &self.fallback_channel, now).await;
         }
@@ -184,7 +187,12 @@ impl Notifier {
             return self.store.postpone(delivery, later(now, pause), true, &note).await;
         }
         self.metrics.delivery("slack", "failed", took);
-        error!(incident.id = delivery.incident, channel = delivery.channel, reason = note, "gave up delivering the message");
+        error!(
+            incident.id = delivery.incident,
+            channel = delivery.channel,
+            reason = note,
+            "gave up delivering the message"
+        );
         self.store.give_up(delivery, &note, now).await
     }
 }

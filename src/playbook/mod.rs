@@ -114,6 +114,9 @@ pub struct CauseEntry {
     pub playbook: Option<String>,
     /// A leaf that is written right here.
     pub id: Option<String>,
+    /// Only considered when none of its siblings is at least possible.
+    #[serde(default)]
+    pub fallback: bool,
     /// Of a leaf written here: a clause that stands in a chain.
     pub title: Option<String>,
     /// Of a leaf written here: what happened.

@@ -8,7 +8,7 @@ use super::{Line, Message, Part, Tone};
 use crate::alert::{Alert, AlertStatus, Labels, active, common_labels};
 use crate::clock;
 use crate::diagnose::{
-    CauseFound, Diagnosis, EvidenceResult, Fix, Judgement, Outcome, RuledOut, SymptomVerdict, Verdict,
+    CauseFound, Diagnosis, EvidenceResult, Fix, Judgement, NO_PAST, Outcome, RuledOut, SymptomVerdict, Verdict,
 };
 use crate::signal::{format_change, format_value};
 
@@ -295,23 +295,49 @@ fn bullet(line: Line) -> Line {
     Line::default().plain("• ").then(line)
 }
 
+/// The nearest misses in words, the rest by name: everything is in the JSON.
 fn ruled_out_part(list: &[RuledOut]) -> Part {
-    let lines = list.iter().map(|r| {
-        let because = r.because.as_ref().map(|e| format!(" — {} (would need {})", fact(e), e.when)).unwrap_or_default();
-        bullet(Line::default().plain(format!("{}{because}", r.title)))
-    });
-    Part::Section("What it is not".into(), lines.collect())
+    let mut lines: Vec<Line> = list
+        .iter()
+        .take(FEW)
+        .map(|r| {
+            let because =
+                r.because.as_ref().map(|e| format!(" — {} (would need {})", fact(e), e.when)).unwrap_or_default();
+            bullet(Line::default().plain(format!("{}{because}", r.title)))
+        })
+        .collect();
+    let rest: Vec<&str> = list.iter().skip(FEW).map(|r| r.title.as_str()).collect();
+    if !rest.is_empty() {
+        lines.push(bullet(Line::default().plain(format!("nor: {}", rest.join("; ")))));
+    }
+    Part::Section("What it is not".into(), lines)
 }
 
+/// One line per reason, because one missing exporter blinds many signals.
 fn unchecked_part(diagnosis: &Diagnosis) -> Part {
-    let lines = diagnosis.unchecked.iter().map(|u| {
-        let line = Line::default().plain(format!("• {}: {}", u.title, u.why));
-        match &u.enable {
-            Some(enable) => line.plain(" → ").then(Line::of(enable)),
-            None => line,
+    let mut reasons: Vec<((&str, Option<&str>), Vec<&str>)> = Vec::new();
+    for u in &diagnosis.unchecked {
+        let reason = (u.why.as_str(), u.enable.as_deref().filter(|_| u.why != NO_PAST));
+        match reasons.iter_mut().find(|(known, _)| *known == reason) {
+            Some((_, titles)) => titles.push(&u.title),
+            None => reasons.push((reason, vec![&u.title])),
         }
-    });
-    Part::Section("What could not be checked".into(), lines.collect())
+    }
+    let mut lines: Vec<Line> = reasons
+        .iter()
+        .take(2 * FEW)
+        .map(|((why, enable), titles)| {
+            let line = Line::default().plain(format!("• {}: {why}", titles.join(", ")));
+            match enable {
+                Some(enable) => line.plain(" → ").then(Line::of(enable)),
+                None => line,
+            }
+        })
+        .collect();
+    if reasons.len() > 2 * FEW {
+        lines.push(bullet(Line::default().plain(format!("and {} more", reasons.len() - 2 * FEW))));
+    }
+    Part::Section("What could not be checked".into(), lines)
 }
 
 fn alerts_part(view: &IncidentView<'_>) -> Part {

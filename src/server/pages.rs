@@ -13,7 +13,8 @@ use crate::store::{Incident, StoreError};
 /// How many incidents a list shows.
 const MOST: u32 = 100;
 /// Pages load nothing from anywhere and run no script.
-const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+const POLICY: &str =
+    "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 /// The newest incidents with their alerts.
 async fn recent(shared: &Shared) -> Result<Vec<Incident>, StoreError> {
@@ -32,7 +33,11 @@ pub(super) async fn index(State(shared): State<Shared>) -> Response {
                 .map(|incident| {
                     let message = shared.pipeline.notifier.message(incident);
                     let state = if incident.open { "open" } else { "resolved" };
-                    let note = format!("{state}, since {}, {}", incident.started_at.strftime("%Y-%m-%d %H:%M:%S UTC"), incident.id);
+                    let note = format!(
+                        "{state}, since {}, {}",
+                        incident.started_at.strftime("%Y-%m-%d %H:%M:%S UTC"),
+                        incident.id
+                    );
                     (format!("/incidents/{}", incident.id), message.headline, note)
                 })
                 .collect();
@@ -94,7 +99,8 @@ fn summary(shared: &Shared, incident: &Incident) -> serde_json::Value {
 }
 
 fn html(page: String) -> Response {
-    ([(header::CONTENT_SECURITY_POLICY, POLICY), (header::X_CONTENT_TYPE_OPTIONS, "nosniff")], Html(page)).into_response()
+    ([(header::CONTENT_SECURITY_POLICY, POLICY), (header::X_CONTENT_TYPE_OPTIONS, "nosniff")], Html(page))
+        .into_response()
 }
 
 fn unavailable(error: &StoreError) -> Response {

@@ -24,7 +24,9 @@ pub(super) async fn receive(State(shared): State<Shared>, body: Result<Bytes, By
         Ok(body) => body,
         Err(rejection) if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE => {
             let limit = shared.pipeline.config.webhook.body_limit;
-            let hint = format!("the body is larger than webhook.body_limit ({limit} bytes): raise it, or set max_alerts in Alertmanager");
+            let hint = format!(
+                "the body is larger than webhook.body_limit ({limit} bytes): raise it, or set max_alerts in Alertmanager"
+            );
             return refuse(StatusCode::PAYLOAD_TOO_LARGE, "too_large", hint);
         }
         Err(rejection) => return refuse(rejection.status(), "broken_off", rejection.body_text()),

@@ -8,12 +8,13 @@ use reqwest::{RequestBuilder, Response, StatusCode};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use slack_morphism::errors::{
-    SlackClientApiError, SlackClientError, SlackClientHttpError, SlackClientHttpProtocolError, SlackClientProtocolError,
-    SlackRateLimitError,
+    SlackClientApiError, SlackClientError, SlackClientHttpError, SlackClientHttpProtocolError,
+    SlackClientProtocolError, SlackRateLimitError,
 };
 use slack_morphism::multipart_form::FileMultipartData;
 use slack_morphism::{
-    ClientResult, SlackClientApiCallContext, SlackClientHttpConnector, SlackClientId, SlackClientSecret, SlackEnvelopeMessage,
+    ClientResult, SlackClientApiCallContext, SlackClientHttpConnector, SlackClientId, SlackClientSecret,
+    SlackEnvelopeMessage,
 };
 use url::Url;
 
@@ -36,7 +37,11 @@ impl ReqwestConnector {
         Ok(Self { http, api_url: api_url.trim_end_matches('/').to_owned() })
     }
 
-    fn send<'a, R>(&'a self, request: RequestBuilder, context: &SlackClientApiCallContext<'_>) -> BoxFuture<'a, ClientResult<R>>
+    fn send<'a, R>(
+        &'a self,
+        request: RequestBuilder,
+        context: &SlackClientApiCallContext<'_>,
+    ) -> BoxFuture<'a, ClientResult<R>>
     where
         R: DeserializeOwned + Send + 'a,
     {
@@ -68,7 +73,8 @@ async fn read<R: DeserializeOwned>(response: Response) -> ClientResult<R> {
     if !status.is_success() {
         return Err(SlackClientError::HttpError(SlackClientHttpError::new(status).with_http_response_body(body)));
     }
-    let malformed = |error| SlackClientError::ProtocolError(SlackClientProtocolError::new(error).with_json_body(body.clone()));
+    let malformed =
+        |error| SlackClientError::ProtocolError(SlackClientProtocolError::new(error).with_json_body(body.clone()));
     let envelope: SlackEnvelopeMessage = serde_json::from_str(&body).map_err(malformed)?;
     match envelope.error {
         None => serde_json::from_str(&body).map_err(malformed),
@@ -77,7 +83,11 @@ async fn read<R: DeserializeOwned>(response: Response) -> ClientResult<R> {
 }
 
 impl SlackClientHttpConnector for ReqwestConnector {
-    fn http_get_uri<'a, RS>(&'a self, uri: Url, context: SlackClientApiCallContext<'a>) -> BoxFuture<'a, ClientResult<RS>>
+    fn http_get_uri<'a, RS>(
+        &'a self,
+        uri: Url,
+        context: SlackClientApiCallContext<'a>,
+    ) -> BoxFuture<'a, ClientResult<RS>>
     where
         RS: for<'de> serde::de::Deserialize<'de> + Send + 'a,
     {
@@ -149,7 +159,8 @@ impl SlackClientHttpConnector for ReqwestConnector {
         async move {
             let response = request.send().await.map_err(protocol)?;
             match response.status().is_success() {
-                true => serde_json::from_str("{}").map_err(|e| SlackClientError::ProtocolError(SlackClientProtocolError::new(e))),
+                true => serde_json::from_str("{}")
+                    .map_err(|e| SlackClientError::ProtocolError(SlackClientProtocolError::new(e))),
                 false => Err(SlackClientError::HttpError(SlackClientHttpError::new(response.status()))),
             }
         }

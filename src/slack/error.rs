@@ -44,9 +44,19 @@ impl SlackError {
         match self {
             Self::RateLimited(_) | Self::Unreachable(_) | Self::Late => true,
             // Tokens are rotated and Slack has bad minutes; a message that is malformed stays malformed.
-            Self::Refused { code, .. } => ["internal_error", "fatal_error", "service_unavailable", "team_added_to_org",
-                "request_timeout", "invalid_auth", "token_expired", "token_revoked", "account_inactive", "not_authed"]
-                .contains(&code.as_str()),
+            Self::Refused { code, .. } => [
+                "internal_error",
+                "fatal_error",
+                "service_unavailable",
+                "team_added_to_org",
+                "request_timeout",
+                "invalid_auth",
+                "token_expired",
+                "token_revoked",
+                "account_inactive",
+                "not_authed",
+            ]
+            .contains(&code.as_str()),
         }
     }
 
@@ -56,7 +66,9 @@ impl SlackError {
             SlackClientError::ApiError(e) if e.code == "ratelimited" || e.code == "rate_limited" => {
                 Self::RateLimited(Duration::from_secs(1))
             }
-            SlackClientError::ApiError(e) => Self::Refused { detail: details(e.http_response_body.as_deref()), code: e.code },
+            SlackClientError::ApiError(e) => {
+                Self::Refused { detail: details(e.http_response_body.as_deref()), code: e.code }
+            }
             SlackClientError::HttpError(e) => Self::Unreachable(format!("HTTP {}", e.status_code)),
             SlackClientError::HttpProtocolError(e) => match e.cause {
                 Some(cause) => Self::Unreachable(innermost(cause.as_ref())),

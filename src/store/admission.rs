@@ -80,12 +80,14 @@ async fn admit_one(
     if reason != AdmitReason::Duplicate {
         write_alerts(db, &id, group).await?;
         for (fingerprint, start) in &admission.gone {
-            sqlx::query("UPDATE alerts SET status = 'resolved' WHERE incident_id = $1 AND fingerprint = $2 AND starts_ns = $3")
-                .bind(&id)
-                .bind(fingerprint)
-                .bind(nanoseconds(*start))
-                .execute(&mut *db)
-                .await?;
+            sqlx::query(
+                "UPDATE alerts SET status = 'resolved' WHERE incident_id = $1 AND fingerprint = $2 AND starts_ns = $3",
+            )
+            .bind(&id)
+            .bind(fingerprint)
+            .bind(nanoseconds(*start))
+            .execute(&mut *db)
+            .await?;
         }
     }
     event(db, &id, now_ms, "notified", reason.as_str()).await?;
@@ -161,15 +163,17 @@ async fn open(
     .await?;
     let grace = if due.is_some() { i64::try_from(wanted.grace.as_millis()).unwrap_or(0) } else { 0 };
     for (sink, channel) in &wanted.sinks {
-        sqlx::query("INSERT INTO deliveries (incident_id, sink, channel, state, due_ms, note) VALUES ($1, $2, $3, $4, $5, $6)")
-            .bind(&id)
-            .bind(sink.as_str())
-            .bind(channel)
-            .bind(if unseen { "suppressed" } else { "pending" })
-            .bind(now_ms + grace)
-            .bind(unseen.then_some("it was over before we saw it fire"))
-            .execute(&mut *db)
-            .await?;
+        sqlx::query(
+            "INSERT INTO deliveries (incident_id, sink, channel, state, due_ms, note) VALUES ($1, $2, $3, $4, $5, $6)",
+        )
+        .bind(&id)
+        .bind(sink.as_str())
+        .bind(channel)
+        .bind(if unseen { "suppressed" } else { "pending" })
+        .bind(now_ms + grace)
+        .bind(unseen.then_some("it was over before we saw it fire"))
+        .execute(&mut *db)
+        .await?;
     }
     Ok(id)
 }

@@ -123,15 +123,23 @@ impl Store {
     ///
     /// # Errors
     /// When the store fails.
-    pub async fn postpone(&self, delivery: &Delivery, due: Timestamp, counts: bool, note: &str) -> Result<(), StoreError> {
-        sqlx::query("UPDATE deliveries SET due_ms = $3, tries = tries + $4, note = $5 WHERE incident_id = $1 AND sink = $2")
-            .bind(&delivery.incident)
-            .bind(delivery.sink.as_str())
-            .bind(unix_ms(due))
-            .bind(i64::from(counts))
-            .bind(note)
-            .execute(&self.write)
-            .await?;
+    pub async fn postpone(
+        &self,
+        delivery: &Delivery,
+        due: Timestamp,
+        counts: bool,
+        note: &str,
+    ) -> Result<(), StoreError> {
+        sqlx::query(
+            "UPDATE deliveries SET due_ms = $3, tries = tries + $4, note = $5 WHERE incident_id = $1 AND sink = $2",
+        )
+        .bind(&delivery.incident)
+        .bind(delivery.sink.as_str())
+        .bind(unix_ms(due))
+        .bind(i64::from(counts))
+        .bind(note)
+        .execute(&self.write)
+        .await?;
         Ok(())
     }
 

@@ -61,16 +61,14 @@ impl Store {
     /// # Errors
     /// When the store fails or holds something unreadable.
     pub async fn incident(&self, id: &str) -> Result<Option<Incident>, StoreError> {
-        let row = sqlx::query(ONE)
-            .bind(id)
-            .fetch_optional(&self.read)
-            .await?;
+        let row = sqlx::query(ONE).bind(id).fetch_optional(&self.read).await?;
         let Some(row) = row else { return Ok(None) };
         let mut incident = read(&row)?;
-        let rows = sqlx::query("SELECT status, alert FROM alerts WHERE incident_id = $1 ORDER BY starts_ns, fingerprint")
-            .bind(id)
-            .fetch_all(&self.read)
-            .await?;
+        let rows =
+            sqlx::query("SELECT status, alert FROM alerts WHERE incident_id = $1 ORDER BY starts_ns, fingerprint")
+                .bind(id)
+                .fetch_all(&self.read)
+                .await?;
         for row in &rows {
             let json: &str = row.try_get("alert")?;
             let mut alert: Alert = serde_json::from_str(json).map_err(|e| unreadable("alert", id, &e))?;
@@ -128,10 +126,8 @@ impl Store {
         next: Option<Timestamp>,
         now: Timestamp,
     ) -> Result<(), StoreError> {
-        let json = diagnosis
-            .map(serde_json::to_string)
-            .transpose()
-            .map_err(|e| unreadable("diagnosis", &incident.id, &e))?;
+        let json =
+            diagnosis.map(serde_json::to_string).transpose().map_err(|e| unreadable("diagnosis", &incident.id, &e))?;
         let failed = diagnosis.is_none_or(|d| d.degraded);
         let mut tx = self.write.begin_with("BEGIN IMMEDIATE").await?;
         sqlx::query(

@@ -1,0 +1,134 @@
+//! What was accepted is delivered: through a slow or dead Prometheus, Slack's limits, kill -9 and deleted messages.
+
+use std::time::Duration;
+
+use llm_diagnose_lab::slack::{Failure, Options, Outcome};
+use llm_diagnose_lab::stack::Prometheus;
+use tokio::io::AsyncReadExt;
+use tokio::net::TcpListener;
+
+use crate::running::{CHANNEL, Running, SOON, group, whole};
+
+const NOWHERE: &str = "prometheus: [{ url: \"http://127.0.0.1:1\" }]";
+
+#[tokio::test]
+async fn a_group_keeps_one_message_from_firing_to_green() {
+    let run = Running::start(NOWHERE).await;
+    run.send(&group("LLMHighTTFT", "firing", "warning", &["a"])).await;
+    run.wait_for(CHANNEL, |m| m.contains("WARNING") && m.contains("Cannot tell")).await;
+    let answer = run.send(&group("LLMHighTTFT", "firing", "warning", &["a", "b"])).await;
+    assert_eq!(answer["reason"], "new_alerts");
+    run.wait_for(CHANNEL, |m| m.contains("2 firing") && m.contains("new alerts")).await;
+    run.send(&group("LLMHighTTFT", "resolved", "warning", &["a", "b"])).await;
+    run.wait_for(CHANNEL, |m| m.contains("RESOLVED after") && m.contains("2 resolved")).await;
+    assert_eq!(run.slack.messages(CHANNEL).len(), 1);
+    assert_eq!(run.slack.violations(), []);
+    let attachments = whole(&run.slack.messages(CHANNEL)[0]);
+    assert!(attachments.contains("#2f9e6e"), "resolved is green: {attachments}");
+    assert!(attachments.contains("&lt;!channel&gt;"), "a mention in an annotation is harmless: {attachments}");
+}
+
+#[tokio::test]
+async fn without_prometheus_the_message_goes_out_at_once_and_is_completed_when_it_returns() {
+    let mut prometheus = Prometheus::builder().start().await.unwrap();
+    prometheus.kill().await.unwrap();
+    let run = Running::start(&format!("prometheus: [{{ url: \"{}\" }}]", prometheus.url)).await;
+    run.send(&group("LLMHighTTFT", "firing", "critical", &["a"])).await;
+    run.wait_for(CHANNEL, |m| m.contains("Prometheus cannot be reached")).await;
+    prometheus.restart().await.unwrap();
+    run.wait_for(CHANNEL, |m| !m.contains("cannot be reached") && m.contains("vllm series")).await;
+    assert_eq!(run.slack.messages(CHANNEL).len(), 1);
+}
+
+#[tokio::test]
+async fn with_a_hanging_prometheus_the_first_message_comes_within_a_second_and_is_edited() {
+    let hanging = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", hanging.local_addr().unwrap());
+    let server = tokio::spawn(async move {
+        let mut open = Vec::new();
+        while let Ok((mut socket, _)) = hanging.accept().await {
+            let mut head = [0; 64];
+            let _ = socket.read(&mut head).await;
+            open.push(socket);
+        }
+    });
+    let run = Running::start(&format!("prometheus: [{{ url: \"{url}\" }}]\ndiagnose: {{ deadline: 3s }}")).await;
+    let sent = std::time::Instant::now();
+    run.send(&group("LLMHighTTFT", "firing", "critical", &["a"])).await;
+    run.wait_for(CHANNEL, |m| m.contains("Looking at the evidence")).await;
+    let first = run.slack.calls().iter().find(|c| c.method == "chat.postMessage").unwrap().at;
+    assert!(first.duration_since(sent) < Duration::from_secs(1), "{:?}", first.duration_since(sent));
+    run.wait_for(CHANNEL, |m| m.contains("timed out")).await;
+    server.abort();
+}
+
+#[tokio::test]
+async fn nothing_accepted_is_lost_by_kill_9() {
+    let mut run = Running::start(NOWHERE).await;
+    run.slack.fail_next("*", Failure::Status(503), 1_000);
+    for i in 0..20 {
+        run.send(&group(&format!("LLMHighTTFT{i}"), "firing", "warning", &["a"])).await;
+    }
+    run.service.kill9().await.unwrap();
+    run.slack.fail_next("*", Failure::Status(503), 0);
+    run.service.restart().await.unwrap();
+    let all = run.slack.wait_for(|s| s.messages(CHANNEL).len() == 20, Duration::from_secs(60)).await;
+    assert!(all.is_ok(), "{}\n{}", run.slack.messages(CHANNEL).len(), run.service.stderr());
+}
+
+#[tokio::test]
+async fn a_429_is_waited_out_as_long_as_slack_says() {
+    let run = Running::start(NOWHERE).await;
+    run.slack.fail_next("chat.postMessage", Failure::RateLimited(2), 1);
+    run.send(&group("LLMHighTTFT", "firing", "warning", &["a"])).await;
+    run.wait_for(CHANNEL, |m| m.contains("WARNING")).await;
+    let posts: Vec<_> = run.slack.calls().into_iter().filter(|c| c.method == "chat.postMessage").collect();
+    assert_eq!(posts.len(), 2);
+    let pause = posts[1].at.duration_since(posts[0].at);
+    assert!(pause >= Duration::from_millis(1_990), "{pause:?}");
+}
+
+#[tokio::test]
+async fn a_deleted_message_is_posted_anew() {
+    let run = Running::start(NOWHERE).await;
+    run.send(&group("LLMHighTTFT", "firing", "warning", &["a"])).await;
+    run.wait_for(CHANNEL, |m| m.contains("Cannot tell")).await;
+    let ts = run.slack.messages(CHANNEL)[0].ts.clone();
+    assert!(run.slack.delete(CHANNEL, &ts));
+    run.send(&group("LLMHighTTFT", "firing", "warning", &["a", "b"])).await;
+    run.wait_for(CHANNEL, |m| m.contains("2 firing")).await;
+    assert_ne!(run.slack.messages(CHANNEL)[0].ts, ts);
+}
+
+#[tokio::test]
+async fn routes_choose_the_channel_and_a_closed_channel_falls_back_to_the_default() {
+    let run = Running::start(NOWHERE).await;
+    run.send(&group("LLMHighTTFT", "firing", "page", &["a"])).await;
+    run.wait_for("#critical", |m| m.contains("CRITICAL")).await;
+    run.slack.fail_next("chat.postMessage", Failure::Error("is_archived".into()), 1);
+    run.send(&group("LLMQueueBuildup", "firing", "page", &["a"])).await;
+    run.wait_for(CHANNEL, |m| m.contains("LLMQueueBuildup")).await;
+}
+
+#[tokio::test]
+async fn a_hundred_incidents_at_once_stay_inside_slacks_rate() {
+    let run = Running::start_with(Options::default(), NOWHERE).await;
+    for i in 0..12 {
+        run.send(&group(&format!("LLMHighTTFT{i}"), "firing", "warning", &["a"])).await;
+    }
+    let all = run.slack.wait_for(|s| s.messages(CHANNEL).len() == 12, Duration::from_secs(40)).await;
+    assert!(all.is_ok(), "{} messages", run.slack.messages(CHANNEL).len());
+    let refused = run.slack.calls().iter().filter(|c| matches!(c.outcome, Outcome::RateLimited(_))).count();
+    assert_eq!(refused, 0, "our own rate keeps Slack from refusing");
+}
+
+#[tokio::test]
+async fn sigterm_ends_within_ten_seconds_and_a_restart_resumes() {
+    let mut run = Running::start(NOWHERE).await;
+    run.slack.fail_next("chat.postMessage", Failure::Status(500), 3);
+    run.send(&group("LLMHighTTFT", "firing", "warning", &["a"])).await;
+    let status = run.service.terminate(Duration::from_secs(10)).await.unwrap();
+    assert!(status.success(), "{status} {}", run.service.stderr());
+    run.service.restart().await.unwrap();
+    run.slack.wait_for(|s| s.messages(CHANNEL).len() == 1, SOON).await.unwrap();
+}

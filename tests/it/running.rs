@@ -1,0 +1,106 @@
+//! The product as a process, beside a fake Slack: what the delivery tests start from.
+
+use std::path::Path;
+use std::time::Duration;
+
+use llm_diagnose_lab::slack::{Channel, FakeSlack, Options};
+use llm_diagnose_lab::stack::Service;
+use serde_json::{Value, json};
+
+/// The binary under test.
+pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_llm-diagnose");
+/// Where messages go unless a route says otherwise.
+pub(crate) const CHANNEL: &str = "#llm-alerts";
+/// How long a test waits for an event that must come.
+pub(crate) const SOON: Duration = Duration::from_secs(20);
+
+/// A running service with its Slack.
+pub(crate) struct Running {
+    pub(crate) service: Service,
+    pub(crate) slack: FakeSlack,
+    pub(crate) http: reqwest::Client,
+}
+
+/// One TLS provider for the process; reqwest panics without.
+pub(crate) fn tls() {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+}
+
+impl Running {
+    /// Starts with `extra` configuration lines beside listen, state and Slack.
+    pub(crate) async fn start(extra: &str) -> Self {
+        Self::start_with(Options::unlimited(), extra).await
+    }
+
+    pub(crate) async fn start_with(options: Options, extra: &str) -> Self {
+        tls();
+        let slack = FakeSlack::start(options.channel(Channel::new("C0CRIT", "critical"))).await.unwrap();
+        let config = format!(
+            "listen: 127.0.0.1:$PORT\nstate_dir: $DIR/state\nslack: {{ api_url: \"{}\", channel: \"{CHANNEL}\", \
+             routes: [{{ labels: {{ severity: page }}, channel: \"#critical\" }}] }}\n{extra}\n",
+            slack.base_url
+        );
+        let token = slack.token.clone();
+        let service =
+            Service::start(Path::new(BINARY), &["serve", "--config", "$CONFIG"], &[("SLACK_BOT_TOKEN", &token)], &config)
+                .await
+                .unwrap();
+        Self { service, slack, http: reqwest::Client::new() }
+    }
+
+    pub(crate) async fn webhook(&self, body: Vec<u8>) -> (u16, Value) {
+        let url = format!("{}/webhook/alertmanager", self.service.url);
+        let response = self.http.post(url).body(body).send().await.unwrap();
+        let status = response.status().as_u16();
+        (status, response.json().await.unwrap_or(Value::Null))
+    }
+
+    pub(crate) async fn send(&self, group: &Value) -> Value {
+        let (status, answer) = self.webhook(serde_json::to_vec(group).unwrap()).await;
+        assert_eq!(status, 200, "{answer}");
+        answer
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> (u16, String) {
+        let response = self.http.get(format!("{}{path}", self.service.url)).send().await.unwrap();
+        (response.status().as_u16(), response.text().await.unwrap())
+    }
+
+    /// Waits until a message in the channel satisfies `shown`, given its text and attachments as one string.
+    pub(crate) async fn wait_for(&self, channel: &str, shown: impl Fn(&str) -> bool) {
+        let name = channel.to_owned();
+        let found = self.slack.wait_for(|s| s.messages(&name).iter().any(|m| shown(&whole(m))), SOON).await;
+        if let Err(error) = found {
+            panic!("{error}\n{}", self.service.stderr());
+        }
+    }
+}
+
+/// Everything that a message says.
+pub(crate) fn whole(message: &llm_diagnose_lab::slack::Message) -> String {
+    let content = &message.content;
+    format!("{}\n{}", content.text, serde_json::to_string(&content.attachments).unwrap())
+}
+
+/// A webhook body of one group.
+pub(crate) fn group(name: &str, status: &str, severity: &str, pods: &[&str]) -> Value {
+    let alerts: Vec<Value> = pods
+        .iter()
+        .map(|pod| {
+            json!({
+                "status": status,
+                "labels": { "alertname": name, "namespace": "llm", "severity": severity, "pod": pod },
+                "annotations": { "summary": "first tokens are late <!channel>" },
+                "startsAt": "2026-11-20T03:00:00Z",
+                "endsAt": if status == "resolved" { "2026-11-20T03:10:00Z" } else { "0001-01-01T00:00:00Z" },
+                "generatorURL": "",
+                "fingerprint": format!("{name}-{pod}"),
+            })
+        })
+        .collect();
+    json!({
+        "version": "4", "groupKey": format!("{{}}:{{alertname=\"{name}\"}}"), "status": status, "receiver": "r",
+        "truncatedAlerts": 0, "groupLabels": { "alertname": name }, "commonLabels": {}, "commonAnnotations": {},
+        "externalURL": "http://alertmanager", "alerts": alerts,
+    })
+}

@@ -1,0 +1,116 @@
+//! How the webhook answers: 200 only when stored, 503 for "not now", 4xx with the reason.
+
+use serde_json::{Value, json};
+use sqlx::sqlite::SqliteConnectOptions;
+use sqlx::{ConnectOptions, Connection};
+
+use crate::running::{Running, group};
+
+const NOWHERE: &str = "prometheus: [{ url: \"http://127.0.0.1:1\" }]";
+
+#[tokio::test]
+async fn bad_bodies_are_refused_with_the_reason() {
+    let run = Running::start(&format!("{NOWHERE}\nwebhook: {{ body_limit: 20000 }}")).await;
+    let (status, answer) = run.webhook(b"{".to_vec()).await;
+    assert_eq!(status, 400);
+    assert!(answer["error"].as_str().unwrap().contains("no Alertmanager webhook payload"), "{answer}");
+    let mut old = group("A", "firing", "warning", &["a"]);
+    old["version"] = json!("3");
+    let (status, answer) = run.webhook(serde_json::to_vec(&old).unwrap()).await;
+    assert_eq!((status, answer["error"].as_str()), (400, Some("payload version is \"3\", expected \"4\"")));
+    let (status, answer) = run.webhook(vec![b' '; 20_001]).await;
+    assert_eq!(status, 413);
+    assert!(answer["error"].as_str().unwrap().contains("webhook.body_limit (20000 bytes)"), "{answer}");
+    let (_, metrics) = run.get("/metrics").await;
+    for result in ["malformed\"} 2", "too_large\"} 1"] {
+        assert!(metrics.contains(&format!("llm_diagnose_webhooks_total{{result=\"{result}")), "{metrics}");
+    }
+}
+
+#[tokio::test]
+async fn unknown_fields_are_tolerated_and_a_group_is_answered_with_its_incident() {
+    let run = Running::start(NOWHERE).await;
+    let mut body = group("LLMHighTTFT", "firing", "warning", &["a"]);
+    body["somethingNew"] = json!({ "a": [1, 2] });
+    body["alerts"][0]["routeLabels"] = json!({});
+    let first = run.send(&body).await;
+    assert_eq!(first["reason"], "first");
+    let again = run.send(&body).await;
+    assert_eq!((&again["reason"], &again["incident"]), (&json!("duplicate"), &first["incident"]));
+    let (status, page) = run.get(&format!("/api/v1/incidents/{}", first["incident"].as_str().unwrap())).await;
+    assert_eq!(status, 200);
+    let incident: Value = serde_json::from_str(&page).unwrap();
+    assert_eq!(incident["playbook"], "high-ttft");
+}
+
+#[tokio::test]
+async fn a_wrong_or_missing_token_is_401_and_the_right_one_passes() {
+    let secret = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(secret.path(), "s3cret\n").unwrap();
+    let run = Running::start(&format!("{NOWHERE}\nwebhook: {{ bearer_token_file: {} }}", secret.path().display())).await;
+    let body = serde_json::to_vec(&group("A", "firing", "warning", &["a"])).unwrap();
+    let url = format!("{}/webhook/alertmanager", run.service.url);
+    let call = async |token: Option<&str>| {
+        let request = run.http.post(&url).body(body.clone());
+        let request = token.iter().fold(request, |r, token| r.bearer_auth(token));
+        request.send().await.unwrap().status().as_u16()
+    };
+    assert_eq!([call(None).await, call(Some("wrong")).await, call(Some("s3cret")).await], [401, 401, 200]);
+    assert!(!run.service.stderr().contains("s3cret"), "secrets stay out of the log");
+}
+
+#[tokio::test]
+async fn basic_authentication_works_too() {
+    let secret = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(secret.path(), "pässword").unwrap();
+    let extra = format!("{NOWHERE}\nwebhook: {{ username: am, password_file: {} }}", secret.path().display());
+    let run = Running::start(&extra).await;
+    let body = serde_json::to_vec(&group("A", "firing", "warning", &["a"])).unwrap();
+    let url = format!("{}/webhook/alertmanager", run.service.url);
+    let call = async |password: &str| {
+        let request = run.http.post(&url).body(body.clone()).basic_auth("am", Some(password));
+        request.send().await.unwrap().status().as_u16()
+    };
+    assert_eq!([call("nope").await, call("pässword").await], [401, 200]);
+}
+
+#[tokio::test]
+async fn a_locked_store_is_503_and_the_retry_is_stored() {
+    let run = Running::start(NOWHERE).await;
+    let database = run.service.directory().join("state/llm-diagnose.db");
+    let mut other = SqliteConnectOptions::new().filename(database).connect().await.unwrap();
+    sqlx::query("BEGIN IMMEDIATE").execute(&mut other).await.unwrap();
+    let body = serde_json::to_vec(&group("LLMHighTTFT", "firing", "warning", &["a"])).unwrap();
+    let (status, answer) = run.webhook(body.clone()).await;
+    assert_eq!(status, 503, "{answer}");
+    sqlx::query("ROLLBACK").execute(&mut other).await.unwrap();
+    other.close().await.unwrap();
+    assert_eq!(run.webhook(body).await.0, 200);
+}
+
+#[tokio::test]
+async fn readiness_names_every_check_and_fails_only_when_alerts_would_be_lost() {
+    let run = Running::start(NOWHERE).await;
+    let (status, body) = run.get("/readyz").await;
+    let body: Value = serde_json::from_str(&body).unwrap();
+    let checks: Vec<(&str, bool)> = body["checks"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|c| (c["name"].as_str().unwrap(), c["ok"].as_bool().unwrap()))
+        .collect();
+    assert_eq!((status, body["status"].as_str()), (200, Some("degraded")));
+    assert_eq!(checks, [("store", true), ("prometheus/default", false), ("slack", true)]);
+    assert_eq!(run.get("/healthz").await, (200, "ok\n".to_owned()));
+}
+
+#[tokio::test]
+async fn pages_show_the_incident_and_run_no_script() {
+    let run = Running::start(NOWHERE).await;
+    let id = run.send(&group("LLMHighTTFT", "firing", "warning", &["<script>alert(1)</script>"])).await["incident"].clone();
+    let (status, page) = run.get(&format!("/incidents/{}", id.as_str().unwrap())).await;
+    assert_eq!(status, 200);
+    assert!(page.contains("LLMHighTTFT") && !page.contains("<script"), "{page}");
+    assert!(run.get("/incidents").await.1.contains("WARNING"));
+    assert_eq!(run.get("/incidents/nope").await.0, 404);
+}

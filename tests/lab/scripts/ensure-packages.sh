@@ -1,0 +1,50 @@
+#!/bin/sh
+# Prometheus and Alertmanager for the demo and the integration tests: installs Debian's packages where they are missing.
+# Silent when all is there.
+set -eu
+
+have() { command -v "$1" >/dev/null 2>&1; }
+
+packages=
+if ! have prometheus || ! have promtool; then
+    packages=prometheus
+fi
+if ! have prometheus-alertmanager && ! have alertmanager; then
+    packages="$packages prometheus-alertmanager"
+fi
+[ -n "$packages" ] || exit 0
+packages=${packages# }
+
+fail() {
+    echo "ensure-packages: $packages missing from PATH, and $1." >&2
+    echo "Install Prometheus (with promtool) and Alertmanager, and run this again:" >&2
+    echo "  https://prometheus.io/download/" >&2
+    exit 1
+}
+
+have apt-get || fail "there is no apt-get here"
+as_root=
+if [ "$(id -u)" -ne 0 ]; then
+    have sudo || fail "apt-get needs root, and there is no sudo"
+    as_root=sudo
+fi
+
+# In runlevel 1 invoke-rc.d starts nothing, so the packages' own services on 9090 and 9093 stay off for now.
+quietly() {
+    # shellcheck disable=SC2086 # empty for root
+    $as_root env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 "$@"
+}
+
+echo "Installing $packages with apt-get${as_root:+ (sudo)}; only the programs are used, not their services."
+quietly apt-get update -qq || fail "\`apt-get update\` failed"
+# shellcheck disable=SC2086 # several words
+quietly apt-get install -y -qq --no-install-recommends $packages || fail "\`apt-get install\` failed"
+
+have prometheus && have promtool || fail "they are still not there after the installation"
+have prometheus-alertmanager || have alertmanager || fail "they are still not there after the installation"
+
+# systemd is not bound by the runlevel variable on every release, and starts them at the next boot in any case.
+if [ -d /run/systemd/system ]; then
+    echo "To keep Debian's services off, now and after a reboot:"
+    echo "  ${as_root:+sudo }systemctl disable --now $packages"
+fi

@@ -1,0 +1,53 @@
+//! The service's own list of incidents, over its API.
+
+use anyhow::Context;
+use serde::Deserialize;
+
+use crate::stack;
+
+/// An incident, as far as the story needs it.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub(super) struct Incident {
+    /// Its id.
+    pub(super) id: String,
+    /// Whether it is still going on.
+    pub(super) open: bool,
+    /// The message's first line.
+    #[serde(default)]
+    pub(super) headline: String,
+    /// The ids from the symptom to the root; none before a diagnosis, or when nothing is likely.
+    #[serde(default)]
+    chain: Option<Vec<String>>,
+}
+
+impl Incident {
+    /// The chain's ids, symptom first.
+    pub(super) fn chain(&self) -> &[String] {
+        self.chain.as_deref().unwrap_or_default()
+    }
+
+    /// `high-ttft ← kv-cache-exhaustion ← longer-prompts`.
+    pub(super) fn spoken(&self) -> String {
+        self.chain().join(" ← ")
+    }
+}
+
+/// Where to ask.
+pub(super) struct Incidents {
+    http: reqwest::Client,
+    url: String,
+}
+
+impl Incidents {
+    /// Of the service at this address.
+    pub(super) fn at(service: &str) -> anyhow::Result<Self> {
+        Ok(Self { http: stack::http()?, url: format!("{service}/api/v1/incidents") })
+    }
+
+    /// All incidents, newest first.
+    pub(super) async fn list(&self) -> anyhow::Result<Vec<Incident>> {
+        let answer = self.http.get(&self.url).send().await.and_then(reqwest::Response::error_for_status);
+        let answer = answer.with_context(|| format!("no list of incidents from {}", self.url))?;
+        answer.json().await.with_context(|| format!("the incidents from {} cannot be read", self.url))
+    }
+}

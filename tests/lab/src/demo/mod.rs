@@ -1,0 +1,131 @@
+//! `make demo`: a fault from its injection to the resolved incident, on one machine and in two minutes.
+//!
+//! A simulated fleet is scraped by a real Prometheus, whose alerts go through a real Alertmanager to the product's own
+//! binary; its messages are shown between the story's lines. Nothing is staged: the rules are the generated ones, the
+//! verdict is read from the service's API. Not here: Slack, which needs a workspace.
+//!
+//! ```no_run
+//! # async fn example() -> anyhow::Result<()> {
+//! use llm_diagnose_lab::demo::{self, Options};
+//! let options = Options::read(std::iter::empty(), |name| std::env::var(name).ok())?;
+//! let ended = demo::run(&options).await?;
+//! # Ok(()) }
+//! ```
+
+mod figures;
+mod incidents;
+mod narrator;
+mod options;
+mod scenario;
+mod site;
+mod story;
+#[cfg(test)]
+mod tests;
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::Context;
+use tempfile::TempDir;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+pub use options::{Options, help};
+pub use scenario::Scenario;
+
+use narrator::Narrator;
+use site::Site;
+
+/// How a demo came to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    /// The expected cause was found in time and the incident resolved.
+    Passed,
+    /// It was not; the story said what was seen.
+    Failed,
+    /// Somebody stopped it before it was decided.
+    Interrupted,
+}
+
+/// Tells the whole story on standard output.
+///
+/// Whatever ends it (its end, an error, Ctrl-C, SIGTERM, a hang-up), every program it started is killed and every file
+/// it made is deleted before it returns. Call it once in a process: it moves the place of temporary files.
+///
+/// # Errors
+/// When a program is missing or does not start, or stops answering.
+pub async fn run(options: &Options) -> anyhow::Result<Ended> {
+    // First of all, so that a signal during the start does not leave anything behind.
+    let mut signals = Signals::listen()?;
+    let root = TempDir::with_prefix("llm-diagnose-demo-").context("cannot make a temporary directory")?;
+    // Prometheus' data, databases and logs come to lie in it too, so that one deletion gets all.
+    tempfile::env::override_temp_dir(root.path()).ok();
+    let mut passed = None;
+    let told = tokio::select! {
+        biased;
+        () = signals.any() => None,
+        told = tell(options, root.path(), &mut passed) => Some(told),
+    };
+    delete(root).await;
+    match (told, passed) {
+        (Some(Err(error)), _) => Err(error),
+        (_, Some(true)) => Ok(Ended::Passed),
+        (_, Some(false)) => Ok(Ended::Failed),
+        (_, None) => Ok(Ended::Interrupted),
+    }
+}
+
+/// Builds the site, tells the story on it, and stays if that is wanted.
+async fn tell(options: &Options, directory: &Path, passed: &mut Option<bool>) -> anyhow::Result<()> {
+    let narrator = Narrator::new();
+    let mut site = Site::start(options, directory, &narrator).await?;
+    let as_expected = story::tell(options, &mut site, &narrator).await?;
+    *passed = Some(as_expected);
+    if options.keep {
+        narrator.say("everything stays up until Ctrl-C; open the pages, or break something else:");
+        narrator.note(&format!("curl -X POST   {}/faults/slot-limit", site.fleet_url));
+        narrator.note(&format!("curl -X DELETE {}/faults", site.fleet_url));
+        std::future::pending::<()>().await;
+    }
+    site.stop(&narrator).await;
+    Ok(())
+}
+
+/// Deletes a directory into which a program that was just killed may still be writing its last.
+async fn delete(root: TempDir) {
+    let path = root.path().to_path_buf();
+    drop(root);
+    for _ in 0..20 {
+        if !path.exists() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        std::fs::remove_dir_all(&path).ok();
+    }
+}
+
+/// The signals that ask for an end.
+struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+    hang_up: Signal,
+}
+
+impl Signals {
+    fn listen() -> anyhow::Result<Self> {
+        let listen = |kind| signal(kind).context("cannot listen for signals");
+        Ok(Self {
+            interrupt: listen(SignalKind::interrupt())?,
+            terminate: listen(SignalKind::terminate())?,
+            hang_up: listen(SignalKind::hangup())?,
+        })
+    }
+
+    /// Waits for the first of them.
+    async fn any(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+            _ = self.hang_up.recv() => {}
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! A fault as a story: what is injected, and which cause a good diagnosis names.
+
+use crate::sim::Fault;
+use crate::sim::fault::ThrottleCause;
+
+/// What goes wrong and what should be found.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Scenario {
+    /// Injected together.
+    pub faults: Vec<Fault>,
+    /// In plain words, for people.
+    pub words: String,
+    /// What the best chain should say.
+    pub expected: Expected,
+}
+
+/// The chains that are right: one of `roots` at the end, over `through`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Expected {
+    /// An id that must be in the chain.
+    pub through: Option<&'static str>,
+    /// Ids of which one must end it; none for any.
+    pub roots: &'static [&'static str],
+}
+
+impl Scenario {
+    /// Reads `name` or `name:key=value,…`. Without parameters it is as strong as a fleet of that size needs to suffer.
+    ///
+    /// # Errors
+    /// When the name or a parameter is unknown.
+    pub fn read(text: &str, replicas: usize) -> anyhow::Result<Self> {
+        let fault: Fault = text.parse()?;
+        let (faults, words) = match fault {
+            // The others carry the load of one; users only notice when half is gone.
+            Fault::LostReplica { .. } if !text.contains(':') => {
+                let faults: Vec<Fault> = (0..replicas / 2).map(|replica| Fault::LostReplica { replica }).collect();
+                let lost = faults.len();
+                (faults, format!("{lost} of {replicas} replicas die and crash-loop; the others take over their load."))
+            }
+            // The gateway's clients are told nothing is wrong with them: errors of the servers alarm, 4xx do not.
+            Fault::ClientErrors { .. } if !text.contains(':') => {
+                let strong = "client-errors:share=0.2,status=5xx".parse()?;
+                (vec![strong], "A fifth of the requests is answered with an HTTP 5xx.".to_owned())
+            }
+            fault => (vec![fault], fault.description().to_owned()),
+        };
+        Ok(Self { faults, words, expected: Expected::of(&fault) })
+    }
+}
+
+impl Expected {
+    /// See `causes.md` of the design for the ids.
+    fn of(fault: &Fault) -> Self {
+        let (through, roots): (Option<&'static str>, &'static [&'static str]) = match fault {
+            Fault::LongerPrompts { .. } => (None, &["longer-prompts"]),
+            Fault::LongerOutputs { .. } => (None, &["longer-outputs"]),
+            Fault::TrafficSurge { .. } => (None, &["traffic-surge"]),
+            // By way of the symptom, or of the pods' own state.
+            Fault::LostReplica { .. } => (None, &["lost-replica", "crash-loop"]),
+            Fault::SlotLimit { .. } => (Some("slot-limit"), &["limit-lowered", "recent-rollout"]),
+            Fault::CapacityShrunk { .. } => (None, &["capacity-shrunk"]),
+            Fault::BadReplica { .. } => (Some("bad-replica"), &[]),
+            Fault::PrefillBound { .. } => (Some("prefill-bound"), &["longer-prompts", "prefix-cache-collapse"]),
+            Fault::GpuThrottling { cause: ThrottleCause::Thermal, .. } => (Some("gpu-throttled"), &["gpu-overheated"]),
+            Fault::GpuThrottling { cause: ThrottleCause::Power, .. } => (Some("gpu-throttled"), &["power-limited"]),
+            Fault::StalledEngine { .. } => (Some("engine-stalled"), &[]),
+            Fault::PrefixCacheCollapse { .. } => (Some("prefix-cache-collapse"), &[]),
+            Fault::RunawayGeneration { .. } => (None, &["runaway-generation"]),
+            Fault::RoutingSkew { .. } => (Some("routing-skew"), &[]),
+            Fault::ClientErrors { .. } => (Some("high-error-rate"), &[]),
+        };
+        Self { through, roots }
+    }
+
+    /// Whether a chain, from the symptom to the root, is right.
+    pub fn is_met(&self, chain: &[String]) -> bool {
+        let through = self.through.is_none_or(|id| chain.iter().any(|node| node == id));
+        let root = self.roots.is_empty() || chain.last().is_some_and(|root| self.roots.contains(&root.as_str()));
+        through && root && !chain.is_empty()
+    }
+
+    /// In words: `longer-prompts`, `slot-limit ← limit-lowered`.
+    pub fn spoken(&self) -> String {
+        let roots = self.roots.join(" or ");
+        match (self.through, self.roots) {
+            (Some(through), []) => through.to_owned(),
+            (Some(through), _) => format!("{through} ← {roots}"),
+            (None, _) => roots,
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! Everything that runs: the simulated fleet, Prometheus with an hour of its past, Alertmanager, the service.
+
+use std::fs::File;
+use std::io::Read;
+use std::net::TcpListener as Reservation;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, ensure};
+use serde_json::json;
+use tokio::net::TcpListener;
+use tokio::process::Command;
+use tokio::task::JoinSet;
+
+use super::narrator::Narrator;
+use super::options::Options;
+use crate::sim::{Fault, Fleet, FleetSpec, History, live};
+use crate::stack::{self, Alertmanager, Prometheus, Service};
+
+/// The rules' and the diagnoses' window: short, so that nobody waits for a demo, and still thirty scrapes.
+const WINDOW: &str = "30s";
+/// How long an alert's condition must hold.
+const FOR: &str = "5s";
+/// What the baselines look back on.
+const PAST_SECONDS: f64 = 3_600.0;
+/// Before that the fleet served unseen, so that no replica looks freshly started.
+const UNSEEN_SECONDS: f64 = 7_200.0;
+/// Between two scrapes of the past.
+const PAST_INTERVAL_SECONDS: f64 = 15.0;
+const SEED: u64 = 1;
+const TERMINATE_WITHIN: Duration = Duration::from_secs(10);
+const LOG_TAIL_LINES: usize = 15;
+
+/// The running programs, in the order in which they end when it is dropped.
+pub(super) struct Site {
+    /// The product.
+    pub(super) service: Service,
+    alertmanager: Alertmanager,
+    /// What the story's figures are read from.
+    pub(super) prometheus: Prometheus,
+    /// Where faults are injected: `http://127.0.0.1:PORT`.
+    pub(super) fleet_url: String,
+    http: reqwest::Client,
+    /// The fleet's server and the relay of the service's messages; they end with it.
+    tasks: JoinSet<()>,
+}
+
+impl Site {
+    /// Starts all of it and says so, one line a step. Files are made in `directory`.
+    pub(super) async fn start(options: &Options, directory: &Path, narrator: &Narrator) -> anyhow::Result<Self> {
+        let binary = &options.binary;
+        ensure!(binary.is_file(), "there is no {}: build it with `cargo build`", binary.display());
+        narrator.say(&format!("simulating {} vLLM replicas, and an hour of their past", options.replicas));
+        let history = directory.join("history.txt");
+        let fleet = fleet_with_past(options.replicas, &history).await?;
+        let listener = TcpListener::bind("127.0.0.1:0").await.context("no free port on 127.0.0.1")?;
+        let address = listener.local_addr()?.to_string();
+        let scrapes = live::scrape_configs(&fleet.targets(), &address, "1s").to_string();
+        let mut tasks = JoinSet::new();
+        tasks.spawn(async move {
+            live::serve(fleet, listener).await.ok();
+        });
+
+        let rules = generate_rules(binary, directory).await?;
+        narrator.say(&format!("starting Prometheus with that hour and the generated rules (window {WINDOW}, for {FOR})"));
+        // Prometheus must know Alertmanager's address before it runs, for the service stands between the two.
+        let reserved = Reservation::bind("127.0.0.1:0").context("no free port on 127.0.0.1")?;
+        let alerts_to = reserved.local_addr()?.to_string();
+        let mut prometheus = Prometheus::builder().scrape_config(&scrapes).alertmanager(&alerts_to).backfill(&history);
+        for file in rules {
+            prometheus = prometheus.rule_file(file);
+        }
+        let prometheus = prometheus.start().await?;
+        std::fs::remove_file(&history).ok();
+
+        narrator.say("starting llm-diagnose and Alertmanager");
+        let token_file = directory.join("webhook-token");
+        let token = token()?;
+        std::fs::write(&token_file, &token).context("cannot write the webhook's token")?;
+        let service = start_service(binary, &token_file, &prometheus.url, narrator.colours).await?;
+        tasks.spawn(narrator.relay(service.directory().join("stdout.log")));
+        drop(reserved);
+        let alertmanager = Alertmanager::builder()
+            // One incident for a pool, whatever its alerts are called.
+            .group_by(&["namespace", "model_name"])
+            .group_wait(Duration::from_secs(1))
+            .group_interval(Duration::from_secs(5))
+            .webhook(
+                &format!("{}/webhook/alertmanager", service.url),
+                json!({ "authorization": { "credentials": token } }),
+            )
+            .flag(&format!("--web.listen-address={alerts_to}"))
+            .start()
+            .await?;
+        let site =
+            Self { service, alertmanager, prometheus, fleet_url: format!("http://{address}"), http: stack::http()?, tasks };
+        narrator.note(&format!("incidents     {}/incidents", site.service.url));
+        narrator.note(&format!("Prometheus    {}/alerts", site.prometheus.url));
+        narrator.note(&format!("Alertmanager  {}", site.alertmanager.url));
+        Ok(site)
+    }
+
+    /// Starts a fault now.
+    pub(super) async fn inject(&self, fault: Fault) -> anyhow::Result<()> {
+        self.ask_fleet(self.http.post(format!("{}/faults/{fault}", self.fleet_url))).await
+    }
+
+    /// Ends all faults.
+    pub(super) async fn clear(&self) -> anyhow::Result<()> {
+        self.ask_fleet(self.http.delete(format!("{}/faults", self.fleet_url))).await
+    }
+
+    async fn ask_fleet(&self, request: reqwest::RequestBuilder) -> anyhow::Result<()> {
+        let answer = request.send().await.context("the fleet does not answer")?;
+        let status = answer.status();
+        ensure!(status.is_success(), "the fleet answered {status}: {}", answer.text().await.unwrap_or_default());
+        Ok(())
+    }
+
+    /// An error if the service has ended, with the last that it logged.
+    pub(super) async fn check_service(&mut self) -> anyhow::Result<()> {
+        let Ok(status) = self.service.exit(Duration::ZERO).await else { return Ok(()) };
+        anyhow::bail!("llm-diagnose ended ({status})\n{}", self.service_log())
+    }
+
+    /// The last lines that the service logged.
+    pub(super) fn service_log(&self) -> String {
+        let log = self.service.stderr();
+        let lines: Vec<&str> = log.lines().collect();
+        lines[lines.len().saturating_sub(LOG_TAIL_LINES)..].join("\n")
+    }
+
+    /// Ends the service as an operator would, and the others with it.
+    pub(super) async fn stop(mut self, narrator: &Narrator) {
+        match self.service.terminate(TERMINATE_WITHIN).await {
+            Ok(status) if status.success() => {}
+            Ok(status) => narrator.bad(&format!("llm-diagnose ended with {status}\n{}", self.service_log())),
+            Err(error) => narrator.bad(&format!("llm-diagnose did not end on SIGTERM: {error:#}")),
+        }
+        self.tasks.shutdown().await;
+    }
+}
+
+/// A fleet that has served for hours, the last of which is written to a file as Prometheus would have scraped it.
+async fn fleet_with_past(replicas: usize, file: &Path) -> anyhow::Result<Fleet> {
+    let now = seconds_now()?;
+    let mut fleet = Fleet::new(FleetSpec::sized(replicas), SEED, now - PAST_SECONDS - UNSEEN_SECONDS)?;
+    let mut history = History::new(PAST_INTERVAL_SECONDS);
+    let mut at = fleet.now();
+    while at < now {
+        at = (at + 60.0).min(now);
+        if at <= now - PAST_SECONDS {
+            fleet.advance_to(at);
+        } else {
+            history.record(&mut fleet, at);
+        }
+        // So that Ctrl-C is heard meanwhile.
+        tokio::task::yield_now().await;
+    }
+    let out = File::create(file).with_context(|| format!("cannot write {}", file.display()))?;
+    history.write(out).with_context(|| format!("cannot write {}", file.display()))?;
+    Ok(fleet)
+}
+
+#[expect(clippy::disallowed_methods, reason = "the past of a live fleet ends in the present")]
+fn seconds_now() -> anyhow::Result<f64> {
+    Ok(SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs_f64())
+}
+
+/// The product's rules, and one of the site's own.
+async fn generate_rules(binary: &Path, directory: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let generated = directory.join("rules.yaml");
+    let output = Command::new(binary)
+        .args(["generate", "rules", "--window", WINDOW, "--for", FOR, "--output"])
+        .arg(&generated)
+        .stdin(Stdio::null())
+        .kill_on_drop(true)
+        .output()
+        .await
+        .with_context(|| format!("cannot run {}", binary.display()))?;
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "`llm-diagnose generate rules` failed ({}): {complaint}", output.status);
+    Ok(vec![generated])
+}
+
+async fn start_service(binary: &Path, token: &Path, prometheus: &str, colours: bool) -> anyhow::Result<Service> {
+    let config = json!({
+        "listen": "127.0.0.1:$PORT",
+        "state_dir": "$DIR",
+        "public_url": "http://127.0.0.1:$PORT",
+        "webhook": { "bearer_token_file": token },
+        "prometheus": [{ "url": prometheus, "concurrency": 8 }],
+        "console": true,
+        "diagnose": { "window": WINDOW, "baseline": "1d", "deadline": "10s", "refresh": "10s" },
+        "incident": { "duplicate_within": "2s", "reopen_within": "2m" },
+    });
+    let builder = Service::builder(binary).args(["serve", "--config", "$CONFIG"]).config(&config.to_string());
+    let builder = if colours { builder.env("CLICOLOR_FORCE", "1") } else { builder.env("NO_COLOR", "1") };
+    builder.start().await
+}
+
+/// A secret that nobody can guess.
+fn token() -> anyhow::Result<String> {
+    let mut bytes = [0; 16];
+    File::open("/dev/urandom").and_then(|mut random| random.read_exact(&mut bytes)).context("no random numbers")?;
+    Ok(format!("{:032x}", u128::from_ne_bytes(bytes)))
+}

@@ -1,0 +1,49 @@
+use super::scenario::Scenario;
+use super::Options;
+use crate::sim::Fault;
+
+fn read(arguments: &[&str], fault: Option<&str>) -> anyhow::Result<Options> {
+    let variable = |name: &str| match name {
+        "FAULT" => fault.map(ToOwned::to_owned),
+        "LLM_DIAGNOSE" => Some("/bin/llm-diagnose".to_owned()),
+        _ => None,
+    };
+    Options::read(arguments.iter().map(ToString::to_string), variable)
+}
+
+#[test]
+fn without_a_wish_the_prompts_become_longer() {
+    // `make demo` passes an empty variable.
+    for options in [read(&[], None), read(&[], Some(""))] {
+        let options = options.unwrap();
+        assert_eq!(options.scenario.faults, [Fault::LongerPrompts { factor: 3.0 }]);
+        assert!(!options.keep);
+    }
+}
+
+#[test]
+fn an_argument_wins_over_the_variable_and_an_unknown_fault_gets_the_list() {
+    let options = read(&["slot-limit:limit=4", "--keep"], Some("bad-replica")).unwrap();
+    assert_eq!((options.scenario.faults, options.keep), (vec![Fault::SlotLimit { limit: 4 }], true));
+    let error = format!("{:#}", read(&[], Some("longer-prompt")).unwrap_err());
+    assert!(Fault::ALL.iter().all(|fault| error.contains(fault.name())), "{error}");
+    assert!(read(&["--replicas", "2"], None).is_err() && read(&["--fast"], None).is_err());
+}
+
+#[test]
+fn half_of_the_replicas_are_lost_unless_one_is_named() {
+    assert_eq!(Scenario::read("lost-replica", 6).unwrap().faults.len(), 3);
+    assert_eq!(Scenario::read("lost-replica:replica=5", 6).unwrap().faults, [Fault::LostReplica { replica: 5 }]);
+}
+
+#[test]
+fn a_chain_is_right_by_its_root_and_the_mechanism_on_the_way() {
+    let expected = Scenario::read("prefill-bound", 6).unwrap().expected;
+    let chain = |ids: &[&str]| ids.iter().map(ToString::to_string).collect::<Vec<_>>();
+    assert!(expected.is_met(&chain(&["high-ttft", "prefill-bound", "longer-prompts"])));
+    assert!(!expected.is_met(&chain(&["high-ttft", "kv-cache-exhaustion", "longer-prompts"])));
+    assert!(!expected.is_met(&chain(&["high-ttft", "prefill-bound"])));
+    assert!(!expected.is_met(&[]));
+    let any_root = Scenario::read("bad-replica", 6).unwrap().expected;
+    assert!(any_root.is_met(&chain(&["high-ttft", "bad-replica"])) && !any_root.is_met(&[]));
+}

@@ -1,0 +1,6 @@
+//! What the tests, the benchmarks and the demo run against.
+
+pub mod demo;
+pub mod sim;
+pub mod slack;
+pub mod stack;

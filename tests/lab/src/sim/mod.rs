@@ -1,0 +1,47 @@
+//! A vLLM serving fleet, simulated request by request.
+//!
+//! Every number on its metrics pages is the consequence of requests that arrived, waited, were computed in steps and
+//! ended; nothing is painted. A [`Fleet`] lives on a virtual clock: [`live`] ties it to the wall clock and serves its
+//! pages to a real Prometheus, [`History`] writes what a Prometheus would have scraped.
+//!
+//! Not simulated: tokens' contents, gateways in front of the router, several engines in one pod, LoRA, speculative
+//! decoding, disaggregated prefill, and the sharing of KV blocks between live requests.
+//!
+//! ```
+//! use llm_diagnose_lab::sim::{Fault, Fleet, FleetSpec};
+//!
+//! let mut fleet = Fleet::new(FleetSpec::sized(4), 7, 1_780_000_000.0)?;
+//! fleet.advance_to(1_780_000_120.0);
+//! fleet.inject("slot-limit:limit=8".parse()?)?;
+//! fleet.advance_to(1_780_000_300.0);
+//! let page = fleet.page(&fleet.targets()[0]).expect("no rollout takes 180 s");
+//! assert!(page.contains("vllm:num_requests_running{"));
+//! # Ok::<(), anyhow::Error>(())
+//! ```
+
+mod effect;
+mod engine;
+pub mod exposition;
+pub mod fault;
+pub mod figures;
+pub mod fleet;
+pub mod gpu;
+pub mod history;
+pub mod live;
+mod page_dcgm;
+mod page_kube;
+mod page_vllm;
+pub mod pod;
+pub mod spec;
+pub mod stats;
+pub mod target;
+mod workload;
+
+#[cfg(test)]
+mod tests;
+
+pub use fault::Fault;
+pub use fleet::Fleet;
+pub use history::History;
+pub use spec::FleetSpec;
+pub use target::{Target, TargetKind};

@@ -1,0 +1,227 @@
+//! What a simulated fleet is made of: its traffic, its engines, its exporters.
+//!
+//! The defaults describe an 8B model in bf16 on a 24 GB GPU at a bit under half of its KV pool.
+
+use anyhow::{Result, ensure};
+
+/// Tokens in one KV block, vLLM's default for CUDA.
+pub const BLOCK_TOKENS: u32 = 16;
+
+/// One deployment of a model with everything that is scraped around it.
+#[derive(Debug, Clone)]
+pub struct FleetSpec {
+    /// Serving pods, one GPU each.
+    pub replicas: usize,
+    /// Value of the label `model_name`.
+    pub model_name: String,
+    /// Kubernetes namespace of the serving pods.
+    pub namespace: String,
+    /// Kubernetes Deployment of the serving pods.
+    pub deployment: String,
+    /// Mean arrivals at the pool, in requests per second.
+    pub requests_per_second: f64,
+    /// Relative swing of the arrivals over a day, 0..1; the peak is at 14:00 UTC.
+    pub diurnal_amplitude: f64,
+    /// What the requests look like.
+    pub workload: Workload,
+    /// How one replica serves them.
+    pub engine: EngineSpec,
+    /// How the router picks a replica.
+    pub routing: Routing,
+    /// Seconds until the router notices a replica that died without notice.
+    pub router_delay_seconds: f64,
+    /// Seconds from the start of a container to its readiness.
+    pub startup_seconds: f64,
+    /// GPUs, and so replicas, per node; each node runs one dcgm-exporter.
+    pub gpus_per_node: usize,
+    /// Which optional fields dcgm-exporter has enabled.
+    pub dcgm: DcgmSpec,
+    /// `minReplicas` and `maxReplicas` of the autoscaler, which looks at CPU and so never acts.
+    pub autoscaler: (usize, usize),
+}
+
+/// Lengths, reuse and patience of the clients' requests.
+#[derive(Debug, Clone)]
+pub struct Workload {
+    /// Mean prompt length in tokens (lognormal).
+    pub prompt_tokens: f64,
+    /// Sigma of the logarithm of the prompt length.
+    pub prompt_sigma: f64,
+    /// Mean answer length in tokens (lognormal), before the cap by `max_tokens`.
+    pub output_tokens: f64,
+    /// Sigma of the logarithm of the answer length.
+    pub output_sigma: f64,
+    /// The `max_tokens` that clients send, with the share of the requests that send it.
+    pub max_tokens: Vec<(u32, f64)>,
+    /// Share of the requests, 0..1, that repeat an earlier prompt and go on (a further turn of a chat).
+    pub reuse_share: f64,
+    /// Least and greatest part of such a prompt, 0..1, that is found in the prefix cache.
+    pub reuse_part: (f64, f64),
+    /// Seconds without a token after which the client goes away; `None` waits for ever.
+    pub read_timeout_seconds: Option<f64>,
+}
+
+/// Limits and costs of one vLLM engine.
+#[derive(Debug, Clone)]
+pub struct EngineSpec {
+    /// `--max-num-seqs`: sequences in one batch.
+    pub max_num_seqs: usize,
+    /// `--max-num-batched-tokens`: tokens computed in one step, decodes first.
+    pub max_num_batched_tokens: u32,
+    /// `--max-model-len`: prompt and answer together, in tokens.
+    pub max_model_len: u32,
+    /// Blocks of [`BLOCK_TOKENS`] in the KV pool.
+    pub num_gpu_blocks: u32,
+    /// Share of the device memory the engine takes, 0..1; only shown in `cache_config_info`.
+    pub gpu_memory_utilization: f64,
+    /// Seconds each step costs whatever its batch: reading the weights.
+    pub step_seconds: f64,
+    /// Seconds each computed prompt token adds.
+    pub prefill_token_seconds: f64,
+    /// Seconds each decoding sequence adds.
+    pub sequence_seconds: f64,
+    /// Seconds each token in the KV cache adds: reading the cache.
+    pub kv_token_seconds: f64,
+    /// Relative noise of a step's duration, 0..1.
+    pub noise: f64,
+    /// Whose metric names the page has.
+    pub release: Release,
+}
+
+/// A generation of vLLM's metric names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Release {
+    /// 0.32 and later.
+    Current,
+    /// 0.8.5: `gpu_cache_usage_perc`, `time_per_output_token_seconds`, nothing by reason or source.
+    V0_8,
+}
+
+/// How the router spreads requests over the ready replicas.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Routing {
+    /// Each replica in turn.
+    RoundRobin,
+    /// The replica with the fewest requests in flight.
+    LeastLoaded,
+    /// In turn, but in proportion to a weight per replica; missing weights are 1.
+    Weighted(Vec<f64>),
+}
+
+/// Options of dcgm-exporter.
+#[derive(Debug, Clone)]
+pub struct DcgmSpec {
+    /// `DCGM_FI_DEV_CLOCKS_EVENT_REASONS` is in the CSV.
+    pub clock_events: bool,
+    /// `DCGM_FI_DEV_POWER_VIOLATION` and `DCGM_FI_DEV_THERMAL_VIOLATION` are in the CSV.
+    pub violations: bool,
+    /// The scrape keeps the page's `pod`, `namespace` and `container`; else Prometheus makes them `exported_*`.
+    pub honor_labels: bool,
+}
+
+impl FleetSpec {
+    /// A fleet of `replicas` at the default load per replica.
+    pub fn sized(replicas: usize) -> Self {
+        Self {
+            replicas,
+            model_name: "meta-llama/Llama-3.1-8B-Instruct".to_owned(),
+            namespace: "llm".to_owned(),
+            deployment: "vllm-llama-8b".to_owned(),
+            requests_per_second: 3.0 * replicas as f64,
+            diurnal_amplitude: 0.1,
+            workload: Workload::default(),
+            engine: EngineSpec::default(),
+            routing: Routing::RoundRobin,
+            router_delay_seconds: 5.0,
+            startup_seconds: 8.0,
+            gpus_per_node: 2,
+            dcgm: DcgmSpec { clock_events: true, violations: true, honor_labels: false },
+            autoscaler: (replicas.div_ceil(2), 2 * replicas),
+        }
+    }
+
+    /// Errors on a spec that no real fleet could start with.
+    pub fn validate(&self) -> Result<()> {
+        let engine = &self.engine;
+        ensure!(self.replicas > 0, "a fleet needs at least one replica");
+        ensure!(self.gpus_per_node > 0, "a node needs at least one GPU");
+        ensure!(
+            self.requests_per_second > 0.0 && self.requests_per_second.is_finite(),
+            "requests per second: expected a positive number, got {}",
+            self.requests_per_second
+        );
+        ensure!(
+            (0.0..1.0).contains(&self.diurnal_amplitude),
+            "diurnal amplitude: expected 0..1, got {}",
+            self.diurnal_amplitude
+        );
+        ensure!(
+            engine.max_num_seqs > 0 && (engine.max_num_seqs as u64) < u64::from(engine.max_num_batched_tokens),
+            "max_num_batched_tokens {} must exceed max_num_seqs {}",
+            engine.max_num_batched_tokens,
+            engine.max_num_seqs
+        );
+        ensure!(
+            engine.max_model_len >= 2 * BLOCK_TOKENS && engine.num_gpu_blocks > engine.min_blocks(),
+            "a KV pool of {} blocks does not hold one request of max_model_len {}",
+            engine.num_gpu_blocks,
+            engine.max_model_len
+        );
+        ensure!(
+            engine.step_seconds > 0.0 && (0.0..1.0).contains(&engine.noise),
+            "a step needs a positive duration and noise in 0..1"
+        );
+        ensure!(
+            self.workload.prompt_tokens > 0.0 && self.workload.output_tokens > 0.0,
+            "mean token counts must be positive"
+        );
+        ensure!(!self.workload.max_tokens.is_empty(), "at least one max_tokens is needed");
+        Ok(())
+    }
+}
+
+impl Default for FleetSpec {
+    fn default() -> Self {
+        Self::sized(4)
+    }
+}
+
+impl Default for Workload {
+    fn default() -> Self {
+        Self {
+            prompt_tokens: 800.0,
+            prompt_sigma: 0.6,
+            output_tokens: 220.0,
+            output_sigma: 0.7,
+            max_tokens: vec![(512, 0.3), (1024, 0.5), (2048, 0.2)],
+            reuse_share: 0.8,
+            reuse_part: (0.6, 0.95),
+            read_timeout_seconds: Some(20.0),
+        }
+    }
+}
+
+impl Default for EngineSpec {
+    fn default() -> Self {
+        Self {
+            max_num_seqs: 64,
+            max_num_batched_tokens: 256,
+            max_model_len: 8192,
+            num_gpu_blocks: 2048,
+            gpu_memory_utilization: 0.92,
+            step_seconds: 0.016,
+            prefill_token_seconds: 0.000_1,
+            sequence_seconds: 0.000_12,
+            kv_token_seconds: 0.000_000_15,
+            noise: 0.04,
+            release: Release::Current,
+        }
+    }
+}
+
+impl EngineSpec {
+    /// Blocks that one request of the greatest length needs.
+    pub(super) fn min_blocks(&self) -> u32 {
+        self.max_model_len.div_ceil(BLOCK_TOKENS)
+    }
+}
