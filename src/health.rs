@@ -9,8 +9,8 @@ use crate::prom::Prometheus;
 use crate::slack::Slack;
 use crate::store::Store;
 
-/// How long one check may take.
-const CHECK: Duration = Duration::from_secs(2);
+/// How long one check may take: less than the second after which Kubernetes gives up on a probe.
+const CHECK: Duration = Duration::from_millis(700);
 
 /// What one check found.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -49,7 +49,7 @@ fn check(name: String, required: bool, result: Result<Result<(), String>, tokio:
     let detail = match result {
         Ok(Ok(())) => None,
         Ok(Err(error)) => Some(error),
-        Err(_) => Some(format!("no answer within {} s", CHECK.as_secs())),
+        Err(_) => Some(format!("no answer within {} ms", CHECK.as_millis())),
     };
     Check { name, ok: detail.is_none(), required, detail }
 }

@@ -29,6 +29,8 @@ pub enum Command {
     Check(DataArgs),
     /// Run the verdict tests that stand beside the playbooks.
     Test(DataArgs),
+    /// Make Prometheus rules, or the schema of the data files.
+    Generate(GenerateArgs),
     /// Print a playbook's whole tree: symptom, causes, evidence, fixes.
     Explain(ExplainArgs),
 }
@@ -108,6 +110,43 @@ pub enum Output {
     Json,
     /// The Slack message's JSON.
     Slack,
+}
+
+/// What `generate` makes.
+#[derive(Debug, Args)]
+pub struct GenerateArgs {
+    /// What to make.
+    #[command(subcommand)]
+    pub what: GenerateCommand,
+}
+
+/// What can be generated.
+#[derive(Debug, Subcommand)]
+pub enum GenerateCommand {
+    /// Prometheus alerting rules for every playbook that has alerts.
+    Rules {
+        /// A directory of playbooks on top of the shipped ones.
+        #[arg(long, value_name = "DIR")]
+        playbooks: Option<PathBuf>,
+        /// The rate window.
+        #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = window)]
+        window: Duration,
+        /// How long every alert must hold, instead of its own `for`.
+        #[arg(long = "for", value_name = "DURATION", value_parser = window)]
+        hold: Option<Duration>,
+        /// Where the runbook pages stand.
+        #[arg(long, value_name = "URL", default_value = "https://github.com/llm-diagnose/llm-diagnose/blob/main/docs/runbooks")]
+        runbook_base: String,
+        /// Where to write; `-` is standard output.
+        #[arg(long, value_name = "FILE|-", default_value = "-")]
+        output: String,
+    },
+    /// The JSON schema of playbooks, causes and signals, for editors.
+    Schema {
+        /// Where to write; `-` is standard output.
+        #[arg(long, value_name = "FILE|-", default_value = "-")]
+        output: String,
+    },
 }
 
 /// Which data `check` and `test` read.

@@ -4,6 +4,7 @@ mod args;
 mod check;
 mod diagnose;
 mod explain;
+mod generate;
 mod serve;
 
 use std::process::ExitCode;
@@ -34,6 +35,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Diagnose(args) => diagnose::run(args),
         Command::Check(args) => check::check(args),
         Command::Test(args) => check::test(args),
+        Command::Generate(args) => generate::run(args),
         Command::Explain(args) => explain::run(&args),
     }
 }

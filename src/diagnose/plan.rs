@@ -109,14 +109,21 @@ pub fn plan(library: &Library, request: &Request, found: &Found) -> Plan {
             }
         }
         if !asked {
-            let (reason, enable) = why
-                .into_iter()
-                .next()
-                .unwrap_or(("no engine that tells it was found in this Prometheus".to_owned(), None));
+            let (reason, enable) = why.into_iter().next().unwrap_or_else(|| no_engine(library));
             plan.unavailable.insert(signal.to_owned(), (reason, enable));
         }
     }
     plan
+}
+
+/// What to say of a serving signal when no serving engine was found.
+fn no_engine(library: &Library) -> (String, Option<String>) {
+    let serving = library.engines.values().filter(|e| e.kind == EngineKind::Serving);
+    let series: Vec<String> = serving.map(|e| format!("`{}`", e.detect)).collect();
+    (
+        "no serving engine was found in this Prometheus".to_owned(),
+        Some(format!("scrape the engines' `/metrics`; one of these series must be there: {}", series.join(", "))),
+    )
 }
 
 /// The replicas that the pool had within the last hour, the gone ones included.

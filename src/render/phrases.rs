@@ -315,19 +315,24 @@ fn ruled_out_part(list: &[RuledOut]) -> Part {
 
 /// One line per reason, because one missing exporter blinds many signals.
 fn unchecked_part(diagnosis: &Diagnosis) -> Part {
-    let mut reasons: Vec<((&str, Option<&str>), Vec<&str>)> = Vec::new();
+    struct Reason<'a> {
+        why: &'a str,
+        enable: Option<&'a str>,
+        titles: Vec<String>,
+    }
+    let mut reasons: Vec<Reason<'_>> = Vec::new();
     for u in &diagnosis.unchecked {
-        let reason = (u.why.as_str(), u.enable.as_deref().filter(|_| u.why != NO_PAST));
-        match reasons.iter_mut().find(|(known, _)| *known == reason) {
-            Some((_, titles)) => titles.push(&u.title),
-            None => reasons.push((reason, vec![&u.title])),
+        let (why, enable) = (u.why.as_str(), u.enable.as_deref().filter(|_| u.why != NO_PAST));
+        match reasons.iter_mut().find(|r| r.why == why && r.enable == enable) {
+            Some(reason) => reason.titles.push(u.title.clone()),
+            None => reasons.push(Reason { why, enable, titles: vec![u.title.clone()] }),
         }
     }
     let mut lines: Vec<Line> = reasons
         .iter()
         .take(2 * FEW)
-        .map(|((why, enable), titles)| {
-            let line = Line::default().plain(format!("• {}: {why}", titles.join(", ")));
+        .map(|Reason { why, enable, titles }| {
+            let line = Line::default().plain(format!("• {}: {why}", few(titles)));
             match enable {
                 Some(enable) => line.plain(" → ").then(Line::of(enable)),
                 None => line,
@@ -413,10 +418,10 @@ fn foot(diagnosis: &Diagnosis) -> String {
         })
         .collect();
     format!(
-        "{} at {}, {} queries in {}{}",
+        "{} at {}, {} in {}{}",
         diagnosis.symptom.playbook,
         shown_time(diagnosis.at),
-        diagnosis.queries,
+        if diagnosis.queries == 1 { "1 query".to_owned() } else { format!("{} queries", diagnosis.queries) },
         format_value(diagnosis.took_seconds, crate::signal::Unit::Seconds),
         if engines.is_empty() { String::new() } else { format!(", {}", engines.join(", ")) },
     )

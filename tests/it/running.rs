@@ -69,7 +69,7 @@ impl Running {
     /// Waits until a message in the channel satisfies `shown`, given its text and attachments as one string.
     pub(crate) async fn wait_for(&self, channel: &str, shown: impl Fn(&str) -> bool) {
         let name = channel.to_owned();
-        let found = self.slack.wait_for(|s| s.messages(&name).iter().any(|m| shown(&whole(m))), SOON).await;
+        let found = self.slack.wait_for(|s| s.messages(&name).any(|m| shown(&whole(m))), SOON).await;
         if let Err(error) = found {
             panic!("{error}\n{}", self.service.stderr());
         }

@@ -1,0 +1,35 @@
+# The only entry points; each installs what it needs.
+CARGO ?= cargo
+FAULT ?= longer-prompts
+BIN := target/debug/llm-diagnose
+
+.PHONY: help demo test lint bench generate packages build
+
+help: ## This list
+	@grep -E '^[a-z]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 12
+
+packages:
+	@sh tests/lab/scripts/ensure-packages.sh
+
+build: ## Both programs: the product and what the demo runs it against
+	$(CARGO) build --workspace
+
+demo: packages build ## A simulated fleet breaks and is diagnosed; FAULT=traffic-surge picks another fault
+	@FAULT=$(FAULT) target/debug/demo
+
+test: packages lint ## Everything that must hold
+	$(CARGO) test --workspace --no-fail-fast
+	$(BIN) check
+	$(BIN) test
+
+lint:
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+
+bench: packages ## Latency against its floor, memory, start-up, binary size
+	$(CARGO) build --release --locked
+	$(CARGO) bench --bench latency
+
+generate: build ## Refreshes what is generated and committed
+	$(BIN) generate rules --output config/prometheus/llm-diagnose.rules.yaml
+	$(BIN) generate schema --output playbooks/schema.json

@@ -1,0 +1,30 @@
+//! `generate`: rules and schema from the playbooks.
+
+use std::process::ExitCode;
+
+use anyhow::Context;
+
+use super::args::{GenerateArgs, GenerateCommand};
+use super::library;
+use crate::generate;
+
+pub(super) fn run(args: GenerateArgs) -> anyhow::Result<ExitCode> {
+    let (text, output) = match args.what {
+        GenerateCommand::Rules { playbooks, window, hold, runbook_base, output } => {
+            let library = match library(playbooks.as_deref()) {
+                Ok(library) => library,
+                Err(code) => return Ok(code),
+            };
+            let options = generate::RuleOptions { window, hold, runbook_base };
+            (generate::rules(&library, &options)?, output)
+        }
+        GenerateCommand::Schema { output } => {
+            (format!("{}\n", serde_json::to_string_pretty(&generate::schema())?), output)
+        }
+    };
+    match output.as_str() {
+        "-" => anstream::print!("{text}"),
+        path => std::fs::write(path, text).with_context(|| format!("cannot write {path}"))?,
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,16 @@
+//! The little YAML that rule files need. Strings are double-quoted as in JSON, which YAML reads the same.
+
+/// `key: "value"` on a line of its own.
+pub(super) fn text(out: &mut String, indent: usize, key: &str, value: &str) {
+    let quoted = serde_json::Value::from(value).to_string();
+    out.push_str(&format!("{}{key}: {quoted}\n", " ".repeat(indent)));
+}
+
+/// A block scalar, so that long PromQL stays readable.
+pub(super) fn block(out: &mut String, indent: usize, key: &str, value: &str) {
+    let pad = " ".repeat(indent);
+    out.push_str(&format!("{pad}{key}: |-\n"));
+    for line in value.lines() {
+        out.push_str(&format!("{pad}  {}\n", line.trim_end()));
+    }
+}
