@@ -32,4 +32,5 @@ bench: packages ## Latency against its floor, memory, start-up, binary size
 
 generate: build ## Refreshes what is generated and committed
 	$(BIN) generate rules --output config/prometheus/llm-diagnose.rules.yaml
+	$(BIN) generate runbooks --output docs/runbooks
 	$(BIN) generate schema --output playbooks/schema.json

@@ -141,6 +141,15 @@ pub enum GenerateCommand {
         #[arg(long, value_name = "FILE|-", default_value = "-")]
         output: String,
     },
+    /// A runbook page for every playbook, which the rules' `runbook_url` points to.
+    Runbooks {
+        /// A directory of playbooks on top of the shipped ones.
+        #[arg(long, value_name = "DIR")]
+        playbooks: Option<PathBuf>,
+        /// The directory to write into; pages that belong to no playbook are left alone.
+        #[arg(long, value_name = "DIR")]
+        output: PathBuf,
+    },
     /// The JSON schema of playbooks, causes and signals, for editors.
     Schema {
         /// Where to write; `-` is standard output.

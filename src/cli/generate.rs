@@ -1,4 +1,4 @@
-//! `generate`: rules and schema from the playbooks.
+//! `generate`: rules, runbooks and schema from the playbooks.
 
 use std::process::ExitCode;
 
@@ -17,6 +17,19 @@ pub(super) fn run(args: GenerateArgs) -> anyhow::Result<ExitCode> {
             };
             let options = generate::RuleOptions { window, hold, runbook_base };
             (generate::rules(&library, &options)?, output)
+        }
+        GenerateCommand::Runbooks { playbooks, output } => {
+            let library = match library(playbooks.as_deref()) {
+                Ok(library) => library,
+                Err(code) => return Ok(code),
+            };
+            std::fs::create_dir_all(&output).with_context(|| format!("cannot make {}", output.display()))?;
+            for playbook in library.playbooks.values() {
+                let page = output.join(format!("{}.md", playbook.playbook));
+                std::fs::write(&page, generate::runbook(&library, playbook))
+                    .with_context(|| format!("cannot write {}", page.display()))?;
+            }
+            return Ok(ExitCode::SUCCESS);
         }
         GenerateCommand::Schema { output } => {
             (format!("{}\n", serde_json::to_string_pretty(&generate::schema())?), output)

@@ -1,9 +1,12 @@
-//! What is made from the same data as the diagnosis: Prometheus rules, and the schema for editors.
+//! What is made from the same data as the diagnosis: Prometheus rules, runbook pages, and the schema
+//! for editors.
 
 mod rules;
+mod runbook;
 mod yaml;
 
 pub use rules::{RuleError, RuleOptions, rules};
+pub use runbook::runbook;
 
 use crate::playbook::{Cause, Playbook};
 use crate::signal::{Catalog, Engine};
