@@ -26,6 +26,11 @@ pub fn before(at: Timestamp, by: Duration) -> Timestamp {
     at.checked_sub(jiff::SignedDuration::from_secs(seconds)).unwrap_or(Timestamp::MIN)
 }
 
+/// `at` plus `by`, stopping at the latest time that can be represented.
+pub fn after(at: Timestamp, by: Duration) -> Timestamp {
+    jiff::SignedDuration::try_from(by).ok().and_then(|by| at.checked_add(by).ok()).unwrap_or(Timestamp::MAX)
+}
+
 /// The time from `from` to `to`, zero when `to` is earlier.
 pub fn between(from: Timestamp, to: Timestamp) -> Duration {
     Duration::try_from(to.duration_since(from)).unwrap_or_default()

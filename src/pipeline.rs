@@ -7,7 +7,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::{SignedDuration, Timestamp};
 use tokio::sync::{Notify, Semaphore, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -178,9 +177,9 @@ impl Pipeline {
         let next = match &diagnosis {
             None => None,
             Some(d) if d.degraded => {
-                Some(later(now, RETRY.saturating_mul(1 << tries.min(5)).min(Duration::from_secs(120))))
+                Some(clock::after(now, RETRY.saturating_mul(1 << tries.min(5)).min(Duration::from_secs(120))))
             }
-            Some(_) => Some(later(now, self.config.diagnose.refresh)),
+            Some(_) => Some(clock::after(now, self.config.diagnose.refresh)),
         };
         // A good answer is not thrown away for one that Prometheus' absence spoilt.
         let keep = diagnosis.filter(|d| !d.degraded || incident.diagnosis.as_ref().is_none_or(|old| old.degraded));
@@ -309,8 +308,4 @@ fn differs(old: Option<&Diagnosis>, new: &Diagnosis) -> bool {
 
 fn ms(duration: Duration) -> i64 {
     i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
-}
-
-fn later(now: Timestamp, by: Duration) -> Timestamp {
-    SignedDuration::try_from(by).ok().and_then(|by| now.checked_add(by).ok()).unwrap_or(now)
 }

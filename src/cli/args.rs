@@ -135,7 +135,11 @@ pub enum GenerateCommand {
         #[arg(long = "for", value_name = "DURATION", value_parser = window)]
         hold: Option<Duration>,
         /// Where the runbook pages stand.
-        #[arg(long, value_name = "URL", default_value = "https://github.com/llm-diagnose/llm-diagnose/blob/main/docs/runbooks")]
+        #[arg(
+            long,
+            value_name = "URL",
+            default_value = "https://github.com/llm-diagnose/llm-diagnose/blob/main/docs/runbooks"
+        )]
         runbook_base: String,
         /// Where to write; `-` is standard output.
         #[arg(long, value_name = "FILE|-", default_value = "-")]

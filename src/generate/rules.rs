@@ -112,8 +112,7 @@ fn humanized(signal: &Signal) -> &'static str {
 fn expression(library: &Library, alert: &AlertRule, options: &RuleOptions) -> Result<String, String> {
     let signals: Vec<&str> = alert.when.iter().flat_map(Evidence::checks).map(|(signal, _)| signal).collect();
     let serving: Vec<&Engine> = library.engines.values().filter(|e| e.kind == EngineKind::Serving).collect();
-    let told_by_serving: Vec<&str> =
-        signals.iter().copied().filter(|s| serving.iter().any(|e| tells(e, s))).collect();
+    let told_by_serving: Vec<&str> = signals.iter().copied().filter(|s| serving.iter().any(|e| tells(e, s))).collect();
     let mut variants = Vec::new();
     if told_by_serving.is_empty() {
         variants.push(joined(library, None, alert, options)?);
@@ -177,11 +176,8 @@ fn part(
     if let (Some(signal), Some(when)) = (&evidence.signal, &evidence.when) {
         return compared(library, serving, signal, when, each, options);
     }
-    let alternatives = evidence
-        .any
-        .iter()
-        .map(|e| part(library, serving, e, each, options))
-        .collect::<Result<Vec<_>, _>>()?;
+    let alternatives =
+        evidence.any.iter().map(|e| part(library, serving, e, each, options)).collect::<Result<Vec<_>, _>>()?;
     let labels = alternatives.first().map(|p| p.labels.clone()).unwrap_or_default();
     let either: Vec<String> = alternatives.into_iter().map(|p| indented(&p.expr)).collect();
     Ok(Part { expr: format!("(\n{}\n)", either.join("\n  or\n")), labels })
@@ -204,11 +200,8 @@ fn compared(
         return Err(format!("`{signal}` is read from labels, which PromQL cannot compare"));
     }
     let Some(query) = &entry.query else { return Err(format!("{} cannot tell `{signal}`", engine.engine)) };
-    let mut by = if engine.pool.is_empty() {
-        vec!["cluster".to_owned(), "namespace".to_owned()]
-    } else {
-        engine.pool.clone()
-    };
+    let mut by =
+        if engine.pool.is_empty() { vec!["cluster".to_owned(), "namespace".to_owned()] } else { engine.pool.clone() };
     if each == Each::Replica {
         by.extend(engine.replica.iter().cloned());
     }

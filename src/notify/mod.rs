@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use governor::clock::{Clock, DefaultClock};
 use governor::{DefaultDirectRateLimiter, DefaultKeyedRateLimiter, Quota, RateLimiter};
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use tracing::{error, info, warn};
 
 use crate::clock;
@@ -120,7 +120,10 @@ impl Notifier {
     ) -> Result<(), StoreError> {
         if let Some(wait) = self.wait(delivery) {
             self.metrics.rate_limit_wait("ours");
-            return self.store.postpone(delivery, later(clock::now(), wait), false, "waiting for its turn").await;
+            return self
+                .store
+                .postpone(delivery, clock::after(clock::now(), wait), false, "waiting for its turn")
+                .await;
         }
         let body = render::slack(message);
         let started = Instant::now();
@@ -163,7 +166,7 @@ impl Notifier {
         if let SlackError::RateLimited(wait) = error {
             self.metrics.rate_limit_wait("slack");
             self.metrics.delivery("slack", "rate_limited", took);
-            return self.store.postpone(delivery, later(now, *wait), true, &note).await;
+            return self.store.postpone(delivery, clock::after(now, *wait), true, &note).await;
         }
         if error.is_gone() && delivery.posted.is_some() {
             warn!(incident.id = delivery.incident, reason = note, "the message is gone: posting it anew");
@@ -184,7 +187,7 @@ impl Notifier {
             self.metrics.delivery("slack", "retried", took);
             let pause = FIRST_PAUSE.saturating_mul(1 << delivery.tries.min(16)).min(LONGEST_PAUSE);
             warn!(incident.id = delivery.incident, try = delivery.tries + 1, reason = note, "cannot deliver: trying again");
-            return self.store.postpone(delivery, later(now, pause), true, &note).await;
+            return self.store.postpone(delivery, clock::after(now, pause), true, &note).await;
         }
         self.metrics.delivery("slack", "failed", took);
         error!(
@@ -195,8 +198,4 @@ impl Notifier {
         );
         self.store.give_up(delivery, &note, now).await
     }
-}
-
-fn later(now: Timestamp, by: Duration) -> Timestamp {
-    SignedDuration::try_from(by).ok().and_then(|by| now.checked_add(by).ok()).unwrap_or(now)
 }

@@ -8,7 +8,7 @@ use super::{Line, Message, Part, Tone};
 use crate::alert::{Alert, AlertStatus, Labels, active, common_labels};
 use crate::clock;
 use crate::diagnose::{
-    CauseFound, Diagnosis, EvidenceResult, Fix, Judgement, NO_PAST, Outcome, RuledOut, SymptomVerdict, Verdict,
+    CauseFound, Diagnosis, EvidenceResult, Fix, NO_PAST, Outcome, RuledOut, SymptomVerdict, Verdict,
 };
 use crate::signal::{format_change, format_value};
 
@@ -239,8 +239,8 @@ fn chain_part(diagnosis: &Diagnosis) -> Option<Part> {
         };
         return Some(Part::Section("Why".into(), vec![Line::default().plain(text)]));
     };
-    let mut lines: Vec<Line> = best.via.iter().map(|j| link_line(&j.title, j.verdict, &j.evidence, Some(j))).collect();
-    lines.push(link_line(&best.title, best.verdict, &best.evidence, None));
+    let mut lines: Vec<Line> = best.via.iter().map(|j| link_line(&j.title, j.verdict, &j.evidence)).collect();
+    lines.push(link_line(&best.title, best.verdict, &best.evidence));
     if let Some(line) = who(best) {
         lines.push(line);
     }
@@ -256,7 +256,7 @@ fn chain_part(diagnosis: &Diagnosis) -> Option<Part> {
     Some(Part::Section("Why".into(), lines))
 }
 
-fn link_line(title: &str, sure: Verdict, evidence: &[EvidenceResult], _of: Option<&Judgement>) -> Line {
+fn link_line(title: &str, sure: Verdict, evidence: &[EvidenceResult]) -> Line {
     let met: Vec<String> = evidence.iter().filter(|e| e.outcome == Outcome::Met).map(fact).collect();
     let known = evidence.iter().filter(|e| e.outcome != Outcome::NoData).count();
     let unknown = evidence.len() - known;
