@@ -16,7 +16,7 @@ use crate::alert::{AlertGroup, active, common_labels};
 use crate::clock;
 use crate::config::Config;
 use crate::diagnose::{Diagnosis, Request, Scope, diagnose};
-use crate::incident::Rules;
+use crate::incident::{AdmitReason, Rules};
 use crate::notify::Notifier;
 use crate::playbook::{Library, select};
 use crate::prom::Prometheus;
@@ -181,8 +181,9 @@ impl Pipeline {
             }
             Some(_) => Some(clock::after(now, self.config.diagnose.refresh)),
         };
-        // A good answer is not thrown away for one that Prometheus' absence spoilt.
-        let keep = diagnosis.filter(|d| !d.degraded || incident.diagnosis.as_ref().is_none_or(|old| old.degraded));
+        let recovering = incident.reason == AdmitReason::FewerAlerts.as_str();
+        let keep =
+            diagnosis.filter(|new| incident.diagnosis.as_ref().is_none_or(|old| old.gives_way_to(new, recovering)));
         let says_more = keep.as_ref().is_some_and(|new| differs(incident.diagnosis.as_ref(), new));
         let saved = self.store.save_diagnosis(&incident, keep.as_ref(), says_more, next, now).await;
         if let Err(error) = saved {
@@ -298,10 +299,13 @@ impl Pipeline {
 /// Whether a reader would learn something from the new diagnosis.
 fn differs(old: Option<&Diagnosis>, new: &Diagnosis) -> bool {
     let Some(old) = old else { return true };
+    // Who is hit changes from minute to minute in a pool that suffers as a whole; it is news when it is a few.
     let gist = |d: &Diagnosis| {
-        let causes: Vec<_> =
-            d.causes.iter().take(1).map(|c| (c.chain.clone(), c.verdict, c.replicas.clone())).collect();
-        (d.symptom.verdict, d.degraded, causes, d.unchecked.len())
+        let cause = d.root().map(|c| {
+            let few = 2 * c.replicas.affected.len() < c.replicas.total;
+            (c.chain.clone(), c.verdict, few.then(|| c.replicas.affected.clone()))
+        });
+        (d.symptom.verdict, d.degraded, cause)
     };
     gist(old) != gist(new)
 }

@@ -32,7 +32,7 @@ pub(super) fn assemble(
         .engines
         .iter()
         .find(|seen| library.engines.get(&seen.engine).is_some_and(|e| e.kind == EngineKind::Serving));
-    let causes = roots(&nodes, &judged, &seen);
+    let causes = roots(library, &nodes, &judged, &seen);
     let entry = library.playbooks.get(&request.playbook);
     let fix = causes.first().map(|cause| fixes(&nodes, cause, &found, &seen, library)).unwrap_or_default();
     Diagnosis {
@@ -70,7 +70,11 @@ pub(super) fn assemble(
 }
 
 /// One entry per root, with its best chain.
-fn roots(nodes: &BTreeMap<&str, Node<'_>>, judged: &Judged, seen: &Observations) -> Vec<CauseFound> {
+fn roots(library: &Library, nodes: &BTreeMap<&str, Node<'_>>, judged: &Judged, seen: &Observations) -> Vec<CauseFound> {
+    let is_fallback = |id: &str| {
+        let mut entries = library.playbooks.values().flat_map(|p| &p.causes).filter(|entry| entry.target() == id);
+        entries.any(|entry| entry.fallback)
+    };
     let mut done = BTreeSet::new();
     let mut out = Vec::new();
     for chain in &judged.chains {
@@ -87,6 +91,7 @@ fn roots(nodes: &BTreeMap<&str, Node<'_>>, judged: &Judged, seen: &Observations)
             evidence: judgement.evidence.clone(),
             // The nearest link that points at replicas says who is hit.
             replicas: radius(along.iter().rev().map(|j| j.evidence.as_slice()), seen),
+            fallback: is_fallback(root),
             via: via.iter().map(|j| (*j).clone()).collect(),
             escalate: chain.iter().rev().find_map(|id| nodes.get(id.as_str())?.escalate).map(str::to_owned),
         });

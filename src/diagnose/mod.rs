@@ -186,6 +186,9 @@ pub struct CauseFound {
     pub replicas: BlastRadius,
     /// The nodes between the entry and the root, with their checks; the root's stand in `evidence`.
     pub via: Vec<Judgement>,
+    /// It only says that nothing else was found.
+    #[serde(default)]
+    pub fallback: bool,
     /// Who takes over.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub escalate: Option<String>,
@@ -329,6 +332,18 @@ pub struct Diagnosis {
 }
 
 impl Diagnosis {
+    /// Whether a newer diagnosis of the same incident should take this one's place.
+    ///
+    /// While things get better the evidence fades and what remains explains nothing, so a cause that was likely stands
+    /// until another one is likely, and for good once alerts begin to end.
+    pub fn gives_way_to(&self, newer: &Self, recovering: bool) -> bool {
+        let settled = |d: &Self| d.root().is_some_and(|root| root.verdict == Verdict::Likely && !root.fallback);
+        if newer.degraded && !self.degraded {
+            return false;
+        }
+        !settled(self) || (settled(newer) && !recovering)
+    }
+
     /// The best chain's root, if anything is at least possible.
     pub fn root(&self) -> Option<&CauseFound> {
         self.causes.first()

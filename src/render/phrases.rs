@@ -141,7 +141,7 @@ fn why(diagnosis: &Diagnosis) -> String {
 }
 
 fn diagnosis_parts(diagnosis: &Diagnosis, resolved: bool) -> Vec<Part> {
-    let mut parts = vec![symptom_part(diagnosis)];
+    let mut parts = vec![symptom_part(diagnosis, resolved)];
     if let Some(part) = chain_part(diagnosis) {
         parts.push(part);
     }
@@ -168,7 +168,7 @@ fn diagnosis_parts(diagnosis: &Diagnosis, resolved: bool) -> Vec<Part> {
     parts
 }
 
-fn symptom_part(diagnosis: &Diagnosis) -> Part {
+fn symptom_part(diagnosis: &Diagnosis, resolved: bool) -> Part {
     let symptom = &diagnosis.symptom;
     let radius = match (diagnosis.replicas.affected.len(), diagnosis.replicas.total) {
         (_, 0) => String::new(),
@@ -177,6 +177,7 @@ fn symptom_part(diagnosis: &Diagnosis) -> Part {
         (n, total) => format!(" on {n} of {}: {}", replicas(total), few(&diagnosis.replicas.affected)),
     };
     let line = Line::default().bold(match symptom.verdict {
+        SymptomVerdict::Confirmed if resolved => "It was",
         SymptomVerdict::Confirmed => "Confirmed",
         SymptomVerdict::Absent => "Not confirmed",
         SymptomVerdict::NoData => "Cannot tell",

@@ -73,6 +73,9 @@ async fn admit_one(
         None => open(db, group, wanted, reason, admission.state, now).await?,
         Some(id) => {
             change(db, &id, group, reason, admission.state, now_ms).await?;
+            if matches!(reason, AdmitReason::NewAlerts | AdmitReason::Refired) {
+                select_again(db, &id, wanted).await?;
+            }
             id
         }
     };
@@ -212,6 +215,21 @@ async fn change(
         .bind(id)
         .execute(&mut *db)
         .await?;
+    Ok(())
+}
+
+/// Alerts that joined may say better where to begin.
+async fn select_again(db: &mut SqliteConnection, id: &str, wanted: &Wanted) -> Result<(), StoreError> {
+    let Some((playbook, because)) = &wanted.selection else { return Ok(()) };
+    sqlx::query(
+        "UPDATE incidents SET playbook = $2, because = $3, diagnose_due_ms = COALESCE(diagnose_due_ms, notified_ms)
+         WHERE id = $1",
+    )
+    .bind(id)
+    .bind(playbook)
+    .bind(because)
+    .execute(db)
+    .await?;
     Ok(())
 }
 
