@@ -198,7 +198,8 @@ impl Pipeline {
         let request = Request {
             playbook: playbook.to_owned(),
             scope: Scope::of_alerts(&incident.alerts),
-            at: clock::now(),
+            // Whole seconds, so that incidents of one moment share their answers.
+            at: clock::now().round(jiff::Unit::Second).unwrap_or_else(|_| clock::now()),
             since: Some(incident.started_at),
             window: config.window,
             baseline: config.baseline,

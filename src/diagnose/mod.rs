@@ -3,6 +3,7 @@
 //! `plan` and `judge` are pure; [`observe`] is the only part that talks, to Prometheus. The types here are the
 //! documented output, `--output json`: plain values that are stored, printed, and put into messages.
 
+mod batch;
 mod blame;
 mod evidence;
 mod judge;
@@ -20,6 +21,7 @@ use serde::{Deserialize, Serialize};
 use crate::alert::Labels;
 use crate::signal::Unit;
 
+pub use batch::queries;
 pub use judge::{Judged, judge};
 pub(crate) use observation::reduce;
 pub use observation::{Observation, Observations, Replica};

@@ -1,16 +1,16 @@
 //! observe: asks the plan's questions at once and waits no longer than the deadline.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures::future::join_all;
 use tracing::{Instrument, debug_span};
 
+use super::batch::Answer;
 use super::observation::{Observation, Observations, Replica, reduce};
 use super::plan::{Ask, Past, Plan, Side, plan};
 use super::scope::{Found, detection, read_detection, workload_of};
-use super::{Diagnosis, Request, blame, judge};
+use super::{Diagnosis, Request, batch, blame, judge};
 use crate::alert::Labels;
 use crate::playbook::Library;
 use crate::prom::{PromError, Prometheus, Row};
@@ -33,8 +33,6 @@ pub struct Observed {
     /// Questions asked.
     pub queries: usize,
 }
-
-type Answer = Result<Arc<Vec<Row>>, Arc<PromError>>;
 
 /// The whole chain for one request: detect, plan, observe, judge.
 pub async fn diagnose(library: &Library, prometheus: &Prometheus, request: &Request) -> Diagnosis {
@@ -59,8 +57,12 @@ pub async fn observe(library: &Library, prometheus: &Prometheus, request: &Reque
         }
     }
     let plan = plan(library, request, &observed.found);
-    let answers = join_all(plan.asks.iter().map(|ask| prometheus.query(&ask.query, ask.at, deadline))).await;
-    observed.queries += plan.asks.len();
+    let packs = batch::pack(&plan.asks);
+    observed.queries += packs.len();
+    let answered = join_all(packs.iter().map(|pack| batch::ask(prometheus, &plan.asks, pack, deadline))).await;
+    let mut answers: Vec<(usize, Answer)> = packs.into_iter().flatten().zip(answered.into_iter().flatten()).collect();
+    answers.sort_by_key(|(i, _)| *i);
+    let answers: Vec<Answer> = answers.into_iter().map(|(_, answer)| answer).collect();
     gather(library, &plan, &answers, &mut observed);
     observed
 }

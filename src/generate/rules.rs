@@ -43,12 +43,14 @@ pub fn rules(library: &Library, options: &RuleOptions) -> Result<String, RuleErr
     for playbook in library.playbooks.values().filter(|p| !p.alerts.is_empty()) {
         out.push_str(&format!("  - name: llm-diagnose/{}\n    rules:\n", playbook.playbook));
         for alert in &playbook.alerts {
-            let expr = expression(library, alert, options).map_err(|why| RuleError {
-                alert: alert.alert.clone(),
-                playbook: playbook.playbook.clone(),
-                why,
-            })?;
-            write_rule(&mut out, library, playbook, alert, &expr, options);
+            let refused = |why| RuleError { alert: alert.alert.clone(), playbook: playbook.playbook.clone(), why };
+            let expr = expression(library, alert, options).map_err(refused)?;
+            let hold = match options.hold {
+                Some(hold) => hold,
+                None => humantime::parse_duration(&alert.hold)
+                    .map_err(|_| refused(format!("`for: {}` is no duration", alert.hold)))?,
+            };
+            write_rule(&mut out, library, playbook, alert, &expr, hold, &options.runbook_base);
         }
     }
     Ok(out)
@@ -60,21 +62,22 @@ fn write_rule(
     playbook: &Playbook,
     alert: &AlertRule,
     expr: &str,
-    options: &RuleOptions,
+    hold: Duration,
+    runbook_base: &str,
 ) {
-    let hold = options.hold.map_or_else(|| alert.hold.clone(), |d| humantime::format_duration(d).to_string());
     out.push_str(&format!("      - alert: {}\n", alert.alert));
     block(out, 8, "expr", expr);
-    out.push_str(&format!("        for: {hold}\n        labels:\n"));
+    out.push_str(&format!("        for: {}\n        labels:\n", held(hold)));
     text(out, 10, "severity", &alert.severity.to_string());
     text(out, 10, "playbook", &playbook.playbook);
     out.push_str("        annotations:\n");
-    let first = alert.when.first().and_then(|e| e.checks().first().map(|(signal, _)| *signal));
+    // The alert's value is its first check's; of alternatives nobody knows which one it is.
+    let first = alert.when.first().and_then(|e| e.signal.as_deref());
     let signal = first.and_then(|name| library.signals.get(name));
     let what = signal.map(|s| format!(" ({} {})", s.title, humanized(s))).unwrap_or_default();
     let whom = "{{ with $labels.namespace }}{{ . }}{{ end }}{{ with $labels.model_name }}/{{ . }}{{ end }}";
-    let pod = "{{ with $labels.pod }} {{ . }}{{ end }}{{ with $labels.deployment }} {{ . }}{{ end }}";
-    text(out, 10, "summary", &format!("{whom}{pod}: {}{what}", playbook.title));
+    let pod = "{{ with $labels.pod }} {{ . }}{{ end }}{{ with $labels.workload }} {{ . }}{{ end }}";
+    text(out, 10, "summary", &format!("{whom}{pod}: {}{what}", literal(&playbook.title)));
     let told = format!(
         "{} {} What it can come from and what to do: `llm-diagnose explain {}`.",
         one_line(&playbook.meaning),
@@ -82,29 +85,43 @@ fn write_rule(
         playbook.playbook
     );
     text(out, 10, "description", &told);
-    let base = options.runbook_base.trim_end_matches('/');
+    let base = runbook_base.trim_end_matches('/');
     text(out, 10, "runbook_url", &format!("{base}/{}.md", playbook.playbook));
 }
 
+/// A duration as Prometheus reads it, in the largest unit that keeps it whole: `5m`, `90s`.
+fn held(duration: Duration) -> String {
+    match duration.as_secs() {
+        s if s > 0 && s % 3_600 == 0 => format!("{}h", s / 3_600),
+        s if s > 0 && s % 60 == 0 => format!("{}m", s / 60),
+        s => format!("{s}s"),
+    }
+}
+
 fn one_line(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
+    literal(&text.split_whitespace().collect::<Vec<_>>().join(" "))
+}
+
+/// Annotations are templates: a playbook's own braces must stay text.
+fn literal(text: &str) -> String {
+    text.replace("{{", "{{ \"{{\" }}")
 }
 
 fn humanized(signal: &Signal) -> &'static str {
     match signal.unit {
         Unit::Ratio => "{{ $value | humanizePercentage }}",
         Unit::Seconds => "{{ $value | humanizeDuration }}",
-        Unit::Bytes | Unit::BytesPerSecond => "{{ $value | humanize1024 }}B",
-        Unit::Tokens
-        | Unit::Requests
-        | Unit::TokensPerSecond
-        | Unit::RequestsPerSecond
-        | Unit::PerSecond
-        | Unit::Factor
-        | Unit::Count
-        | Unit::Celsius
-        | Unit::Hertz
-        | Unit::Watts => "{{ $value | humanize }}",
+        Unit::Bytes => "{{ $value | humanize1024 }}B",
+        Unit::BytesPerSecond => "{{ $value | humanize1024 }}B/s",
+        Unit::Tokens => "{{ $value | humanize }}",
+        Unit::TokensPerSecond => "{{ $value | humanize }}/s",
+        // `humanize` says 150m for 0.15, which reads as minutes or millions.
+        Unit::Requests | Unit::Count => "{{ $value | printf \"%.0f\" }}",
+        Unit::RequestsPerSecond | Unit::PerSecond => "{{ $value | printf \"%.2f\" }}/s",
+        Unit::Factor => "{{ $value | printf \"%.1f\" }}x",
+        Unit::Celsius => "{{ $value | printf \"%.0f\" }} °C",
+        Unit::Hertz => "{{ $value | humanize }}Hz",
+        Unit::Watts => "{{ $value | printf \"%.0f\" }} W",
     }
 }
 
@@ -144,26 +161,38 @@ fn joined(
     alert: &AlertRule,
     options: &RuleOptions,
 ) -> Result<String, String> {
-    let mut parts = Vec::new();
-    for evidence in &alert.when {
-        parts.push(part(library, serving, evidence, alert.each, options)?);
-    }
-    let mut whole = parts.remove(0);
+    let mut parts = alert.when.iter().map(|evidence| part(library, serving, evidence, alert.each, options));
+    let mut whole = parts.next().ok_or("`when` is empty")??;
     for next in parts {
+        let next = next?;
         let on: Vec<&str> = whole.labels.iter().filter(|l| next.labels.contains(l)).map(String::as_str).collect();
         whole.expr = format!("{}\nand on ({})\n{}", whole.expr, on.join(", "), next.expr);
     }
-    if serving.is_none() {
-        // An orchestrator knows many workloads; only namespaces that serve models concern us.
-        let detect: Vec<&str> =
-            library.engines.values().filter(|e| e.kind == EngineKind::Serving).map(|e| e.detect.as_str()).collect();
-        let names = detect.join("|");
-        whole.expr = format!(
-            "{}\nand on (namespace)\ngroup by (namespace) (last_over_time({{__name__=~\"{names}\"}}[1h]))",
-            whole.expr
-        );
+    Ok(if serving.is_none() { models_only(library, &whole.expr, alert.each) } else { whole.expr })
+}
+
+/// Of the orchestrator's rows, those that concern models; it knows no models, so their replicas' names must tell.
+///
+/// What served within the last day counts, so that the alert lasts as long as the outage. One by one, the workload
+/// must serve a model: gateways and caches live in the same namespace. A pool there is the whole namespace.
+/// Pods are named `<deployment>-<hash>-<5 characters>` and `<statefulset>-<ordinal>`.
+/// Source: Kubernetes, generated names of ReplicaSets and StatefulSets.
+fn models_only(library: &Library, expr: &str, each: Each) -> String {
+    let detect: Vec<&str> =
+        library.engines.values().filter(|e| e.kind == EngineKind::Serving).map(|e| e.detect.as_str()).collect();
+    let seen = format!("last_over_time({{__name__=~\"{}\"}}[1d])", detect.join("|"));
+    let by_pod = r#""workload", "$1", "pod", "(.+?)(-[a-z0-9]{6,10}-[a-z0-9]{5}|-[0-9]+)""#;
+    match each {
+        Each::Pool => format!("{expr}\nand on (cluster, namespace)\ngroup by (cluster, namespace) ({seen})"),
+        Each::Replica => format!(
+            "label_replace(label_replace(label_replace(\n{},\n  {by_pod}),\n  \
+             \"workload\", \"$1\", \"deployment\", \"(.+)\"),\n  \
+             \"workload\", \"$1\", \"statefulset\", \"(.+)\")\n\
+             and on (cluster, namespace, workload)\n\
+             group by (cluster, namespace, workload) (label_replace(\n  {seen},\n  {by_pod}))",
+            indented(expr)
+        ),
     }
-    Ok(whole.expr)
 }
 
 fn part(
@@ -175,6 +204,9 @@ fn part(
 ) -> Result<Part, String> {
     if let (Some(signal), Some(when)) = (&evidence.signal, &evidence.when) {
         return compared(library, serving, signal, when, each, options);
+    }
+    if evidence.any.is_empty() {
+        return Err("each entry of `when` needs either `signal` with `when`, or `any`".to_owned());
     }
     let alternatives =
         evidence.any.iter().map(|e| part(library, serving, e, each, options)).collect::<Result<Vec<_>, _>>()?;
@@ -207,6 +239,9 @@ fn compared(
     }
     let window = entry.window.as_deref().and_then(|w| humantime::parse_duration(w).ok()).unwrap_or(options.window);
     let filled = fill(query, &Fill { scope: "", workload: "", window, by: &by, prefix: None });
+    if when.comparisons().is_empty() {
+        return Err(format!("`{signal} {when}` compares with no number"));
+    }
     let mut expr = format!("(\n{}\n)", indented(&filled));
     for comparison in when.comparisons() {
         let Reference::Number(limit) = comparison.to else {
@@ -219,4 +254,43 @@ fn compared(
 
 fn indented(text: &str) -> String {
     text.lines().map(|line| format!("  {line}")).collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::playbook::load;
+
+    fn with_alert(hold: &str, when: Option<&str>) -> Result<String, RuleError> {
+        let mut library = load(None).unwrap();
+        library.playbooks.retain(|id, _| id == "high-ttft");
+        let playbook = library.playbooks.get_mut("high-ttft").unwrap();
+        playbook.title = "a {{ brace }}".to_owned();
+        playbook.alerts.truncate(1);
+        playbook.alerts[0].hold = hold.to_owned();
+        let mut check = playbook.alerts[0].when.remove(0);
+        playbook.alerts[0].when.extend(when.map(|when| {
+            check.when = Some(when.parse().unwrap());
+            check
+        }));
+        let runbook_base = "https://r/".to_owned();
+        rules(&library, &RuleOptions { window: Duration::from_secs(300), hold: None, runbook_base })
+    }
+
+    #[test]
+    fn a_rule_is_written_as_prometheus_reads_it() {
+        let rule = with_alert("90min", Some("> 2 and < 9")).unwrap();
+        assert!(rule.contains("for: 90m\n") && rule.contains(") > 2 < 9\n"), "{rule}");
+        assert!(rule.contains(r#"a {{ \"{{\" }} brace }}"#) && rule.contains("https://r/high-ttft.md"), "{rule}");
+        assert_eq!([0, 90, 300, 86_400].map(|s| held(Duration::from_secs(s))), ["0s", "90s", "5m", "24h"]);
+    }
+
+    #[test]
+    fn what_prometheus_cannot_judge_by_itself_becomes_no_rule() {
+        let why = |hold, when| with_alert(hold, when).unwrap_err().why;
+        assert_eq!(why("5m", Some("absent")), "`ttft_p99 absent` compares with no number");
+        assert_eq!(why("5m", Some("> 2x baseline")), "`ttft_p99 > 2x baseline` compares with the past or with peers");
+        assert_eq!(why("5m", None), "`when` is empty");
+        assert_eq!(why("soon", Some("> 2")), "`for: soon` is no duration");
+    }
 }

@@ -44,7 +44,7 @@ impl Store {
         now: Timestamp,
         rules: &Rules,
     ) -> Result<Vec<Result<Admitted, StoreError>>, StoreError> {
-        let mut tx = self.write.begin_with("BEGIN IMMEDIATE").await?;
+        let mut tx = self.durable.begin_with("BEGIN IMMEDIATE").await?;
         let mut out = Vec::with_capacity(groups.len());
         for (group, wanted) in groups {
             sqlx::query("SAVEPOINT one").execute(&mut *tx).await?;

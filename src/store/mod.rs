@@ -1,6 +1,7 @@
 //! The store: incidents, their alerts, deliveries and events, in SQLite. No state lives only in memory.
 //!
-//! All writes go through one connection, one after another; webhooks that arrive together are committed together.
+//! Writes wait for each other on two connections: webhooks, committed together and flushed to the disk before they are
+//! answered; and everything that is only done twice if a power cut forgets it. kill -9 loses neither.
 
 mod admission;
 mod deliveries;
@@ -45,6 +46,9 @@ pub enum StoreError {
 /// A handle to the store; cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Store {
+    /// For what must survive a power cut: the groups that were answered 200.
+    durable: SqlitePool,
+    /// For what may be done twice after one: leases, diagnoses, delivery states.
     write: SqlitePool,
     read: SqlitePool,
 }
@@ -59,14 +63,14 @@ impl Store {
             .filename(path)
             .create_if_missing(true)
             .journal_mode(SqliteJournalMode::Wal)
-            // Full: an answered webhook survives a power cut, not only kill -9.
             .synchronous(SqliteSynchronous::Full)
             .busy_timeout(BUSY);
         let pool = |most| SqlitePoolOptions::new().max_connections(most).acquire_timeout(BUSY);
-        let write = pool(1).connect_with(options.clone()).await?;
-        sqlx::migrate!("src/store/migrations").run(&write).await?;
+        let durable = pool(1).connect_with(options.clone()).await?;
+        sqlx::migrate!("src/store/migrations").run(&durable).await?;
+        let write = pool(1).connect_with(options.clone().synchronous(SqliteSynchronous::Normal)).await?;
         let read = pool(2).connect_with(options.read_only(true)).await?;
-        Ok(Self { write, read })
+        Ok(Self { durable, write, read })
     }
 
     /// Whether it can be written.
@@ -84,6 +88,7 @@ impl Store {
     pub async fn close(&self) {
         self.read.close().await;
         self.write.close().await;
+        self.durable.close().await;
     }
 }
 

@@ -1,0 +1,345 @@
+//! What users read is true: the example configuration, links, sources, and the licences of what we ship.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use llm_diagnose::check;
+use llm_diagnose::config::Config;
+use llm_diagnose::diagnose::{Diagnosis, SCHEMA};
+use llm_diagnose::playbook::{self, CauseEntry, Step};
+use serde_json::Value;
+
+use crate::harness::library;
+
+/// A map that is read in one sitting.
+const ARCHITECTURE_LINES: usize = 150;
+/// Pages whose relative links must lead somewhere.
+const PAGES: [&str; 5] = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/json-output.md"];
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn read(name: &str) -> String {
+    fs::read_to_string(root().join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+}
+
+#[test]
+fn the_example_configuration_holds_the_defaults() {
+    let example = Config::load(&root().join("config/llm-diagnose.example.yaml")).unwrap();
+    assert_eq!(example, Config::default());
+}
+
+#[test]
+fn the_configuration_for_kubernetes_is_valid() {
+    Config::load(&root().join("config/kubernetes/llm-diagnose.yaml")).unwrap();
+}
+
+#[test]
+fn the_example_configuration_has_every_key() {
+    let text = read("config/llm-diagnose.example.yaml");
+    let example: Value = serde_saphyr::from_str(&text).unwrap();
+    let schema = serde_json::to_value(schemars::schema_for!(Config)).unwrap();
+    let mut missing = Vec::new();
+    missing_keys(&schema, &schema, &example, &text, "", &mut missing);
+    assert!(missing.is_empty(), "config/llm-diagnose.example.yaml lacks {}", missing.join(", "));
+}
+
+/// Keys of `part` that `value` lacks. Of an empty list's entries the keys must stand in a comment.
+fn missing_keys(schema: &Value, part: &Value, value: &Value, text: &str, at: &str, missing: &mut Vec<String>) {
+    let part = match part["$ref"].as_str() {
+        Some(reference) => schema.pointer(reference.trim_start_matches('#')).unwrap(),
+        None => part,
+    };
+    for (key, inner) in part["properties"].as_object().into_iter().flatten() {
+        let path = format!("{at}{key}");
+        match value.get(key) {
+            Some(value) => missing_keys(schema, inner, value, text, &format!("{path}."), missing),
+            None if value.is_null() && text.contains(&format!("{key}: ")) => {}
+            None => missing.push(path),
+        }
+    }
+    if part["items"].is_object() {
+        missing_keys(schema, &part["items"], value.get(0).unwrap_or(&Value::Null), text, at, missing);
+    }
+}
+
+#[test]
+fn the_documented_json_is_what_the_program_writes() {
+    let page = read("docs/json-output.md");
+    let example = page.split("```json\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+    let diagnosis: Diagnosis = serde_json::from_str(example).unwrap();
+    assert_eq!(diagnosis.schema, SCHEMA);
+    let mut shown = BTreeSet::new();
+    key_paths(&serde_json::from_str(example).unwrap(), "", &mut shown);
+    let mut written = BTreeSet::new();
+    key_paths(&serde_json::to_value(&diagnosis).unwrap(), "", &mut written);
+    let differ: Vec<_> = shown.symmetric_difference(&written).collect();
+    assert!(differ.is_empty(), "added, renamed or removed: {differ:?}");
+}
+
+fn key_paths(value: &Value, at: &str, paths: &mut BTreeSet<String>) {
+    for (key, inner) in value.as_object().into_iter().flatten() {
+        let path = format!("{at}{key}");
+        key_paths(inner, &format!("{path}."), paths);
+        paths.insert(path);
+    }
+    for inner in value.as_array().into_iter().flatten() {
+        key_paths(inner, at, paths);
+    }
+}
+
+#[test]
+fn what_the_readme_tells_to_write_works() {
+    let readme = read("README.md");
+    let blocks: Vec<&str> = readme.split("```yaml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
+    let directory = tempfile::tempdir().unwrap();
+    let (mut configurations, mut playbooks) = (0, 0);
+    for block in blocks {
+        let file = match block.split([':', ' ']).next() {
+            Some("playbook") if block.contains("cases:") => "playbooks/chat-slow.test.yaml",
+            Some("playbook") => "playbooks/chat-slow.yaml",
+            // For Alertmanager; `amtool check-config` has the generated file.
+            Some("route") => continue,
+            _ => "llm-diagnose.yaml",
+        };
+        let path = directory.path().join(file);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, block).unwrap();
+        if file.starts_with("playbooks/") {
+            playbooks += 1;
+        } else {
+            Config::load(&path).unwrap();
+            configurations += 1;
+        }
+    }
+    assert_eq!((configurations, playbooks), (3, 2), "README.md's blocks were not understood");
+    let library = playbook::load(Some(&directory.path().join("playbooks"))).unwrap();
+    assert_eq!(check::lint(&library), []);
+    let cases = check::run(&library).unwrap();
+    let own: Vec<_> = cases.iter().filter(|case| case.playbook == "chat-slow").collect();
+    assert_eq!(own.len(), 3);
+    assert!(own.iter().all(|case| case.failures.is_empty()), "{own:?}");
+}
+
+#[test]
+fn every_relative_link_leads_somewhere() {
+    for page in PAGES {
+        let directory = root().join(page).parent().map(Path::to_path_buf).unwrap();
+        for link in links(&read(page)) {
+            let target = directory.join(&link);
+            assert!(target.exists(), "{page} links to {link}, which is not there");
+        }
+    }
+}
+
+/// The relative targets of Markdown links, without anchors.
+fn links(text: &str) -> Vec<String> {
+    text.split("](")
+        .skip(1)
+        .filter_map(|rest| rest.split([')', '#']).next())
+        .filter(|link| !link.is_empty() && !link.contains("://"))
+        .map(str::to_owned)
+        .collect()
+}
+
+#[test]
+fn the_architecture_is_read_in_one_sitting() {
+    let lines = read("ARCHITECTURE.md").lines().count();
+    assert!(lines <= ARCHITECTURE_LINES, "ARCHITECTURE.md has {lines} lines");
+}
+
+#[test]
+fn imports_point_downward_through_the_layers() {
+    let layers: BTreeMap<String, u32> = read("ARCHITECTURE.md").lines().flat_map(layer).collect();
+    assert!(layers.len() > 10, "the table of layers in ARCHITECTURE.md was not understood");
+    let mut wrong = BTreeSet::new();
+    for file in rust_files(&root().join("src")) {
+        let shown = file.strip_prefix(root()).unwrap().display().to_string();
+        let module = shown.split('/').nth(1).unwrap().trim_end_matches(".rs").to_owned();
+        if ["main", "lib"].contains(&module.as_str()) {
+            continue;
+        }
+        let Some(own) = layers.get(&module) else {
+            wrong.insert(format!("`{module}` is in no layer of ARCHITECTURE.md"));
+            continue;
+        };
+        for used in imports(&fs::read_to_string(&file).unwrap()) {
+            let layer = layers.get(&used).copied().unwrap_or_default();
+            let talks = ["slack", "store"];
+            if layer > *own || (used != module && talks.contains(&used.as_str()) && talks.contains(&module.as_str())) {
+                wrong.insert(format!("{shown} imports `{used}` of layer {layer}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// The modules of a row such as ``| 4 | `notify` `check` | act |``.
+fn layer(row: &str) -> Vec<(String, u32)> {
+    let mut cells = row.split('|').skip(1).map(str::trim);
+    let (Some(Ok(layer)), Some(modules)) = (cells.next().map(str::parse), cells.next()) else { return Vec::new() };
+    modules.split('`').skip(1).step_by(2).map(|module| (module.to_owned(), layer)).collect()
+}
+
+/// The modules that code names as `crate::…`; comments may name any.
+fn imports(source: &str) -> BTreeSet<String> {
+    let code: Vec<&str> = source.lines().filter(|line| !line.trim_start().starts_with("//")).collect();
+    let word = |text: &str| -> String { text.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect() };
+    let mut found = BTreeSet::new();
+    for rest in code.join("\n").split("crate::").skip(1) {
+        match rest.strip_prefix('{').and_then(|list| list.split_once("};")) {
+            Some((list, _)) => found.extend(list.split(',').map(|item| word(item.trim()))),
+            None => _ = found.insert(word(rest)),
+        }
+    }
+    found
+}
+
+fn rust_files(directory: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
+    let (directories, files): (Vec<_>, Vec<_>) = entries.partition(|path| path.is_dir());
+    let mut found: Vec<_> = files.into_iter().filter(|path| path.extension().is_some_and(|e| e == "rs")).collect();
+    found.extend(directories.iter().flat_map(|directory| rust_files(directory)));
+    found
+}
+
+#[test]
+fn every_source_of_the_playbooks_is_an_https_address() {
+    let library = library();
+    let mut sources: Vec<(&str, &str)> = Vec::new();
+    for playbook in library.playbooks.values() {
+        let id = playbook.playbook.as_str();
+        sources.extend(playbook.references.iter().map(|url| (id, url.as_str())));
+        sources.extend(cited(id, &playbook.now));
+        sources.extend(cited(id, &playbook.lasting));
+        for CauseEntry { now, lasting, .. } in &playbook.causes {
+            sources.extend(cited(id, now));
+            sources.extend(cited(id, lasting));
+        }
+    }
+    for cause in library.causes.values() {
+        let id = cause.cause.as_str();
+        sources.extend(cause.references.iter().map(|url| (id, url.as_str())));
+        sources.extend(cited(id, &cause.now));
+        sources.extend(cited(id, &cause.lasting));
+    }
+    for engine in library.engines.values() {
+        sources.extend(engine.source.iter().map(|url| (engine.engine.as_str(), url.as_str())));
+    }
+    assert!(sources.len() > 100, "{} sources were found", sources.len());
+    let odd: Vec<_> = sources.into_iter().filter(|(_, url)| !is_https(url)).collect();
+    assert!(odd.is_empty(), "no https address: {odd:?}");
+}
+
+fn cited<'a>(id: &'a str, steps: &'a [Step]) -> impl Iterator<Item = (&'a str, &'a str)> {
+    steps.iter().filter_map(move |step| Some((id, step.source.as_deref()?)))
+}
+
+fn is_https(text: &str) -> bool {
+    url::Url::parse(text).is_ok_and(|url| url.scheme() == "https" && url.host().is_some())
+}
+
+/// What `cargo deny check licenses bans sources` would say of licences, bans and sources, without installing it.
+#[test]
+fn every_dependency_is_allowed_by_deny_toml() {
+    let rules = read("deny.toml");
+    let allowed = list(&rules, "allow = [");
+    let banned = list(&rules, "deny = [");
+    assert!(allowed.contains("MIT") && banned.contains("openssl"), "deny.toml was not understood");
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let answer = Command::new(cargo)
+        .args(["metadata", "--format-version", "1", "--locked", "--offline"])
+        .current_dir(root())
+        .output()
+        .unwrap();
+    assert!(answer.status.success(), "{}", String::from_utf8_lossy(&answer.stderr));
+    let metadata: Value = serde_json::from_slice(&answer.stdout).unwrap();
+    let packages = metadata["packages"].as_array().unwrap();
+    let ours: BTreeSet<PathBuf> = [root().join("Cargo.toml"), root().join("tests/lab/Cargo.toml")].into();
+    let mut wrong = Vec::new();
+    for package in packages {
+        let name = package["name"].as_str().unwrap();
+        if banned.contains(name) {
+            wrong.push(format!("{name} is banned"));
+        }
+        match package["license"].as_str() {
+            Some(license) if satisfied(license, &allowed) => {}
+            license => wrong.push(format!("{name} has the licence {license:?}")),
+        }
+        let registry = package["source"].as_str() == Some("registry+https://github.com/rust-lang/crates.io-index");
+        let own = package["manifest_path"].as_str().is_some_and(|path| ours.contains(Path::new(path)));
+        if !registry && !own {
+            wrong.push(format!("{name} comes from {}", package["source"]));
+        }
+    }
+    assert!(packages.len() > 100 && wrong.is_empty(), "{} packages; {}", packages.len(), wrong.join("; "));
+}
+
+/// The quoted words of a TOML list of strings or of `{ crate = "…" }` tables.
+fn list(toml: &str, start: &str) -> BTreeSet<String> {
+    let body = toml.split_once(start).and_then(|(_, rest)| rest.split_once("\n]")).map_or("", |(body, _)| body);
+    let lines = body.lines().map(|line| line.split('#').next().unwrap_or_default());
+    lines.filter_map(|line| line.split('"').nth(1)).map(str::to_owned).collect()
+}
+
+/// Whether an SPDX expression can be met with the allowed licences; `/` is the old way to write OR.
+fn satisfied(license: &str, allowed: &BTreeSet<String>) -> bool {
+    let spaced = license.replace('/', " OR ").replace('(', " ( ").replace(')', " ) ").replace(" WITH ", "_WITH_");
+    let words: Vec<String> = spaced.split_whitespace().map(|word| word.replace("_WITH_", " WITH ")).collect();
+    let mut at = 0;
+    any_of(&words, &mut at, allowed) && at == words.len()
+}
+
+fn any_of(words: &[String], at: &mut usize, allowed: &BTreeSet<String>) -> bool {
+    let mut met = all_of(words, at, allowed);
+    while words.get(*at).is_some_and(|word| word == "OR") {
+        *at += 1;
+        met |= all_of(words, at, allowed);
+    }
+    met
+}
+
+fn all_of(words: &[String], at: &mut usize, allowed: &BTreeSet<String>) -> bool {
+    let mut met = one(words, at, allowed);
+    while words.get(*at).is_some_and(|word| word == "AND") {
+        *at += 1;
+        met &= one(words, at, allowed);
+    }
+    met
+}
+
+fn one(words: &[String], at: &mut usize, allowed: &BTreeSet<String>) -> bool {
+    let Some(word) = words.get(*at) else { return false };
+    *at += 1;
+    if word != "(" {
+        return allowed.contains(word);
+    }
+    let met = any_of(words, at, allowed);
+    // Past the closing bracket.
+    *at += 1;
+    met
+}
+
+#[test]
+fn licence_expressions_are_understood() {
+    let allowed: BTreeSet<String> =
+        ["MIT", "Apache-2.0", "Apache-2.0 WITH LLVM-exception", "Unicode-3.0"].map(str::to_owned).into();
+    for (license, expected) in [
+        ("MIT", true),
+        ("GPL-3.0", false),
+        ("MIT/Apache-2.0", true),
+        ("Apache-2.0 / MIT", true),
+        ("GPL-3.0 OR MIT", true),
+        ("(MIT OR GPL-3.0) AND Unicode-3.0", true),
+        ("(MIT OR Apache-2.0) AND GPL-3.0", false),
+        ("Apache-2.0 WITH LLVM-exception", true),
+        ("GPL-3.0 OR Apache-2.0 WITH LLVM-exception AND MIT", true),
+        ("MIT AND", false),
+        ("", false),
+    ] {
+        assert_eq!(satisfied(license, &allowed), expected, "{license}");
+    }
+}
