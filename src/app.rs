@@ -56,9 +56,9 @@ pub async fn run(
     if !loopback && !credentials.are_set() {
         warn!("the webhook takes calls from everywhere without credentials: set webhook.bearer_token_file");
     }
-    let shown = prometheus.first().map(|(p, _)| p.url.clone()).unwrap_or_default();
+    let shown = prometheus.iter().map(|(p, labels)| (p.url.clone(), labels.clone())).collect();
     let notifier =
-        Notifier::new(store.clone(), slack.clone(), &config.slack, Arc::clone(&metrics), &config.public_url, &shown);
+        Notifier::new(store.clone(), slack.clone(), &config.slack, Arc::clone(&metrics), &config.public_url, shown);
     let (inbox, groups) = mpsc::channel(config.webhook.queue);
     let pipeline = Arc::new(Pipeline::new(config, library, store.clone(), prometheus, notifier, metrics));
 

@@ -31,6 +31,12 @@ pub fn after(at: Timestamp, by: Duration) -> Timestamp {
     jiff::SignedDuration::try_from(by).ok().and_then(|by| at.checked_add(by).ok()).unwrap_or(Timestamp::MAX)
 }
 
+/// The last multiple of `step` (whole seconds, at least one) that is not after `at`.
+pub fn floor(at: Timestamp, step: Duration) -> Timestamp {
+    let step = i64::try_from(step.as_secs().max(1)).unwrap_or(1);
+    Timestamp::from_second(at.as_second().div_euclid(step) * step).unwrap_or(at)
+}
+
 /// The time from `from` to `to`, zero when `to` is earlier.
 pub fn between(from: Timestamp, to: Timestamp) -> Duration {
     Duration::try_from(to.duration_since(from)).unwrap_or_default()

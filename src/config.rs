@@ -18,7 +18,7 @@ use crate::{prom, slack};
 pub struct Config {
     /// Address and port to listen on.
     pub listen: String,
-    /// The directory of the database.
+    /// The directory of the database; empty takes $STATE_DIRECTORY, else ~/.local/state/llm-diagnose.
     pub state_dir: PathBuf,
     /// Where people reach the incident pages; empty leaves the links out.
     pub public_url: String,
@@ -44,7 +44,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             listen: "127.0.0.1:9098".to_owned(),
-            state_dir: PathBuf::from("."),
+            state_dir: PathBuf::new(),
             public_url: String::new(),
             webhook: Webhook::default(),
             prometheus: vec![prom::Config::default()],
@@ -146,6 +146,10 @@ pub struct Incident {
     #[serde(deserialize_with = "duration")]
     #[schemars(with = "String")]
     pub stale_after: Duration,
+    /// How long resolved incidents are kept; defaults to 90d.
+    #[serde(deserialize_with = "duration")]
+    #[schemars(with = "String")]
+    pub keep: Duration,
 }
 
 impl Default for Incident {
@@ -154,6 +158,7 @@ impl Default for Incident {
             duplicate_within: Duration::from_secs(60),
             reopen_within: Duration::from_secs(600),
             stale_after: Duration::from_secs(12 * 3_600),
+            keep: Duration::from_secs(90 * 86_400),
         }
     }
 }
@@ -203,6 +208,12 @@ impl Config {
     fn validate(&self) -> anyhow::Result<()> {
         if self.prometheus.is_empty() {
             bail!("`prometheus:` is empty: name at least one");
+        }
+        if let Some(p) = self.prometheus.iter().find(|p| p.concurrency == 0) {
+            bail!("`prometheus:` entry `{}`: `concurrency` is at least 1", p.name);
+        }
+        if self.webhook.bearer_token_file.is_some() && self.webhook.username.is_some() {
+            bail!("`webhook:` takes a bearer token or basic authentication, not both");
         }
         if self.webhook.username.is_some() != self.webhook.password_file.is_some() {
             bail!("`webhook:` needs both `username` and `password_file`, or neither");

@@ -19,7 +19,7 @@ use crate::diagnose::{Diagnosis, Request, Scope, diagnose};
 use crate::incident::{AdmitReason, Rules};
 use crate::notify::Notifier;
 use crate::playbook::{Library, select};
-use crate::prom::Prometheus;
+use crate::prom::{Prometheus, choose};
 use crate::store::{Admitted, Incident, Sink, Store, Wanted};
 use crate::telemetry::{ByVerdict, Metrics};
 
@@ -31,6 +31,8 @@ const DELIVER_MOST: usize = 16;
 const IDLE: Duration = Duration::from_secs(5);
 /// How long a delivery may take before somebody else may try.
 const DELIVERY_LEASE: Duration = Duration::from_secs(60);
+/// Diagnoses within one such step of time look at the same moment.
+const SHARED_STEP: Duration = Duration::from_secs(5);
 /// The first pause before a degraded diagnosis is made again; doubles up to two minutes.
 const RETRY: Duration = Duration::from_secs(5);
 
@@ -192,20 +194,18 @@ impl Pipeline {
     }
 
     async fn ask(&self, incident: &Incident, playbook: &str) -> Diagnosis {
-        let common = common_labels(&active(&incident.alerts));
-        let matching = self.prometheus.iter().find(|(_, labels)| labels.iter().all(|(n, v)| common.get(n) == Some(v)));
         let config = &self.config.diagnose;
         let request = Request {
             playbook: playbook.to_owned(),
             scope: Scope::of_alerts(&incident.alerts),
-            // Whole seconds, so that incidents of one moment share their answers.
-            at: clock::now().round(jiff::Unit::Second).unwrap_or_else(|_| clock::now()),
+            // Steps of a few seconds, so that incidents of one moment share their answers.
+            at: clock::floor(clock::now(), SHARED_STEP),
             since: Some(incident.started_at),
             window: config.window,
             baseline: config.baseline,
             deadline: config.deadline,
         };
-        let Some((prometheus, _)) = matching.or_else(|| self.prometheus.first()) else {
+        let Some(prometheus) = choose(&self.prometheus, &incident.alerts) else {
             unreachable!("the configuration names at least one Prometheus")
         };
         let diagnosis = diagnose(&self.library, prometheus, &request).await;
@@ -213,7 +213,7 @@ impl Pipeline {
         self.metrics.diagnosis(
             ByVerdict {
                 playbook: playbook.to_owned(),
-                verdict: format!("{:?}", diagnosis.symptom.verdict).to_lowercase(),
+                verdict: diagnosis.symptom.verdict.as_str().to_owned(),
                 cause: cause.to_owned(),
             },
             diagnosis.queries,
@@ -271,7 +271,7 @@ impl Pipeline {
         }
     }
 
-    /// Now and then: gauges, and incidents that Alertmanager has forgotten.
+    /// Now and then: gauges, incidents that Alertmanager has forgotten, and those that are old.
     pub async fn housekeeping_loop(self: Arc<Self>, stop: CancellationToken) {
         let mut tick = tokio::time::interval(Duration::from_secs(5));
         loop {
@@ -292,6 +292,11 @@ impl Pipeline {
                 Ok(0) => {}
                 Ok(n) => info!(count = n, "closed incidents of which Alertmanager has said nothing for long"),
                 Err(error) => warn!(%error, "cannot look for stale incidents"),
+            }
+            match self.store.forget(clock::before(now, self.config.incident.keep)).await {
+                Ok(0) => {}
+                Ok(n) => info!(count = n, "deleted old incidents"),
+                Err(error) => warn!(%error, "cannot delete old incidents"),
             }
         }
     }

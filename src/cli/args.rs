@@ -84,15 +84,15 @@ pub struct DiagnoseArgs {
     /// Judge this moment: RFC 3339 or unix seconds; now unless told.
     #[arg(long, value_name = "TIME", value_parser = clock::parse_time)]
     pub at: Option<Timestamp>,
-    /// The rate window; short incidents and 1-second scrapes need 30s to 1m.
-    #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = window)]
-    pub window: Duration,
-    /// How much earlier its normal lies, `none` to compare with nothing.
-    #[arg(long, value_name = "DURATION|none", default_value = "1d", value_parser = baseline)]
-    pub baseline: Baseline,
-    /// When to stop waiting for Prometheus.
-    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = window)]
-    pub deadline: Duration,
+    /// The rate window; short incidents and 1-second scrapes need 30s to 1m [default: the configuration's, else 5m].
+    #[arg(long, value_name = "DURATION", value_parser = window)]
+    pub window: Option<Duration>,
+    /// How much earlier its normal lies, `none` to compare with nothing [default: the configuration's, else 1d].
+    #[arg(long, value_name = "DURATION|none", value_parser = baseline)]
+    pub baseline: Option<Baseline>,
+    /// When to stop waiting for Prometheus [default: the configuration's, else 10s].
+    #[arg(long, value_name = "DURATION", value_parser = window)]
+    pub deadline: Option<Duration>,
     /// A directory of playbooks on top of the shipped ones.
     #[arg(long, value_name = "DIR")]
     pub playbooks: Option<PathBuf>,

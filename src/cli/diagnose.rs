@@ -52,14 +52,18 @@ pub(super) fn run(args: DiagnoseArgs) -> anyhow::Result<ExitCode> {
         playbook,
         scope,
         at: args.at.unwrap_or(now),
-        since: group.and_then(|g| g.alerts.iter().map(|a| a.starts_at).min()),
-        window: args.window,
-        baseline: args.baseline,
-        deadline: args.deadline,
+        since: group.as_ref().and_then(|g| g.alerts.iter().map(|a| a.starts_at).min()),
+        window: args.window.unwrap_or(config.diagnose.window),
+        baseline: args.baseline.unwrap_or(config.diagnose.baseline),
+        deadline: args.deadline.unwrap_or(config.diagnose.deadline),
     };
     let chosen = match args.prometheus {
         Some(url) => prom::Config { url, ..prom::Config::default() },
-        None => config.prometheus.into_iter().next().unwrap_or_default(),
+        None => {
+            let alerts = group.map(|g| g.alerts).unwrap_or_default();
+            let several: Vec<_> = config.prometheus.into_iter().map(|p| (p.clone(), p.labels)).collect();
+            prom::choose(&several, &alerts).cloned().unwrap_or_default()
+        }
     };
     let prometheus = Prometheus::new(&chosen)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;

@@ -15,13 +15,17 @@ pub(super) fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     let ServeArgs { config, prometheus, listen, state_dir, slack_channel, playbooks } = args;
     let mut settings = match &config {
         Some(path) => Config::load(path)?,
-        None => Config { state_dir: default_state_dir(), ..Config::default() },
+        None => Config::default(),
     };
     if let Some(url) = prometheus {
         settings.prometheus = vec![prom::Config { url, ..prom::Config::default() }];
     }
     settings.listen = listen.unwrap_or(settings.listen);
-    settings.state_dir = state_dir.unwrap_or(settings.state_dir);
+    settings.state_dir = match state_dir {
+        Some(dir) => dir,
+        None if settings.state_dir.as_os_str().is_empty() => default_state_dir(),
+        None => settings.state_dir,
+    };
     settings.slack.channel = slack_channel.unwrap_or(settings.slack.channel);
     settings.playbooks.dir = playbooks.or(settings.playbooks.dir);
     telemetry::start_logging(settings.log == LogFormat::Json);

@@ -26,7 +26,7 @@ pub use judge::{Judged, judge};
 pub(crate) use observation::reduce;
 pub use observation::{Observation, Observations, Replica};
 pub use observe::{Observed, diagnose, observe};
-pub use plan::{Ask, Past, Plan, Side, plan};
+pub use plan::{Ask, Plan, Side, plan};
 pub use scope::{EngineSeen, Found, Scope, detection, read_detection};
 
 /// The version of the JSON output; a change that breaks readers gives it another name.
@@ -101,6 +101,17 @@ pub enum SymptomVerdict {
     Absent,
     /// Nobody can tell.
     NoData,
+}
+
+impl SymptomVerdict {
+    /// As in the JSON, for metrics.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Confirmed => "confirmed",
+            Self::Absent => "absent",
+            Self::NoData => "no_data",
+        }
+    }
 }
 
 /// A replica with its value.

@@ -3,15 +3,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use futures::future::join_all;
+use futures::future::{join, join_all};
+use jiff::Timestamp;
 use tracing::{Instrument, debug_span};
 
 use super::batch::Answer;
 use super::observation::{Observation, Observations, Replica, reduce};
-use super::plan::{Ask, Past, Plan, Side, plan};
-use super::scope::{Found, detection, read_detection, workload_of};
+use super::plan::{Ask, Plan, Side, past_window, pasts, plan};
+use super::scope::{Found, detection, presence, read_detection, was_present, workload_of};
 use super::{Diagnosis, Request, batch, blame, judge};
 use crate::alert::Labels;
+use crate::clock;
 use crate::playbook::Library;
 use crate::prom::{PromError, Prometheus, Row};
 use crate::signal::{Engine, EngineKind};
@@ -45,8 +47,13 @@ pub async fn diagnose(library: &Library, prometheus: &Prometheus, request: &Requ
 /// Asks everything that the playbook may need; what has answered by the deadline counts.
 pub async fn observe(library: &Library, prometheus: &Prometheus, request: &Request) -> Observed {
     let deadline = Instant::now() + request.deadline.saturating_sub(RESERVE).max(RESERVE);
-    let mut observed = Observed { queries: 1, ..Observed::default() };
-    match prometheus.query(&detection(library), request.at, deadline).await {
+    let pasts = pasts(request);
+    let mut observed = Observed { queries: 1 + pasts.len(), ..Observed::default() };
+    let (presence, detection) = (presence(library), detection(library));
+    let beginning = |past: &Timestamp| clock::before(*past, past_window(request));
+    let beginnings = pasts.iter().map(|past| prometheus.query(&presence, beginning(past), deadline));
+    let (detected, beginnings) = join(prometheus.query(&detection, request.at, deadline), join_all(beginnings)).await;
+    match detected {
         Ok(rows) => {
             let rows: Vec<Labels> = rows.iter().map(|row| row.labels.clone()).collect();
             observed.found = read_detection(library, &request.scope, &rows);
@@ -56,6 +63,9 @@ pub async fn observe(library: &Library, prometheus: &Prometheus, request: &Reque
             observed.problems.push(error.to_string());
         }
     }
+    let found = &observed.found;
+    let covered = |rows: &Answer| rows.as_ref().is_ok_and(|rows| was_present(library, found, rows));
+    observed.found.past = pasts.iter().zip(&beginnings).find(|(_, rows)| covered(rows)).map(|(past, _)| *past);
     let plan = plan(library, request, &observed.found);
     let packs = batch::pack(&plan.asks);
     observed.queries += packs.len();
@@ -121,16 +131,12 @@ fn gather(library: &Library, plan: &Plan, answers: &[Answer], observed: &mut Obs
                 o.query = Some(ask.query.clone());
                 o.enable = o.enable.take().or_else(|| entry.and_then(|e| e.enable.clone()));
             }
-            Side::PastReplicas(past) => {
+            Side::PastReplicas => {
                 let mut replicas = Vec::new();
                 merge(&mut replicas, values, signal.fleet);
-                let value = reduce(signal.fleet, replicas.iter().map(|r| r.value));
-                past_value(o, past, value);
+                o.baseline = reduce(signal.fleet, replicas.iter().map(|r| r.value)).or(o.baseline);
             }
-            Side::PastPool(past) => {
-                let value = values.map(|(_, v)| v).next();
-                past_value(o, past, value);
-            }
+            Side::PastPool => o.baseline = values.map(|(_, v)| v).next().or(o.baseline),
         }
     }
     for o in observed.seen.signals.values_mut() {
@@ -162,15 +168,6 @@ fn gather(library: &Library, plan: &Plan, answers: &[Answer], observed: &mut Obs
         n => format!("{error} ({n} queries)"),
     }));
     observed.seen.pool = pool.into_iter().collect();
-}
-
-/// The same time of another day wins over what lies just before: the day has a rhythm.
-fn past_value(o: &mut Observation, past: Past, value: Option<f64>) {
-    match past {
-        Past::Earlier if value.is_some() => o.baseline = value,
-        Past::Before if o.baseline.is_none() => o.baseline = value,
-        Past::Earlier | Past::Before => {}
-    }
 }
 
 /// The row's replica: the first of the engine's replica labels that is not empty.

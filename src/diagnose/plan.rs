@@ -15,7 +15,7 @@ use crate::signal::{Engine, EngineKind, Fill, Fleet, fill, matchers};
 /// and its window, and the past must not be the incident's own beginning.
 const MARGIN: Duration = Duration::from_secs(1_200);
 /// The past is asked over at least this window: one value for a past that is not the luck of a minute.
-const PAST_WINDOW: Duration = Duration::from_secs(1_800);
+const PAST_WINDOW: Duration = Duration::from_secs(600);
 
 /// What an answer is used for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -25,18 +25,9 @@ pub enum Side {
     /// The pool's value now.
     Pool,
     /// The replicas' values in the past, to be reduced to the pool's.
-    PastReplicas(Past),
+    PastReplicas,
     /// The pool's value in the past.
-    PastPool(Past),
-}
-
-/// Which past.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Past {
-    /// The same time of day, earlier.
-    Earlier,
-    /// What lies before the incident.
-    Before,
+    PastPool,
 }
 
 /// One question.
@@ -70,6 +61,20 @@ struct Need {
     replicas: bool,
 }
 
+/// The moments that may serve as the past, best first: the same time of another day, because the day has a rhythm;
+/// else what lies before the incident.
+pub(super) fn pasts(request: &Request) -> Vec<Timestamp> {
+    let Baseline::Earlier(by) = request.baseline else { return Vec::new() };
+    let start = request.since.unwrap_or(request.at).min(request.at);
+    vec![clock::before(request.at, by), clock::before(start, request.window.max(MARGIN))]
+}
+
+/// The window over which the past is asked. A past counts only when the pool was there at its beginning: `rate` over a
+/// window that is filled in part says too little.
+pub(super) fn past_window(request: &Request) -> Duration {
+    request.window.max(PAST_WINDOW)
+}
+
 /// Plans the questions for everything that can be reached from the request's playbook.
 pub fn plan(library: &Library, request: &Request, found: &Found) -> Plan {
     let mut plan = Plan::default();
@@ -100,7 +105,7 @@ pub fn plan(library: &Library, request: &Request, found: &Found) -> Plan {
                     add(
                         &mut plan,
                         request,
-                        Source { engine, seen, query, window, labels },
+                        Source { engine, seen, query, window, labels, past: found.past },
                         signal,
                         definition.fleet,
                         need,
@@ -149,12 +154,13 @@ struct Source<'a> {
     query: &'a str,
     window: Option<Duration>,
     labels: bool,
+    past: Option<Timestamp>,
 }
 
 fn add(plan: &mut Plan, request: &Request, from: Source<'_>, signal: &str, fleet: Fleet, need: Need) {
-    let Source { engine, seen, query, window, labels } = from;
+    let Source { engine, seen, query, window, labels, past } = from;
     let mut ask = |side: Side, at: Timestamp, window: Duration| {
-        let pool = matches!(side, Side::Pool | Side::PastPool(_));
+        let pool = matches!(side, Side::Pool | Side::PastPool);
         let by: &[String] = if pool { &[] } else { &engine.replica };
         plan.asks.push(Ask {
             signal: signal.to_owned(),
@@ -172,17 +178,9 @@ fn add(plan: &mut Plan, request: &Request, from: Source<'_>, signal: &str, fleet
     if !derived {
         ask(Side::Pool, request.at, now);
     }
-    let Baseline::Earlier(by) = request.baseline else { return };
-    if !need.baseline {
-        return;
-    }
-    let past = window.unwrap_or(request.window.max(PAST_WINDOW));
-    let start = request.since.unwrap_or(request.at).min(request.at);
-    for (which, at) in [
-        (Past::Earlier, clock::before(request.at, by)),
-        (Past::Before, clock::before(start, request.window.max(MARGIN))),
-    ] {
-        ask(if derived { Side::PastReplicas(which) } else { Side::PastPool(which) }, at, past);
+    if let Some(at) = past.filter(|_| need.baseline) {
+        let side = if derived { Side::PastReplicas } else { Side::PastPool };
+        ask(side, at, window.unwrap_or(past_window(request)));
     }
 }
 

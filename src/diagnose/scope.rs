@@ -5,10 +5,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::alert::{Alert, Labels, active, common_labels};
 use crate::playbook::Library;
+use crate::prom::Row;
 use crate::signal::{Engine, EngineKind, EngineVersion, Matcher};
 
 /// The scope's dimensions, and the alert labels that may carry each.
@@ -75,8 +77,31 @@ pub struct EngineSeen {
 pub struct Found {
     /// The engines and exporters that are there.
     pub engines: Vec<EngineSeen>,
+    /// The moment that serves as the past, when the pool was there.
+    pub past: Option<Timestamp>,
     /// What could not be used of the alert's labels, in sentences.
     pub notes: Vec<String>,
+}
+
+/// Asks whether serving engines were there at a moment, by the labels that scopes are made of.
+pub(super) fn presence(library: &Library) -> String {
+    let serving = || library.engines.values().filter(|e| e.kind == EngineKind::Serving);
+    let names: Vec<String> = serving().flat_map(|e| spellings(e, &e.detect)).map(|(_, name)| name).collect();
+    let labels: BTreeSet<&str> = serving().flat_map(|e| e.scope.values().flatten()).map(String::as_str).collect();
+    let labels: Vec<&str> = labels.into_iter().collect();
+    format!("count by ({}) ({{__name__=~\"{}\"}})", labels.join(", "), names.join("|"))
+}
+
+/// Whether the rows of [`presence`] show the pool that was found.
+pub(super) fn was_present(library: &Library, found: &Found, rows: &[Row]) -> bool {
+    let is_serving = |name: &str| library.engines.get(name).is_some_and(|e| e.kind == EngineKind::Serving);
+    let mut serving = found.engines.iter().filter(|seen| is_serving(&seen.engine));
+    serving.any(|seen| rows.iter().any(|row| fits(&seen.matchers, &row.labels)))
+}
+
+/// Whether a row satisfies matchers.
+fn fits(matchers: &[Matcher], row: &Labels) -> bool {
+    matchers.iter().all(|m| row.get(&m.label).map_or(m.or_absent, |value| *value == m.value))
 }
 
 /// The detection query: every engine's tell-tale series and version probes of the last hour, by the labels that
@@ -126,14 +151,12 @@ pub fn read_detection(library: &Library, scope: &Scope, rows: &[Labels]) -> Foun
         }
         let own: Vec<&Labels> = there.iter().map(|(_, row)| *row).collect();
         let matchers = bind(engine, scope, &own, &mut found.notes);
-        let fits =
-            |row: &Labels| matchers.iter().all(|m| row.get(&m.label).map_or(m.or_absent, |value| *value == m.value));
         let prefixes: BTreeSet<String> =
-            there.iter().filter(|(_, row)| fits(row)).filter_map(|(prefix, _)| prefix.clone()).collect();
+            there.iter().filter(|(_, row)| fits(&matchers, row)).filter_map(|(prefix, _)| prefix.clone()).collect();
         let version = engine
             .versions
             .iter()
-            .find(|probe| named(&probe.metric).iter().any(|(_, row)| fits(row)))
+            .find(|probe| named(&probe.metric).iter().any(|(_, row)| fits(&matchers, row)))
             .and_then(|probe| probe.at_least.parse().ok());
         found.engines.push(EngineSeen {
             engine: engine.engine.clone(),

@@ -3,6 +3,7 @@
 //! One message per incident and sink. Slack's rates are kept here: new messages per channel, edits for the whole
 //! workspace. What has to wait its turn stays in the store, so nothing is lost and nothing piles up in memory.
 
+use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,6 +14,7 @@ use jiff::Timestamp;
 use tracing::{error, info, warn};
 
 use crate::clock;
+use crate::prom::choose;
 use crate::render::{self, IncidentView, Message};
 use crate::slack::{self, Posted, Slack, SlackError};
 use crate::store::{Delivery, Incident, Sink, Store, StoreError};
@@ -37,7 +39,8 @@ pub struct Notifier {
     updates: DefaultDirectRateLimiter,
     metrics: Arc<Metrics>,
     public_url: String,
-    prometheus_url: String,
+    /// Addresses for links, with the alert labels that choose them.
+    prometheus: Vec<(String, BTreeMap<String, String>)>,
 }
 
 impl Notifier {
@@ -48,7 +51,7 @@ impl Notifier {
         config: &slack::Config,
         metrics: Arc<Metrics>,
         public_url: &str,
-        prometheus_url: &str,
+        prometheus: Vec<(String, BTreeMap<String, String>)>,
     ) -> Self {
         let at_least_one = |n: u32| NonZeroU32::new(n).unwrap_or(NonZeroU32::MIN);
         let posts =
@@ -62,7 +65,7 @@ impl Notifier {
             updates: RateLimiter::direct(updates),
             metrics,
             public_url: public_url.trim_end_matches('/').to_owned(),
-            prometheus_url: prometheus_url.to_owned(),
+            prometheus,
         }
     }
 
@@ -79,7 +82,7 @@ impl Notifier {
             because: incident.because.as_deref(),
             refired: incident.refired,
             page: (!self.public_url.is_empty()).then(|| format!("{}/incidents/{}", self.public_url, incident.id)),
-            prometheus: Some(&self.prometheus_url),
+            prometheus: choose(&self.prometheus, &incident.alerts).map(String::as_str),
             diagnosis: incident.diagnosis.as_ref(),
         })
     }

@@ -15,6 +15,9 @@ use crate::signal::{Catalog, Engine};
 #[folder = "playbooks"]
 struct Shipped;
 
+/// The catalog's path.
+const CATALOG: &str = "signals/catalog.yaml";
+
 /// A YAML file as it was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SourceFile {
@@ -130,7 +133,13 @@ pub fn load(dir: Option<&Path>) -> Result<Library, Vec<Problem>> {
     let mut problems = Vec::new();
     if let Some(dir) = dir {
         match read_dir(dir) {
-            Ok(own) => files.extend(own),
+            Ok(mut own) => {
+                // Own signals join the shipped ones; nobody should have to copy the catalog to add a line.
+                if let Some(catalog) = own.remove(CATALOG) {
+                    files.insert(format!("{CATALOG}+own"), catalog);
+                }
+                files.extend(own);
+            }
             Err(error) => problems.push(Problem {
                 rule: "files/unreadable",
                 file: dir.display().to_string(),
@@ -168,7 +177,7 @@ fn add(library: &mut Library, name: &str, file: &SourceFile) -> Result<(), Box<P
         Ok(())
     };
     match name.split('/').collect::<Vec<_>>().as_slice() {
-        ["signals", "catalog.yaml"] => {
+        ["signals", catalog] if catalog.starts_with("catalog.yaml") => {
             let catalog: Catalog = parse(file)?;
             same("catalog", "catalog", catalog.schema)?;
             library.signals.extend(catalog.signals);

@@ -7,6 +7,7 @@ mod answer;
 mod config;
 mod error;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -14,6 +15,7 @@ use jiff::Timestamp;
 use moka::future::Cache;
 use tokio::sync::Semaphore;
 
+use crate::alert::{Alert, active, common_labels};
 pub use answer::Row;
 pub use config::Config;
 pub use error::PromError;
@@ -24,6 +26,16 @@ const SHARED_FOR: Duration = Duration::from_secs(5);
 const SHARED_MOST: u64 = 4_096;
 /// The largest answer that is read, in bytes.
 const ANSWER_BYTES: usize = 32 << 20;
+
+/// The first of several whose labels the firing alerts all carry, else the first.
+pub fn choose<'a, T>(several: &'a [(T, BTreeMap<String, String>)], alerts: &[Alert]) -> Option<&'a T> {
+    let common = common_labels(&active(alerts));
+    several
+        .iter()
+        .find(|(_, labels)| labels.iter().all(|(name, value)| common.get(name) == Some(value)))
+        .or_else(|| several.first())
+        .map(|(one, _)| one)
+}
 
 /// A question and its evaluation time in unix milliseconds.
 type Key = (String, i64);

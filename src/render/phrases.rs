@@ -258,7 +258,14 @@ fn chain_part(diagnosis: &Diagnosis) -> Option<Part> {
 }
 
 fn link_line(title: &str, sure: Verdict, evidence: &[EvidenceResult]) -> Line {
-    let met: Vec<String> = evidence.iter().filter(|e| e.outcome == Outcome::Met).map(fact).collect();
+    let agree = evidence.iter().filter(|e| e.outcome == Outcome::Met).count();
+    let mut met: Vec<String> = Vec::new();
+    for fact in evidence.iter().filter(|e| e.outcome == Outcome::Met).map(fact) {
+        // Two checks on one number are one fact.
+        if !met.contains(&fact) {
+            met.push(fact);
+        }
+    }
     let known = evidence.iter().filter(|e| e.outcome != Outcome::NoData).count();
     let unknown = evidence.len() - known;
     let blind = if unknown > 0 { format!(", {unknown} without data") } else { String::new() };
@@ -266,7 +273,7 @@ fn link_line(title: &str, sure: Verdict, evidence: &[EvidenceResult]) -> Line {
         " — {}: {} ({} of {known} checks agree{blind})",
         verdict(sure),
         met.join(", "),
-        met.len()
+        agree
     ))
 }
 
@@ -309,7 +316,12 @@ fn ruled_out_part(list: &[RuledOut]) -> Part {
         .collect();
     let rest: Vec<&str> = list.iter().skip(FEW).map(|r| r.title.as_str()).collect();
     if !rest.is_empty() {
-        lines.push(bullet(Line::default().plain(format!("nor: {}", rest.join("; ")))));
+        let shown = rest.iter().take(2 * FEW).copied().collect::<Vec<_>>().join("; ");
+        let more = match rest.len().saturating_sub(2 * FEW) {
+            0 => String::new(),
+            n => format!("; and {n} more"),
+        };
+        lines.push(bullet(Line::default().plain(format!("nor: {shown}{more}"))));
     }
     Part::Section("What it is not".into(), lines)
 }

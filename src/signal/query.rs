@@ -76,7 +76,8 @@ pub fn fill(query: &str, with: &Fill<'_>) -> String {
         rest = &tail[end..];
     }
     out.push_str(rest);
-    out.trim().to_owned()
+    // An empty `$by` leaves `by (le, )`, which parses but reads badly in links.
+    out.trim().replace(", )", ")")
 }
 
 /// Puts every `prefixname{` of `query` into the spellings in use: renamed for one, matched by name for several.

@@ -175,6 +175,27 @@ impl Store {
         Ok(done.rows_affected())
     }
 
+    /// Deletes incidents that were resolved before `before`, with everything that belongs to them.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn forget(&self, before: Timestamp) -> Result<u64, StoreError> {
+        let mut tx = self.write.begin_with("BEGIN IMMEDIATE").await?;
+        let old = "DELETE FROM incidents WHERE state = 'resolved' AND resolved_ms < $1";
+        let gone = sqlx::query(old).bind(unix_ms(before)).execute(&mut *tx).await?.rows_affected();
+        if gone > 0 {
+            for orphans in [
+                "DELETE FROM alerts WHERE incident_id NOT IN (SELECT id FROM incidents)",
+                "DELETE FROM deliveries WHERE incident_id NOT IN (SELECT id FROM incidents)",
+                "DELETE FROM events WHERE incident_id NOT IN (SELECT id FROM incidents)",
+            ] {
+                sqlx::query(orphans).execute(&mut *tx).await?;
+            }
+        }
+        tx.commit().await?;
+        Ok(gone)
+    }
+
     /// After a restart: what was being worked on is due again at once.
     ///
     /// # Errors
