@@ -77,7 +77,10 @@ fn every_generated_alert_leads_back_to_its_playbook() {
             let name = &alert.alert;
             let rule = rules.split("      - alert: ").find(|rule| rule.starts_with(&format!("{name}\n"))).unwrap();
             assert!(rule.contains(&format!("playbook: \"{}\"", playbook.playbook)), "{rule}");
-            assert!(root().join(format!("docs/runbooks/{}.md", playbook.playbook)).exists(), "{name} has no runbook page");
+            assert!(
+                root().join(format!("docs/runbooks/{}.md", playbook.playbook)).exists(),
+                "{name} has no runbook page"
+            );
             checked += 1;
         }
     }

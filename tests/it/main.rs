@@ -1,7 +1,15 @@
 //! The integration tests: data ─▶ verdicts, and the product as a process between real neighbours.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop where it is")]
 
+mod admission;
+mod chains;
 mod delivery;
+mod docs;
+mod generated;
+mod harness;
+mod playbooks;
 mod running;
+mod signals;
+mod tidy;
 mod webhook;
 mod whole_way;

@@ -41,10 +41,14 @@ impl Running {
             slack.base_url
         );
         let token = slack.token.clone();
-        let service =
-            Service::start(Path::new(BINARY), &["serve", "--config", "$CONFIG"], &[("SLACK_BOT_TOKEN", &token)], &config)
-                .await
-                .unwrap();
+        let service = Service::start(
+            Path::new(BINARY),
+            &["serve", "--config", "$CONFIG"],
+            &[("SLACK_BOT_TOKEN", &token)],
+            &config,
+        )
+        .await
+        .unwrap();
         Self { service, slack, http: reqwest::Client::new() }
     }
 

@@ -47,7 +47,8 @@ async fn unknown_fields_are_tolerated_and_a_group_is_answered_with_its_incident(
 async fn a_wrong_or_missing_token_is_401_and_the_right_one_passes() {
     let secret = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(secret.path(), "s3cret\n").unwrap();
-    let run = Running::start(&format!("{NOWHERE}\nwebhook: {{ bearer_token_file: {} }}", secret.path().display())).await;
+    let run =
+        Running::start(&format!("{NOWHERE}\nwebhook: {{ bearer_token_file: {} }}", secret.path().display())).await;
     let body = serde_json::to_vec(&group("A", "firing", "warning", &["a"])).unwrap();
     let url = format!("{}/webhook/alertmanager", run.service.url);
     let call = async |token: Option<&str>| {
@@ -107,7 +108,8 @@ async fn readiness_names_every_check_and_fails_only_when_alerts_would_be_lost() 
 #[tokio::test]
 async fn pages_show_the_incident_and_run_no_script() {
     let run = Running::start(NOWHERE).await;
-    let id = run.send(&group("LLMHighTTFT", "firing", "warning", &["<script>alert(1)</script>"])).await["incident"].clone();
+    let id =
+        run.send(&group("LLMHighTTFT", "firing", "warning", &["<script>alert(1)</script>"])).await["incident"].clone();
     let (status, page) = run.get(&format!("/incidents/{}", id.as_str().unwrap())).await;
     assert_eq!(status, 200);
     assert!(page.contains("LLMHighTTFT") && !page.contains("<script"), "{page}");

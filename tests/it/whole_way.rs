@@ -68,7 +68,9 @@ async fn a_rule_fires_and_the_diagnosis_reaches_slack_and_turns_green() {
 
     *now_shown.lock().unwrap() = page(0.99, 41, 0.0);
     running
-        .wait_for(CHANNEL, |m| m.contains("KV cache is exhausted") && m.contains("LLMKVCachePressure") && m.contains("41"))
+        .wait_for(CHANNEL, |m| {
+            m.contains("KV cache is exhausted") && m.contains("LLMKVCachePressure") && m.contains("41")
+        })
         .await;
     *now_shown.lock().unwrap() = page(0.3, 0, 0.0);
     running.wait_for(CHANNEL, |m| m.contains("RESOLVED after") && m.contains("LLMKVCachePressure")).await;

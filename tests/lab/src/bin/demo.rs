@@ -20,6 +20,13 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
+    let place = match demo::place() {
+        Ok(place) => place,
+        Err(error) => {
+            eprintln!("demo: {error:#}");
+            return ExitCode::FAILURE;
+        }
+    };
     let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
@@ -27,12 +34,15 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let ended = runtime.block_on(demo::run(&options));
+    let ended = runtime.block_on(demo::run(&options, &place));
     runtime.shutdown_timeout(LAST_SECONDS);
     match ended {
         Ok(Ended::Passed) => ExitCode::SUCCESS,
         Ok(Ended::Failed) => ExitCode::FAILURE,
-        Ok(Ended::Interrupted) => ExitCode::from(130),
+        Ok(Ended::Interrupted) => {
+            eprintln!("interrupted; all that was started is stopped and deleted");
+            ExitCode::from(130)
+        }
         Err(error) => {
             eprintln!("demo: {error:#}");
             ExitCode::FAILURE

@@ -4,8 +4,7 @@ use std::fmt;
 
 use crate::stack::Prometheus;
 
-const TTFT_P99: &str =
-    "histogram_quantile(0.99, sum by (le) (rate(vllm:time_to_first_token_seconds_bucket[30s])))";
+const TTFT_P99: &str = "histogram_quantile(0.99, sum by (le) (rate(vllm:time_to_first_token_seconds_bucket[30s])))";
 const ITL_P99: &str = "histogram_quantile(0.99, sum by (le) (rate(vllm:inter_token_latency_seconds_bucket[30s])))";
 const KV_USAGE: &str = "avg(vllm:kv_cache_usage_perc)";
 const WAITING: &str = "sum(vllm:num_requests_waiting)";

@@ -8,7 +8,7 @@
 //! # async fn example() -> anyhow::Result<()> {
 //! use llm_diagnose_lab::demo::{self, Options};
 //! let options = Options::read(std::iter::empty(), |name| std::env::var(name).ok())?;
-//! let ended = demo::run(&options).await?;
+//! let ended = demo::run(&options, &demo::place()?).await?;
 //! # Ok(()) }
 //! ```
 
@@ -22,7 +22,8 @@ mod story;
 #[cfg(test)]
 mod tests;
 
-use std::path::Path;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context;
@@ -46,19 +47,38 @@ pub enum Ended {
     Interrupted,
 }
 
-/// Tells the whole story on standard output.
+/// The variable that hands the place of all files from the first to the second start of the program.
+const PLACE: &str = "LLM_DIAGNOSE_DEMO_PLACE";
+
+/// Where a demo may keep its files, for [`run`]. Nothing is there yet.
 ///
-/// Whatever ends it (its end, an error, Ctrl-C, SIGTERM, a hang-up), every program it started is killed and every file
-/// it made is deleted before it returns. Call it once in a process: it moves the place of temporary files.
+/// The programs that it starts must write there too, and promtool obeys only `TMPDIR`. A running process had better not
+/// change its environment, so this one starts anew, as itself and in its place; the second time this returns.
+///
+/// # Errors
+/// When the program cannot be started again.
+pub fn place() -> anyhow::Result<PathBuf> {
+    if let Some(place) = std::env::var_os(PLACE) {
+        return Ok(place.into());
+    }
+    let place = std::env::temp_dir().join(format!("llm-diagnose-demo-{}", site::token()?));
+    let program = std::env::current_exe().context("cannot tell where this program is")?;
+    let mut again = std::process::Command::new(program);
+    again.args(std::env::args_os().skip(1)).env(PLACE, &place).env("TMPDIR", &place);
+    Err(again.exec()).context("cannot start again with a directory for temporary files")
+}
+
+/// Tells the whole story on standard output, with every file in the directory `place`, which it makes.
+///
+/// Whatever ends it (its end, an error, a panic, Ctrl-C, SIGTERM, a hang-up), every program it started is killed and
+/// the directory is deleted before it returns.
 ///
 /// # Errors
 /// When a program is missing or does not start, or stops answering.
-pub async fn run(options: &Options) -> anyhow::Result<Ended> {
+pub async fn run(options: &Options, place: &Path) -> anyhow::Result<Ended> {
     // First of all, so that a signal during the start does not leave anything behind.
     let mut signals = Signals::listen()?;
-    let root = TempDir::with_prefix("llm-diagnose-demo-").context("cannot make a temporary directory")?;
-    // Prometheus' data, databases and logs come to lie in it too, so that one deletion gets all.
-    tempfile::env::override_temp_dir(root.path()).ok();
+    let root = make(place).with_context(|| format!("cannot make the directory {}", place.display()))?;
     let mut passed = None;
     let told = tokio::select! {
         biased;
@@ -72,6 +92,11 @@ pub async fn run(options: &Options) -> anyhow::Result<Ended> {
         (_, Some(false)) => Ok(Ended::Failed),
         (_, None) => Ok(Ended::Interrupted),
     }
+}
+
+fn make(place: &Path) -> anyhow::Result<TempDir> {
+    let (parent, name) = (place.parent().context("it has no parent")?, place.file_name().context("it has no name")?);
+    Ok(tempfile::Builder::new().prefix(name).rand_bytes(0).tempdir_in(parent)?)
 }
 
 /// Builds the site, tells the story on it, and stays if that is wanted.

@@ -1,5 +1,6 @@
 //! The two voices on the terminal: the story's lines with their times, and the service's messages behind a gutter.
 
+use std::collections::HashSet;
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -53,7 +54,8 @@ impl Narrator {
 
     /// Shows what is appended to a file, line by line behind a gutter, until it is dropped.
     pub(super) async fn relay(self, path: PathBuf) {
-        let gutter = self.styled("2", "   ┃ ");
+        let gutter = self.styled("2", "   ┃");
+        let mut folding = Folding::default();
         let mut shown = 0;
         loop {
             tokio::time::sleep(POLL).await;
@@ -62,9 +64,64 @@ impl Narrator {
             // A line that is still being written waits for its end.
             let Some(end) = fresh.iter().rposition(|byte| *byte == b'\n') else { continue };
             shown += end + 1;
-            let text = String::from_utf8_lossy(&fresh[..=end]);
-            print(&text.lines().map(|line| format!("{gutter}{line}\n")).collect::<String>());
+            let (text, now) = (String::from_utf8_lossy(&fresh[..=end]), Instant::now());
+            let lines = text.lines().filter(|line| folding.shows(line, now));
+            print(&lines.map(|line| format!("{gutter} {line}\n")).collect::<String>());
         }
+    }
+}
+
+/// A living message is printed again with each change; what it has said in full is then cut to its first parts
+/// (headline, symptom, chain), or left out when nothing but numbers changed within seconds, so that the story stays
+/// readable. The incident's page has all of it.
+#[derive(Debug, Default)]
+pub(super) struct Folding {
+    /// Headlines without their severity or state.
+    told: HashSet<String>,
+    /// The headline that was shown last, and when.
+    last: Option<(String, Instant)>,
+    cut: Cut,
+    blank_lines: usize,
+}
+
+/// How much of a message is shown.
+#[derive(Debug, Clone, Copy, Default)]
+enum Cut {
+    #[default]
+    Whole,
+    Beginning,
+    Nothing,
+}
+
+/// What starts a message, and how many blank lines the beginning of one has.
+const START: char = '▌';
+const BLANK_LINES: usize = 3;
+/// For so long the same headline is not shown again.
+const QUIET: Duration = Duration::from_secs(20);
+
+impl Folding {
+    /// Whether the next line is shown.
+    pub(super) fn shows(&mut self, line: &str, now: Instant) -> bool {
+        if let Some((_, headline)) = line.split_once(START) {
+            let words = headline.split_once(" · ").map_or(headline, |(_, words)| words);
+            let just_shown = self.last.as_ref().is_some_and(|(last, at)| last == headline && now < *at + QUIET);
+            self.cut = match (self.told.insert(words.to_owned()), just_shown) {
+                (true, _) => Cut::Whole,
+                (false, true) => Cut::Nothing,
+                (false, false) => Cut::Beginning,
+            };
+            if !just_shown {
+                self.last = Some((headline.to_owned(), now));
+            }
+            self.blank_lines = 0;
+        }
+        let shown = match self.cut {
+            Cut::Whole => true,
+            Cut::Beginning => self.blank_lines < BLANK_LINES,
+            Cut::Nothing => false,
+        };
+        self.blank_lines += usize::from(line.trim().is_empty());
+        shown
     }
 }
 

@@ -7,7 +7,7 @@ use anyhow::{Context, bail, ensure};
 use super::scenario::Scenario;
 use crate::sim::Fault;
 
-/// Half of them can be lost, and a bad one still has four peers.
+/// A bad one has five peers, and some are left when most are lost.
 const REPLICAS: usize = 6;
 
 /// What to show.

@@ -31,9 +31,9 @@ impl Scenario {
     pub fn read(text: &str, replicas: usize) -> anyhow::Result<Self> {
         let fault: Fault = text.parse()?;
         let (faults, words) = match fault {
-            // The others carry the load of one; users only notice when half is gone.
+            // The others carry the load of one, and of half for a while; users notice at once when two thirds are gone.
             Fault::LostReplica { .. } if !text.contains(':') => {
-                let faults: Vec<Fault> = (0..replicas / 2).map(|replica| Fault::LostReplica { replica }).collect();
+                let faults: Vec<Fault> = (0..2 * replicas / 3).map(|replica| Fault::LostReplica { replica }).collect();
                 let lost = faults.len();
                 (faults, format!("{lost} of {replicas} replicas die and crash-loop; the others take over their load."))
             }
@@ -42,9 +42,15 @@ impl Scenario {
                 let strong = "client-errors:share=0.2,status=5xx".parse()?;
                 (vec![strong], "A fifth of the requests is answered with an HTTP 5xx.".to_owned())
             }
+            // At the power cap from the first second; heat takes a minute to be seen, and nobody waits for a demo.
+            Fault::GpuThrottling { .. } if !text.contains(':') => {
+                let capped = "gpu-throttling:cause=power".parse()?;
+                (vec![capped], "The power cap pulls the clocks of all GPUs down, and every step slows.".to_owned())
+            }
             fault => (vec![fault], fault.description().to_owned()),
         };
-        Ok(Self { faults, words, expected: Expected::of(&fault) })
+        let expected = Expected::of(faults.first().unwrap_or(&fault));
+        Ok(Self { faults, words, expected })
     }
 }
 
@@ -77,6 +83,11 @@ impl Expected {
         let through = self.through.is_none_or(|id| chain.iter().any(|node| node == id));
         let root = self.roots.is_empty() || chain.last().is_some_and(|root| self.roots.contains(&root.as_str()));
         through && root && !chain.is_empty()
+    }
+
+    /// Whether a chain goes the right way and has not come to its end yet.
+    pub fn is_near(&self, chain: &[String]) -> bool {
+        self.through.is_some_and(|id| chain.last().is_some_and(|root| root == id))
     }
 
     /// In words: `longer-prompts`, `slot-limit ← limit-lowered`.

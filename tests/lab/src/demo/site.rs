@@ -20,14 +20,18 @@ use crate::stack::{self, Alertmanager, Prometheus, Service};
 
 /// The rules' and the diagnoses' window: short, so that nobody waits for a demo, and still thirty scrapes.
 const WINDOW: &str = "30s";
-/// How long an alert's condition must hold.
-const FOR: &str = "5s";
+/// How long an alert's condition must hold: longer than a rollout, so that it is no lost replica.
+const FOR: &str = "10s";
 /// What the baselines look back on.
 const PAST_SECONDS: f64 = 3_600.0;
 /// Before that the fleet served unseen, so that no replica looks freshly started.
 const UNSEEN_SECONDS: f64 = 7_200.0;
 /// Between two scrapes of the past.
 const PAST_INTERVAL_SECONDS: f64 = 15.0;
+/// Of a container until it is ready; real models take minutes, of which a rollout has several.
+const STARTUP_SECONDS: f64 = 2.0;
+/// Nothing that is shipped alarms on a frozen engine alone, as its latencies look fine.
+const SITE_RULES: &str = include_str!("site-rules.yaml");
 const SEED: u64 = 1;
 const TERMINATE_WITHIN: Duration = Duration::from_secs(10);
 const LOG_TAIL_LINES: usize = 15;
@@ -63,7 +67,8 @@ impl Site {
         });
 
         let rules = generate_rules(binary, directory).await?;
-        narrator.say(&format!("starting Prometheus with that hour and the generated rules (window {WINDOW}, for {FOR})"));
+        narrator
+            .say(&format!("starting Prometheus with that hour and the generated rules (window {WINDOW}, for {FOR})"));
         // Prometheus must know Alertmanager's address before it runs, for the service stands between the two.
         let reserved = Reservation::bind("127.0.0.1:0").context("no free port on 127.0.0.1")?;
         let alerts_to = reserved.local_addr()?.to_string();
@@ -93,8 +98,14 @@ impl Site {
             .flag(&format!("--web.listen-address={alerts_to}"))
             .start()
             .await?;
-        let site =
-            Self { service, alertmanager, prometheus, fleet_url: format!("http://{address}"), http: stack::http()?, tasks };
+        let site = Self {
+            service,
+            alertmanager,
+            prometheus,
+            fleet_url: format!("http://{address}"),
+            http: stack::http()?,
+            tasks,
+        };
         narrator.note(&format!("incidents     {}/incidents", site.service.url));
         narrator.note(&format!("Prometheus    {}/alerts", site.prometheus.url));
         narrator.note(&format!("Alertmanager  {}", site.alertmanager.url));
@@ -145,7 +156,8 @@ impl Site {
 /// A fleet that has served for hours, the last of which is written to a file as Prometheus would have scraped it.
 async fn fleet_with_past(replicas: usize, file: &Path) -> anyhow::Result<Fleet> {
     let now = seconds_now()?;
-    let mut fleet = Fleet::new(FleetSpec::sized(replicas), SEED, now - PAST_SECONDS - UNSEEN_SECONDS)?;
+    let spec = FleetSpec { startup_seconds: STARTUP_SECONDS, ..FleetSpec::sized(replicas) };
+    let mut fleet = Fleet::new(spec, SEED, now - PAST_SECONDS - UNSEEN_SECONDS)?;
     let mut history = History::new(PAST_INTERVAL_SECONDS);
     let mut at = fleet.now();
     while at < now {
@@ -168,7 +180,7 @@ fn seconds_now() -> anyhow::Result<f64> {
     Ok(SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs_f64())
 }
 
-/// The product's rules, and one of the site's own.
+/// The files with the product's rules and with the site's own.
 async fn generate_rules(binary: &Path, directory: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let generated = directory.join("rules.yaml");
     let output = Command::new(binary)
@@ -181,7 +193,9 @@ async fn generate_rules(binary: &Path, directory: &Path) -> anyhow::Result<Vec<P
         .with_context(|| format!("cannot run {}", binary.display()))?;
     let complaint = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "`llm-diagnose generate rules` failed ({}): {complaint}", output.status);
-    Ok(vec![generated])
+    let own = directory.join("site-rules.yaml");
+    std::fs::write(&own, SITE_RULES).context("cannot write the site's rules")?;
+    Ok(vec![generated, own])
 }
 
 async fn start_service(binary: &Path, token: &Path, prometheus: &str, colours: bool) -> anyhow::Result<Service> {
@@ -201,7 +215,7 @@ async fn start_service(binary: &Path, token: &Path, prometheus: &str, colours: b
 }
 
 /// A secret that nobody can guess.
-fn token() -> anyhow::Result<String> {
+pub(super) fn token() -> anyhow::Result<String> {
     let mut bytes = [0; 16];
     File::open("/dev/urandom").and_then(|mut random| random.read_exact(&mut bytes)).context("no random numbers")?;
     Ok(format!("{:032x}", u128::from_ne_bytes(bytes)))

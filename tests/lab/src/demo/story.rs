@@ -1,6 +1,6 @@
 //! The phases: healthy, broken, diagnosed, repaired, resolved; and what to make of them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
@@ -42,6 +42,8 @@ struct Story<'a> {
     incidents: Incidents,
     expected: Expected,
     times: Times,
+    /// Names of the alerts that were told.
+    alerts: BTreeSet<String>,
     /// The chain last told of each incident.
     told: BTreeMap<String, String>,
     /// Chains that were told and not right.
@@ -64,6 +66,7 @@ pub(super) async fn tell(options: &Options, site: &mut Site, narrator: &Narrator
         narrator,
         expected: scenario.expected,
         times: Times::default(),
+        alerts: BTreeSet::new(),
         told: BTreeMap::new(),
         wrong: Vec::new(),
         is_right: false,
@@ -112,18 +115,13 @@ impl Story<'_> {
         loop {
             let since = fault.elapsed();
             self.show_figures("suffering").await;
-            if self.times.alert.is_none() {
-                let alerts = firing(&self.site.prometheus).await;
-                if !alerts.is_empty() {
-                    self.times.alert = Some(fault.elapsed());
-                    self.narrator.bad(&format!("Prometheus fires {}", alerts.join(", ")));
+            self.hear_alerts(fault).await;
+            if let Some(incidents) = self.listen().await? {
+                if incidents.iter().any(|incident| incident.open) {
+                    self.times.message.get_or_insert(fault.elapsed());
                 }
+                self.follow(&incidents);
             }
-            let incidents = self.listen().await?;
-            if self.times.message.is_none() && incidents.iter().any(|incident| incident.open) {
-                self.times.message = Some(fault.elapsed());
-            }
-            self.follow(&incidents);
             if self.is_right && self.times.cause.is_none() {
                 self.times.cause = Some(fault.elapsed());
                 let kept = KEEP_FOR.as_secs();
@@ -147,8 +145,7 @@ impl Story<'_> {
         self.figures = repaired;
         while repaired.elapsed() < RESOLVED_WITHIN {
             self.show_figures("recovering").await;
-            let incidents = self.listen().await?;
-            let over = !incidents.iter().any(|incident| incident.open);
+            let over = self.listen().await?.is_some_and(|incidents| !incidents.iter().any(|incident| incident.open));
             if over && firing(&self.site.prometheus).await.is_empty() {
                 self.times.resolved = self.times.message.map(|_| repaired.elapsed());
                 // The message may still be on its way to the console.
@@ -158,9 +155,20 @@ impl Story<'_> {
             tokio::time::sleep(TICK).await;
         }
         let alerts = firing(&self.site.prometheus).await;
-        let fires = if alerts.is_empty() { "no alert fires".to_owned() } else { format!("{} fires", alerts.join(", ")) };
+        let fires =
+            if alerts.is_empty() { "no alert fires".to_owned() } else { format!("{} fires", alerts.join(", ")) };
         self.narrator.bad(&format!("still open {} s after the repair; {fires}", RESOLVED_WITHIN.as_secs()));
         Ok(())
+    }
+
+    /// Says which alerts are new.
+    async fn hear_alerts(&mut self, fault: Instant) {
+        let alerts = firing(&self.site.prometheus).await;
+        let fresh: Vec<String> = alerts.into_iter().filter(|name| self.alerts.insert(name.clone())).collect();
+        if !fresh.is_empty() {
+            self.times.alert.get_or_insert(fault.elapsed());
+            self.narrator.bad(&format!("Prometheus fires {}", fresh.join(", ")));
+        }
     }
 
     async fn show_figures(&mut self, phase: &str) {
@@ -170,19 +178,19 @@ impl Story<'_> {
         }
     }
 
-    /// The incidents; an error when the service has ended or is silent for too long.
-    async fn listen(&mut self) -> anyhow::Result<Vec<Incident>> {
+    /// The incidents, none while the service does not answer; an error when it has ended or is silent for too long.
+    async fn listen(&mut self) -> anyhow::Result<Option<Vec<Incident>>> {
         match self.incidents.list().await {
             Ok(incidents) => {
                 self.heard = Instant::now();
-                Ok(incidents)
+                Ok(Some(incidents))
             }
             Err(error) => {
                 self.site.check_service().await?;
                 if self.heard.elapsed() > SILENT_FOR {
                     return Err(error).with_context(|| format!("llm-diagnose is silent\n{}", self.site.service_log()));
                 }
-                Ok(Vec::new())
+                Ok(None)
             }
         }
     }
@@ -197,6 +205,8 @@ impl Story<'_> {
             }
             if self.expected.is_met(incident.chain()) {
                 self.narrator.good(&format!("diagnosed as expected: {chain}"));
+            } else if self.expected.is_near(incident.chain()) {
+                self.narrator.say(&format!("diagnosed so far: {chain}"));
             } else if !chain.is_empty() {
                 let expected = self.expected.spoken();
                 self.narrator.bad(&format!("diagnosed {chain}, but {expected} was expected"));
@@ -212,20 +222,21 @@ impl Story<'_> {
     /// The times, and the verdict.
     fn sum_up(&self) -> bool {
         let Times { alert, message, cause, resolved } = self.times;
-        let seconds = |time: Option<Duration>| time.map_or_else(|| "never".into(), |t| format!("{:.1} s", t.as_secs_f64()));
+        let seconds =
+            |time: Option<Duration>| time.map_or_else(|| "never".into(), |t| format!("{:.1} s", t.as_secs_f64()));
         let passed = cause.is_some_and(|time| time < CAUSE_WITHIN) && resolved.is_some();
-        let summary = format!(
-            "from the fault to the alert {}, to the first message {}, to the right cause {}; from the repair to resolved {}",
-            seconds(alert),
-            seconds(message),
-            seconds(cause),
-            seconds(resolved),
-        );
         if passed {
-            self.narrator.good(&summary);
+            self.narrator.good("passed: the cause was found and the incident is resolved");
         } else {
-            self.narrator.bad(&summary);
+            self.narrator.bad("failed: not everything came as expected");
         }
+        self.narrator.note(&format!("from the fault to the alert {}", seconds(alert)));
+        self.narrator.note(&format!(
+            "to the first message {}, to the right cause {}",
+            seconds(message),
+            seconds(cause)
+        ));
+        self.narrator.note(&format!("from the repair to the resolved incident {}", seconds(resolved)));
         if !self.wrong.is_empty() {
             self.narrator.note(&format!("not as expected: {}", self.wrong.join("; ")));
         }

@@ -1,5 +1,8 @@
-use super::scenario::Scenario;
+use std::time::{Duration, Instant};
+
 use super::Options;
+use super::narrator::Folding;
+use super::scenario::Scenario;
 use crate::sim::Fault;
 
 fn read(arguments: &[&str], fault: Option<&str>) -> anyhow::Result<Options> {
@@ -31,8 +34,8 @@ fn an_argument_wins_over_the_variable_and_an_unknown_fault_gets_the_list() {
 }
 
 #[test]
-fn half_of_the_replicas_are_lost_unless_one_is_named() {
-    assert_eq!(Scenario::read("lost-replica", 6).unwrap().faults.len(), 3);
+fn two_thirds_of_the_replicas_are_lost_unless_one_is_named() {
+    assert_eq!(Scenario::read("lost-replica", 6).unwrap().faults.len(), 4);
     assert_eq!(Scenario::read("lost-replica:replica=5", 6).unwrap().faults, [Fault::LostReplica { replica: 5 }]);
 }
 
@@ -43,7 +46,27 @@ fn a_chain_is_right_by_its_root_and_the_mechanism_on_the_way() {
     assert!(expected.is_met(&chain(&["high-ttft", "prefill-bound", "longer-prompts"])));
     assert!(!expected.is_met(&chain(&["high-ttft", "kv-cache-exhaustion", "longer-prompts"])));
     assert!(!expected.is_met(&chain(&["high-ttft", "prefill-bound"])));
-    assert!(!expected.is_met(&[]));
+    assert!(!expected.is_met(&[]) && !expected.is_near(&[]));
+    assert!(expected.is_near(&chain(&["high-ttft", "prefill-bound"])) && !expected.is_near(&chain(&["high-ttft"])));
+    assert!(!expected.is_near(&chain(&["kv-cache-pressure", "longer-prompts"])));
     let any_root = Scenario::read("bad-replica", 6).unwrap().expected;
     assert!(any_root.is_met(&chain(&["high-ttft", "bad-replica"])) && !any_root.is_met(&[]));
+}
+
+#[test]
+fn a_message_is_shown_in_full_once_and_then_down_to_its_chain() {
+    let message = |state: &str, why: &str| {
+        format!("▌ {state} · slow · {why}\n\nConfirmed\n\nWhy\n  ← {why}\n\nDo now\n  1. x\n\n")
+    };
+    let mut folding = Folding::default();
+    let start = Instant::now();
+    let mut shown = |seconds: u64, text: String| {
+        text.lines().filter(|line| folding.shows(line, start + Duration::from_secs(seconds))).count()
+    };
+    assert_eq!(shown(0, message("WARNING", "surge")), 10);
+    assert_eq!(shown(10, message("WARNING", "surge")), 0);
+    assert_eq!(shown(11, message("CRITICAL", "surge")), 7);
+    assert_eq!(shown(40, message("CRITICAL", "surge")), 7);
+    assert_eq!(shown(41, message("CRITICAL", "crash")), 10);
+    assert_eq!(shown(42, message("RESOLVED after 9 s", "crash")), 7);
 }

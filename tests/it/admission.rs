@@ -1,0 +1,265 @@
+//! What Alertmanager really sends, 0.25 to 0.33, and what admission makes of it: pure, and through the store.
+
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use llm_diagnose::alert::{AlertGroup, AlertStatus, PayloadError};
+use llm_diagnose::incident::{AdmitReason, Known, Rules, State, admit};
+use llm_diagnose::store::{Admitted, Incident, Store, Wanted};
+use tempfile::TempDir;
+
+use crate::harness::fixture;
+
+const RULES: Rules = Rules { duplicate_within: Duration::from_secs(60), reopen_within: Duration::from_secs(600) };
+
+/// A captured body.
+fn group(name: &str) -> AlertGroup {
+    AlertGroup::from_webhook(fixture(&format!("alertmanager/{name}.json")).as_bytes()).unwrap()
+}
+
+fn after(seconds: i64) -> Timestamp {
+    "2026-11-20T18:07:00Z".parse::<Timestamp>().unwrap() + SignedDuration::from_secs(seconds)
+}
+
+/// What is known once an incident was opened by this group.
+fn known(group: &AlertGroup, notified: i64) -> Known {
+    Known {
+        id: "1".to_owned(),
+        state: State::Open,
+        notified_at: after(notified),
+        resolved_at: None,
+        episodes: group.alerts.iter().map(|a| (a.episode(), a.status)).collect(),
+        truncated: group.truncated_alerts,
+    }
+}
+
+/// A store in a directory of its own.
+struct Kept {
+    store: Store,
+    _directory: TempDir,
+}
+
+impl Kept {
+    async fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let store = Store::open(&directory.path().join("state.db")).await.unwrap();
+        Self { store, _directory: directory }
+    }
+
+    async fn admit(&self, group: AlertGroup, seconds: i64) -> Admitted {
+        let wanted = Wanted { selection: None, sinks: Vec::new(), grace: Duration::ZERO };
+        self.store.admit(&[(group, wanted)], after(seconds), &RULES).await.unwrap().remove(0).unwrap()
+    }
+
+    async fn incident(&self, admitted: &Admitted) -> Incident {
+        self.store.incident(&admitted.incident).await.unwrap().unwrap()
+    }
+}
+
+fn firing(incident: &Incident) -> usize {
+    incident.alerts.iter().filter(|a| a.status == AlertStatus::Firing).count()
+}
+
+#[tokio::test]
+async fn alerts_that_resolved_earlier_and_left_the_group_are_remembered() {
+    for [first, second, third] in [
+        ["0.25/grouped_03_firing", "0.25/grouped_12_firing", "0.25/grouped_14_resolved"],
+        ["0.28/grouped_02_firing", "0.28/grouped_14_firing", "0.28/grouped_16_resolved"],
+        ["0.33/grouped_01_firing", "0.33/grouped_13_firing", "0.33/grouped_14_resolved"],
+    ] {
+        let kept = Kept::new().await;
+        let opened = kept.admit(group(first), 0).await;
+        assert_eq!(opened.reason, AdmitReason::First, "{first}");
+        let fewer = kept.admit(group(second), 30).await;
+        assert_eq!((fewer.reason, &fewer.incident), (AdmitReason::FewerAlerts, &opened.incident), "{second}");
+        assert_eq!(firing(&kept.incident(&fewer).await), 4, "{second}");
+        let over = kept.admit(group(third), 60).await;
+        assert_eq!((over.reason, &over.incident), (AdmitReason::Resolved, &opened.incident), "{third}");
+        let incident = kept.incident(&over).await;
+        assert_eq!((incident.open, incident.alerts.len(), firing(&incident)), (false, 7, 0), "{third}");
+        assert_eq!(incident.resolved_at, Some(after(60)));
+    }
+}
+
+#[tokio::test]
+async fn a_group_that_says_resolved_while_truncated_alerts_fire_stays_open() {
+    for version in ["0.25", "0.33"] {
+        let kept = Kept::new().await;
+        let opened = kept.admit(group(&format!("{version}/trunc_resolved_lie_1")), 0).await;
+        let lie = group(&format!("{version}/trunc_resolved_lie_2"));
+        assert_eq!((lie.status, lie.truncated_alerts), (AlertStatus::Resolved, 5));
+        let after_lie = kept.admit(lie, 30).await;
+        assert_eq!((after_lie.reason, &after_lie.incident), (AdmitReason::FewerAlerts, &opened.incident), "{version}");
+        assert!(kept.incident(&after_lie).await.open, "{version}");
+    }
+}
+
+#[test]
+fn a_truncated_group_is_over_when_alertmanager_says_that_all_alerts_are() {
+    let mut over = group("0.33/trunc_resolved_lie_2");
+    over.notification_reason = Some("all alerts resolved".to_owned());
+    let before = known(&group("0.33/trunc_resolved_lie_1"), 0);
+    let admission = admit(Some(&before), &over, after(30), &RULES);
+    assert_eq!((admission.reason, admission.state), (AdmitReason::Resolved, State::Resolved));
+    // The one that fired before and is not listed now has ended too.
+    assert_eq!(admission.gone.len(), 1);
+}
+
+#[tokio::test]
+async fn an_alert_that_arrives_only_as_resolved_opens_nothing() {
+    for name in ["0.25/default_13_resolved", "0.28/default_15_resolved", "0.33/default_15_resolved"] {
+        let kept = Kept::new().await;
+        let admitted = kept.admit(group(name), 0).await;
+        assert_eq!(admitted.reason, AdmitReason::ResolvedUnseen, "{name}");
+        assert!(!kept.incident(&admitted).await.open, "{name}");
+        assert_eq!(kept.admit(group(name), 1).await.reason, AdmitReason::Duplicate, "its pair sends it too");
+    }
+}
+
+#[tokio::test]
+async fn an_alert_without_a_name_is_taken_and_called_unnamed() {
+    for name in ["0.25/default_10_firing", "0.28/default_10_firing", "0.33/default_12_firing"] {
+        let kept = Kept::new().await;
+        let admitted = kept.admit(group(name), 0).await;
+        assert_eq!(admitted.reason, AdmitReason::First, "{name}");
+        assert_eq!(kept.incident(&admitted).await.alerts[0].name(), "unnamed alert", "{name}");
+    }
+}
+
+#[tokio::test]
+async fn label_names_and_values_of_any_utf_8_come_back_as_they_were() {
+    let kept = Kept::new().await;
+    for (name, label, text) in [
+        ("0.33/default_11_firing", "modèl.name", "v"),
+        ("0.28/default_12_firing", "service.name", "v"),
+        ("0.25/default_11_firing", "alertname", "x\u{fffd}\u{fffd}y"),
+    ] {
+        let admitted = kept.admit(group(name), 0).await;
+        assert_eq!(kept.incident(&admitted).await.alerts[0].labels[label], text, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn five_thousand_characters_and_a_direction_override_survive_the_store() {
+    for name in ["0.25/unicode_04_firing", "0.28/unicode_07_firing", "0.33/unicode_04_firing"] {
+        let kept = Kept::new().await;
+        let sent = group(name);
+        let admitted = kept.admit(sent.clone(), 0).await;
+        let incident = kept.incident(&admitted).await;
+        assert_eq!(incident.alerts, sent.alerts, "{name}");
+        assert_eq!(incident.alerts[0].annotations["long"].chars().count(), 5_000, "{name}");
+        assert!(incident.alerts[0].labels["model_name"].contains('\u{202e}'), "{name}");
+        assert_eq!(incident.group_key, sent.group_key, "{name}");
+    }
+}
+
+#[test]
+fn the_same_notification_at_once_and_after_15_seconds_is_a_duplicate_and_later_a_reminder() {
+    let group = group("0.25/grouped_03_firing");
+    let before = known(&group, 0);
+    let reason = |seconds| admit(Some(&before), &group, after(seconds), &RULES).reason;
+    assert_eq!([reason(0), reason(15), reason(60)], [AdmitReason::Duplicate; 3]);
+    assert_eq!([reason(61), reason(14_400)], [AdmitReason::StillFiring; 2]);
+}
+
+#[tokio::test]
+async fn a_late_duplicate_does_not_undo_what_came_after_it() {
+    let kept = Kept::new().await;
+    let opened = kept.admit(group("0.25/grouped_03_firing"), 0).await;
+    kept.admit(group("0.25/grouped_12_firing"), 30).await;
+    let over = kept.admit(group("0.25/grouped_14_resolved"), 60).await;
+    let twice = kept.admit(group("0.25/grouped_14_resolved"), 61).await;
+    assert_eq!((twice.reason, &twice.incident), (AdmitReason::Duplicate, &opened.incident));
+    assert_eq!(kept.incident(&over).await.resolved_at, Some(after(60)));
+}
+
+#[tokio::test]
+async fn a_group_that_fires_again_soon_reopens_its_incident_and_later_is_a_new_one() {
+    let kept = Kept::new().await;
+    let [fires, over] = ["0.25/grouped_03_firing", "0.25/grouped_14_resolved"].map(group);
+    let opened = kept.admit(fires.clone(), 0).await;
+    kept.admit(over.clone(), 60).await;
+    let again = |start: i64| {
+        let mut group = fires.clone();
+        group.alerts.iter_mut().for_each(|alert| alert.starts_at = after(start));
+        group
+    };
+    let soon = kept.admit(again(600), 660).await;
+    assert_eq!((soon.reason, &soon.incident), (AdmitReason::Refired, &opened.incident));
+    let incident = kept.incident(&soon).await;
+    assert_eq!((incident.open, incident.refired, incident.resolved_at), (true, 1, None));
+    let mut over_again = again(600);
+    over_again.alerts.iter_mut().for_each(|alert| alert.status = AlertStatus::Resolved);
+    assert_eq!(kept.admit(over_again, 720).await.reason, AdmitReason::Resolved);
+    let later = kept.admit(again(1_300), 1_321).await;
+    assert_eq!(later.reason, AdmitReason::First);
+    assert_ne!(later.incident, opened.incident);
+}
+
+#[test]
+fn an_episode_is_a_fingerprint_and_its_start() {
+    let group = group("0.25/grouped_03_firing");
+    let before = known(&group, 0);
+    let mut restarted = group.clone();
+    restarted.alerts[0].starts_at = after(20);
+    // The same fingerprint with another start is a new alert, even within the duplicate time.
+    assert_eq!(admit(Some(&before), &restarted, after(15), &RULES).reason, AdmitReason::NewAlerts);
+    let mut retold = group;
+    retold.alerts[0].annotations.insert("summary".to_owned(), "another text".to_owned());
+    assert_eq!(admit(Some(&before), &retold, after(15), &RULES).reason, AdmitReason::Duplicate);
+}
+
+#[tokio::test]
+async fn groups_are_told_apart_by_their_key_alone() {
+    let kept = Kept::new().await;
+    // Nested routes and `group_by: [...]` carry the same alert under different keys.
+    let names =
+        ["0.33/nested_06_firing", "0.33/nested2_05_firing", "0.33/groupall_07_firing", "0.33/groupnone_08_firing"];
+    let mut incidents = Vec::new();
+    for name in names {
+        let admitted = kept.admit(group(name), 0).await;
+        assert_eq!(admitted.reason, AdmitReason::First, "{name}");
+        incidents.push(admitted.incident);
+    }
+    incidents.sort();
+    incidents.dedup();
+    assert_eq!(incidents.len(), names.len());
+}
+
+#[tokio::test]
+async fn a_hundred_alerts_are_one_incident() {
+    let kept = Kept::new().await;
+    let admitted = kept.admit(group("group_100"), 0).await;
+    assert_eq!(kept.incident(&admitted).await.alerts.len(), 100);
+}
+
+#[test]
+fn a_body_of_another_version_or_shape_is_refused_with_the_reason() {
+    let body = fixture("alertmanager/0.25/default_01_firing.json");
+    let read = |text: &str| AlertGroup::from_webhook(text.as_bytes()).unwrap_err();
+    let error = read(&body.replace("\"version\":\"4\"", "\"version\":\"5\""));
+    assert!(matches!(&error, PayloadError::Version(version) if version == "5"), "{error}");
+    assert_eq!(error.to_string(), "payload version is \"5\", expected \"4\"");
+    for broken in ["", "[]", "null", "{}", &body[..body.len() / 2], &body.replace("groupKey", "groupkey")] {
+        assert!(matches!(read(broken), PayloadError::Shape(_)), "{broken}");
+    }
+    let none = r#"{"version":"4","groupKey":"g","status":"firing","alerts":[]}"#;
+    assert!(matches!(read(none), PayloadError::Empty));
+    let newer = body.replacen('{', "{\"aFieldOfTomorrow\":{\"x\":[1]},", 1);
+    assert_eq!(AlertGroup::from_webhook(newer.as_bytes()).unwrap(), group("0.25/default_01_firing"));
+}
+
+#[test]
+fn every_captured_body_is_read() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/alertmanager");
+    let mut read = 0;
+    for folder in ["0.25", "0.28", "0.33"] {
+        for entry in std::fs::read_dir(root.join(folder)).unwrap() {
+            let path = entry.unwrap().path();
+            let group = AlertGroup::from_webhook(&std::fs::read(&path).unwrap());
+            assert!(group.is_ok(), "{}: {group:?}", path.display());
+            read += 1;
+        }
+    }
+    assert!(read > 40, "{read}");
+}

@@ -1,0 +1,285 @@
+//! From a simulated fleet to a root cause: an hour of normal service, then a fault for six minutes, judged by the
+//! playbook that the alert would enter.
+
+mod fleets;
+
+use std::time::Duration;
+
+use llm_diagnose::diagnose::{Baseline, Diagnosis, Request, SymptomVerdict, Verdict, diagnose};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+
+use crate::harness::{at, client, library, request, run, shared};
+pub(crate) use fleets::histories;
+
+/// From the alert to the diagnosis: Alertmanager's group wait.
+const ALERTED_SECONDS: i64 = 30;
+/// The playbooks that these alerts enter.
+const ENTRIES: [&str; 5] = ["high-ttft", "high-itl", "queue-buildup", "replica-down", "kv-cache-pressure"];
+
+/// A diagnosis as the alert of a case asks for it, before anything special.
+fn asked(name: &str, playbook: &str) -> Request {
+    let now = fleets::moment(name);
+    let mut request = request(playbook, &[("namespace", name)], now);
+    request.since = Some(at(now - ALERTED_SECONDS));
+    request
+}
+
+fn diagnosed(request: &Request) -> Diagnosis {
+    let prometheus = shared();
+    run(diagnose(library(), prometheus, request))
+}
+
+/// The best chain of a case is this one, from the playbook that the alert enters to the root, and it is likely.
+#[track_caller]
+fn assert_chain(name: &str, chain: &[&str]) -> Diagnosis {
+    let diagnosis = diagnosed(&asked(name, chain[0]));
+    let best = diagnosis.root().map(|root| (root.chain.clone(), root.verdict));
+    let expected = (chain.iter().map(|id| (*id).to_owned()).collect(), Verdict::Likely);
+    assert_eq!(best, Some(expected), "{}", serde_json::to_string_pretty(&diagnosis).unwrap());
+    diagnosis
+}
+
+/// The replicas that the best chain blames.
+fn blamed(diagnosis: &Diagnosis) -> Vec<&str> {
+    diagnosis.causes[0].replicas.affected.iter().map(String::as_str).collect()
+}
+
+#[test]
+fn a_healthy_fleet_gets_no_story() {
+    for entry in ENTRIES {
+        let diagnosis = diagnosed(&asked("healthy", entry));
+        assert_eq!(diagnosis.symptom.verdict, SymptomVerdict::Absent, "{entry}");
+        assert_eq!((diagnosis.causes.len(), diagnosis.fix.now.len()), (0, 0), "{entry}");
+        assert_eq!((diagnosis.problems.as_slice(), diagnosis.degraded), (&[][..], false), "{entry}");
+    }
+}
+
+#[test]
+fn longer_prompts_exhaust_the_cache() {
+    let diagnosis = assert_chain("longer-prompts", &["high-ttft", "kv-cache-exhaustion", "longer-prompts"]);
+    let prompts = diagnosis.causes[0].evidence.iter().find(|e| e.signal == "prompt_tokens_mean").unwrap();
+    let grown = prompts.value.unwrap() / prompts.baseline.unwrap();
+    assert!((2.2..3.2).contains(&grown), "prompts became three times as long: {grown}");
+    assert_chain("longer-prompts", &["kv-cache-pressure", "kv-cache-exhaustion", "longer-prompts"]);
+    assert_chain("one-replica", &["high-ttft", "kv-cache-exhaustion", "longer-prompts"]);
+}
+
+#[test]
+fn longer_outputs_are_told_from_answers_that_never_stop() {
+    assert_chain("longer-outputs", &["high-ttft", "kv-cache-exhaustion", "longer-outputs"]);
+    assert_chain("runaway-generation", &["high-ttft", "kv-cache-exhaustion", "runaway-generation"]);
+    assert_chain("runaway-generation", &["kv-cache-pressure", "kv-cache-exhaustion", "runaway-generation"]);
+}
+
+#[test]
+fn a_surge_of_requests_is_told_from_longer_ones() {
+    assert_chain("traffic-surge", &["queue-buildup", "kv-cache-exhaustion", "traffic-surge"]);
+    assert_chain("traffic-surge", &["high-ttft", "kv-cache-exhaustion", "traffic-surge"]);
+}
+
+#[test]
+fn two_lost_replicas_explain_the_pressure_on_the_others_and_why_they_are_gone() {
+    assert_chain("lost-replicas", &["high-ttft", "kv-cache-exhaustion", "lost-replica"]);
+    assert_chain("lost-replicas", &["kv-cache-pressure", "kv-cache-exhaustion", "lost-replica"]);
+    let diagnosis = assert_chain("lost-replicas", &["replica-down", "crash-loop"]);
+    assert_eq!(blamed(&diagnosis), ["vllm-llama-8b-0", "vllm-llama-8b-2"]);
+    assert_eq!(diagnosis.causes[0].replicas.total, 4, "the gone ones still count");
+}
+
+#[test]
+fn a_lowered_slot_limit_is_told_from_a_full_cache() {
+    let diagnosis = assert_chain("slot-limit", &["queue-buildup", "slot-limit", "limit-lowered"]);
+    assert!(diagnosis.ruled_out.iter().any(|cause| cause.id == "kv-cache-exhaustion"), "{:?}", diagnosis.ruled_out);
+    assert_chain("slot-limit", &["high-ttft", "slot-limit", "limit-lowered"]);
+}
+
+#[test]
+fn a_slow_replica_is_named_at_full_load_and_at_night() {
+    let full = assert_chain("bad-replica", &["high-itl", "kv-cache-exhaustion", "bad-replica"]);
+    assert_eq!(blamed(&full), ["vllm-llama-8b-1"]);
+    let night = assert_chain("bad-replica-at-night", &["high-itl", "bad-replica"]);
+    assert_eq!(blamed(&night), ["vllm-llama-8b-1"]);
+    assert_chain("bad-replica", &["queue-buildup", "kv-cache-exhaustion", "bad-replica"]);
+}
+
+#[test]
+fn a_slow_replica_without_peers_is_no_change_of_the_workload() {
+    assert_chain("one-replica-bad", &["high-itl", "kv-cache-exhaustion", "unchanged"]);
+}
+
+#[test]
+fn prompt_processing_as_the_bottleneck_leads_to_the_prompts() {
+    assert_chain("prefill-bound", &["high-ttft", "prefill-bound", "longer-prompts"]);
+}
+
+#[test]
+fn throttled_gpus_are_found_below_a_full_cache_and_at_night() {
+    assert_chain("gpu-throttling", &["high-itl", "kv-cache-exhaustion", "gpu-throttled", "gpu-overheated"]);
+    assert_chain("gpu-throttling-at-night", &["high-itl", "gpu-throttled", "gpu-overheated"]);
+    let chain = ["high-itl", "kv-cache-exhaustion", "bad-replica", "gpu-throttled", "power-limited"];
+    assert_eq!(blamed(&assert_chain("gpu-power", &chain)), ["vllm-llama-8b-2"]);
+}
+
+#[test]
+fn throttling_that_nobody_measures_gets_no_confident_story_but_a_way_to_see_it() {
+    let diagnosis = diagnosed(&asked("gpu-throttling-unseen", "high-itl"));
+    assert_eq!(diagnosis.symptom.verdict, SymptomVerdict::Confirmed);
+    let root = diagnosis.root().unwrap();
+    assert_eq!((root.id.as_str(), root.verdict), ("unchanged", Verdict::Possible));
+    let clock = diagnosis.unchecked.iter().find(|u| u.signal == "gpu_sm_clock").unwrap();
+    assert_eq!(clock.why, "no dcgm series in this Prometheus");
+    assert!(clock.causes.contains(&"gpu-throttled".to_owned()), "{clock:?}");
+    assert!(clock.enable.as_deref().unwrap().contains("DCGM_FI_DEV_FB_USED"), "{clock:?}");
+}
+
+#[test]
+fn a_hanging_engine_is_named_although_its_page_answers() {
+    let diagnosis = diagnosed(&asked("stalled-engine", "engine-stalled"));
+    assert_eq!(diagnosis.symptom.verdict, SymptomVerdict::Confirmed);
+    assert_eq!(diagnosis.replicas.affected, ["vllm-llama-8b-0"]);
+    assert_eq!(diagnosis.root().unwrap().id, "engine-stalled");
+}
+
+#[test]
+fn a_lost_prefix_cache_is_found_where_it_hurts_and_by_its_own_alert() {
+    let peak = "prefix-cache-collapse-at-peak";
+    assert_chain(peak, &["high-ttft", "kv-cache-exhaustion", "prefix-cache-collapse", "prompts-diverged"]);
+    assert_chain("prefix-cache-collapse", &["prefix-cache-collapse", "prompts-diverged"]);
+}
+
+#[test]
+fn a_skewed_router_is_told_from_a_slow_replica() {
+    let diagnosis = assert_chain("routing-skew", &["high-ttft", "kv-cache-exhaustion", "routing-skew"]);
+    assert_eq!(blamed(&diagnosis), ["vllm-llama-8b-0"]);
+    assert_chain("routing-skew", &["kv-cache-pressure", "kv-cache-exhaustion", "routing-skew"]);
+}
+
+#[test]
+fn a_smaller_cache_comes_before_the_rollout_that_brought_it() {
+    let diagnosis = assert_chain("capacity-shrunk", &["kv-cache-pressure", "kv-cache-exhaustion", "capacity-shrunk"]);
+    assert_eq!(diagnosis.causes[1].id, "recent-rollout");
+    assert_chain("capacity-shrunk", &["high-ttft", "kv-cache-exhaustion", "capacity-shrunk"]);
+}
+
+#[test]
+fn without_a_past_the_chain_ends_at_the_mechanism() {
+    for name in ["longer-prompts", "longer-outputs", "traffic-surge", "prefix-cache-collapse-at-peak"] {
+        let request = Request { baseline: Baseline::Off, ..asked(name, "high-ttft") };
+        let diagnosis = diagnosed(&request);
+        assert_eq!(diagnosis.root().unwrap().chain, ["high-ttft", "kv-cache-exhaustion"], "{name}");
+        let open = diagnosis.unchecked.iter().find(|u| u.signal == "prompt_tokens_mean").unwrap();
+        assert_eq!(open.why, "there is no past to compare with", "{name}");
+    }
+}
+
+#[test]
+fn eight_replicas_need_no_more_queries_than_two() {
+    for entry in ENTRIES {
+        let [two, eight] = ["two-replicas", "eight-replicas"].map(|name| diagnosed(&asked(name, entry)));
+        assert_eq!((two.queries, two.replicas.total), (eight.queries, 2), "{entry}");
+        assert_eq!(eight.replicas.total, 8, "{entry}");
+    }
+}
+
+#[test]
+fn a_prometheus_that_is_down_is_said_quickly_and_blames_nobody() {
+    let prometheus = client("http://127.0.0.1:1");
+    let diagnosis = run(diagnose(library(), &prometheus, &asked("healthy", "high-ttft")));
+    assert!(diagnosis.degraded && diagnosis.took_seconds < 2.0, "{diagnosis:?}");
+    assert_eq!((diagnosis.symptom.verdict, diagnosis.causes.len()), (SymptomVerdict::NoData, 0));
+    assert!(diagnosis.problems[0].starts_with("Prometheus cannot be reached: "), "{:?}", diagnosis.problems);
+    assert!(diagnosis.symptom.evidence[0].why.as_deref().unwrap().starts_with("Prometheus cannot be reached"));
+}
+
+#[test]
+fn a_prometheus_that_hangs_is_given_up_at_the_deadline() {
+    // The kernel takes the connection; nobody ever reads from it.
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let prometheus = client(&format!("http://{}", listener.local_addr().unwrap()));
+    let request = Request { deadline: Duration::from_millis(700), ..asked("healthy", "high-ttft") };
+    let diagnosis = run(diagnose(library(), &prometheus, &request));
+    assert!(diagnosis.degraded && diagnosis.took_seconds < 1.5, "{diagnosis:?}");
+    assert_eq!(diagnosis.symptom.verdict, SymptomVerdict::NoData);
+    assert_eq!(diagnosis.symptom.evidence[0].why.as_deref(), Some("timed out"));
+}
+
+#[test]
+fn a_prometheus_that_hangs_halfway_leaves_the_rest_timed_out() {
+    let diagnosis = run(async {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let prometheus = client(&format!("http://{}", listener.local_addr().unwrap()));
+        tokio::spawn(answer_once(listener));
+        let request = Request { deadline: Duration::from_millis(900), ..asked("healthy", "high-ttft") };
+        diagnose(library(), &prometheus, &request).await
+    });
+    assert!(diagnosis.degraded && diagnosis.took_seconds < 2.0, "{diagnosis:?}");
+    assert_eq!(diagnosis.engines[0].engine, "vllm");
+    assert_eq!(diagnosis.symptom.evidence[0].why.as_deref(), Some("timed out"));
+    assert!(diagnosis.problems.iter().any(|p| p.ends_with("queries timed out")), "{:?}", diagnosis.problems);
+}
+
+/// Answers the detection query, then takes connections and stays silent.
+async fn answer_once(listener: TcpListener) {
+    let body = r#"{"status":"success","data":{"resultType":"vector","result":[
+        {"metric":{"__name__":"vllm:num_requests_running","namespace":"healthy"},"value":[1,"1"]}]}}"#;
+    let head = format!("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: {}\r\n\r\n", body.len());
+    let (mut first, _) = listener.accept().await.unwrap();
+    let mut request = [0; 65_536];
+    let _ = first.read(&mut request).await.unwrap();
+    first.write_all(format!("{head}{body}").as_bytes()).await.unwrap();
+    let mut held = Vec::new();
+    while let Ok((connection, _)) = listener.accept().await {
+        held.push(connection);
+    }
+}
+
+#[test]
+fn dump() {
+    for name in
+        ["beside-trouble", "trouble-beside-trouble", "sixteen-replicas", "gpu-throttling-by-address", "eight-replicas"]
+    {
+        for entry in ["high-ttft", "high-itl", "queue-buildup", "kv-cache-pressure", "replica-down"] {
+            for (what, model, early) in
+                [("now", false, 0), ("model", true, 0), ("early", false, 210), ("earlier", false, 900)]
+            {
+                let mut request = asked(name, entry);
+                if model {
+                    request.scope.dimensions.insert("model".into(), "meta-llama/Llama-3.1-8B-Instruct".into());
+                }
+                request.at = request.at - jiff::SignedDuration::from_secs(early);
+                request.since = Some(request.at);
+                let d = diagnosed(&request);
+                println!(
+                    "{name:22} {entry:18} {what} {:?} {:?} {:?} {:?}",
+                    d.symptom.verdict,
+                    d.causes
+                        .iter()
+                        .map(|c| format!(
+                            "{} {:?} {:.2} {:?}",
+                            c.chain[1..].join("<"),
+                            c.verdict,
+                            c.score,
+                            c.replicas.affected
+                        ))
+                        .take(3)
+                        .collect::<Vec<_>>(),
+                    if d.symptom.verdict == SymptomVerdict::Confirmed {
+                        d.symptom
+                            .evidence
+                            .iter()
+                            .map(|e| format!("{} {} {:?} {:?}", e.signal, e.when, e.value, e.baseline))
+                            .collect::<Vec<_>>()
+                    } else {
+                        vec![]
+                    },
+                    d.unchecked
+                        .iter()
+                        .filter(|u| u.signal.starts_with("gpu_sm"))
+                        .map(|u| u.why.clone())
+                        .collect::<Vec<_>>()
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! The one Prometheus of the data suites, and the product's client for it.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::LazyLock;
+
+use llm_diagnose::prom::{Config, Prometheus};
+use llm_diagnose_lab::sim::History;
+use llm_diagnose_lab::stack;
+
+use super::{library, run, tls};
+
+/// A Prometheus that holds the histories of all data suites; the first test that asks for it waits for its start.
+pub(crate) fn shared() -> &'static Prometheus {
+    static SHARED: LazyLock<Shared> = LazyLock::new(Shared::start);
+    &SHARED.client
+}
+
+/// The product's client for an address.
+pub(crate) fn client(url: &str) -> Prometheus {
+    tls();
+    Prometheus::new(&Config { url: url.to_owned(), ..Config::default() }).unwrap()
+}
+
+/// What Prometheus would keep of a simulated history if it scraped only what some signal or `up` is read from.
+/// The rest of a vLLM page, buckets that nobody asks for, would make the import three times as long.
+pub(crate) fn simulated(history: &History) -> String {
+    let asked: String = library()
+        .engines
+        .values()
+        .flat_map(|engine| {
+            engine.signals.values().filter_map(|entry| entry.query.clone()).chain([engine.detect.clone()])
+        })
+        .collect();
+    let probes =
+        library().engines.values().flat_map(|engine| engine.versions.iter().map(|probe| probe.metric.as_str()));
+    let probes: Vec<&str> = probes.collect();
+    let wanted = |name: &str| {
+        let whole = name.starts_with("DCGM_") || name.starts_with("kube_") || name == "up";
+        whole || probes.contains(&name) || asked.contains(name)
+    };
+    let mut text = Vec::new();
+    history.write(&mut text).unwrap();
+    let text = String::from_utf8(text).unwrap();
+    let mut kept = String::with_capacity(text.len());
+    let mut last = ("", false);
+    for line in text.split_inclusive('\n').filter(|line| !line.starts_with('#')) {
+        let (name, _) = line.split_once('{').unwrap();
+        if last.0 != name {
+            last = (name, wanted(name));
+        }
+        if last.1 {
+            kept.push_str(line);
+        }
+    }
+    kept
+}
+
+struct Shared {
+    client: Prometheus,
+    /// A static is never dropped; the guard sees our end by its closed input, even after a crash.
+    _guard: Child,
+    _server: stack::Prometheus,
+}
+
+impl Shared {
+    fn start() -> Self {
+        let histories = tempfile::tempdir().unwrap();
+        let [captured, simulated] = ["captured.txt", "simulated.txt"].map(|name| histories.path().join(name));
+        fs::write(&captured, crate::signals::history()).unwrap();
+        let mut file = File::create(&simulated).unwrap();
+        for history in crate::chains::histories().into_iter().chain(crate::signals::histories()) {
+            file.write_all(history.as_bytes()).unwrap();
+        }
+        file.write_all(b"# EOF\n").unwrap();
+        run(async {
+            let builder = stack::Prometheus::builder().backfill(captured).backfill(simulated);
+            let server = builder.start().await.unwrap();
+            let flags = server.api("status/flags").await.unwrap();
+            let guard = guard(Path::new(flags["storage.tsdb.path"].as_str().unwrap()));
+            Self { client: client(&server.url), _guard: guard, _server: server }
+        })
+    }
+}
+
+/// A shell that waits for our end, then ends the Prometheus of this data directory and removes the directory.
+fn guard(data: &Path) -> Child {
+    let id = process_with(data).map_or_else(String::new, |id| id.to_string());
+    Command::new("sh")
+        .args(["-c", "read _; test -n \"$1\" && kill -9 \"$1\"; rm -rf \"$2\"", "guard", &id])
+        .arg(data.parent().unwrap())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap()
+}
+
+/// The id of the process that names this path on its command line; none where there is no `/proc`.
+fn process_with(path: &Path) -> Option<u32> {
+    let path = path.to_str()?;
+    fs::read_dir("/proc").ok()?.flatten().find_map(|entry| {
+        let line = fs::read(entry.path().join("cmdline")).ok()?;
+        String::from_utf8_lossy(&line).contains(path).then(|| entry.file_name().to_str()?.parse().ok())?
+    })
+}

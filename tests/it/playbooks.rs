@@ -1,0 +1,174 @@
+//! The shipped data is sound, and what is wrong in a user's own is said with its place and a way out.
+
+use std::fs;
+
+use llm_diagnose::check::{lint, run};
+use llm_diagnose::playbook::{Problem, load};
+
+use crate::harness::library;
+
+/// A playbook without a fault, to be broken by replacing its text.
+const SOUND: &str = r#"playbook: mine
+schema: 1
+kind: mechanism
+title: the cache is full
+meaning: It is.
+impact: It hurts.
+symptom:
+  - { signal: kv_cache_usage, when: "> 0.9", required: true }
+causes:
+  - cause: longer-prompts
+now:
+  - do: Look at it
+"#;
+
+/// A signal file without a fault.
+const SIGNALS: &str = r#"engine: mine
+schema: 1
+kind: gpu
+source: [https://example.com]
+detect: mine_up
+replica: [pod]
+scope: { namespace: [namespace] }
+signals:
+  gpu_temperature:
+    query: 'max by ($by) (mine_celsius{$scope})'
+"#;
+
+/// What is found in a user's directory with these files, as it is printed; the directory is called `own`.
+fn found(files: &[(&str, &str)]) -> String {
+    let directory = tempfile::tempdir().unwrap();
+    fs::create_dir(directory.path().join("signals")).unwrap();
+    for (name, text) in files {
+        fs::write(directory.path().join(name), text).unwrap();
+    }
+    let all = load(Some(directory.path())).map_or_else(|problems| problems, |library| lint(&library));
+    let own = directory.path().display().to_string();
+    let printed: Vec<String> =
+        all.iter().filter(|p| p.file.starts_with(&own)).map(|p| p.to_string().replace(&own, "own")).collect();
+    printed.join("\n")
+}
+
+/// What is found in [`SOUND`] with some of its text replaced, its test beside it.
+fn found_with(from: &str, to: &str) -> String {
+    assert!(SOUND.contains(from), "{from}");
+    found(&[("mine.yaml", &SOUND.replace(from, to)), ("mine.test.yaml", "")])
+}
+
+/// What is found in [`SIGNALS`] with another query.
+fn found_in_query(query: &str) -> String {
+    found(&[("signals/mine.yaml", &SIGNALS.replace("max by ($by) (mine_celsius{$scope})", query))])
+}
+
+fn printed(problems: &[Problem]) -> Vec<String> {
+    problems.iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn the_shipped_data_has_no_problem() {
+    assert_eq!(printed(&lint(library())), Vec::<String>::new());
+}
+
+#[test]
+fn every_shipped_verdict_test_passes() {
+    let results = run(library()).unwrap_or_else(|problems| panic!("{}", printed(&problems).join("\n")));
+    let failed: Vec<String> = results.iter().flat_map(|case| printed(&case.failures)).collect();
+    assert_eq!(failed, Vec::<String>::new());
+    for playbook in library().playbooks.keys() {
+        let cases = results.iter().filter(|case| case.playbook == *playbook).count();
+        assert!(cases >= 2, "`{playbook}` has {cases} cases: at least one that holds and one that does not");
+    }
+}
+
+#[test]
+fn data_without_a_fault_is_taken_as_it_is() {
+    let files = [("mine.yaml", SOUND), ("mine.test.yaml", ""), ("signals/mine.yaml", SIGNALS)];
+    assert_eq!(found(&files), "");
+}
+
+#[test]
+fn an_unknown_signal_is_shown_with_the_one_that_was_meant() {
+    let expected = r#"own/mine.yaml:8: unknown signal `kv_cach_usage` (playbook/unknown-signal)
+     8 |   - { signal: kv_cach_usage, when: "> 0.9", required: true }
+       = hint: did you mean `kv_cache_usage`?"#;
+    assert_eq!(found_with("kv_cache_usage", "kv_cach_usage"), expected);
+}
+
+#[test]
+fn an_unknown_cause_is_shown_with_the_one_that_was_meant() {
+    let expected = r#"own/mine.yaml:10: unknown cause `longer-promts` (playbook/unknown-cause)
+    10 |   - cause: longer-promts
+       = hint: did you mean `longer-prompts`?"#;
+    assert_eq!(found_with("longer-prompts", "longer-promts"), expected);
+    let expected = r#"own/mine.yaml:10: unknown cause `slot-limit` (playbook/unknown-cause)
+    10 |   - cause: slot-limit
+       = hint: it is a playbook: write `playbook: slot-limit`"#;
+    assert_eq!(found_with("longer-prompts", "slot-limit"), expected);
+}
+
+#[test]
+fn a_misspelt_key_is_shown_with_its_line_and_the_keys_there_are() {
+    let found = found_with("impact:", "impct:");
+    let (first, line) = found.split_once('\n').unwrap();
+    assert!(first.starts_with("own/mine.yaml:6: unknown field `impct`, expected one of playbook, schema, "), "{first}");
+    assert!(line.starts_with("     6 | impct: It hurts."), "{line}");
+}
+
+#[test]
+fn a_cycle_is_shown_as_a_path() {
+    let other = SOUND.replace("playbook: mine", "playbook: other").replace("cause: longer-prompts", "playbook: mine");
+    let mine = SOUND.replace("cause: longer-prompts", "playbook: other");
+    let files = [("mine.yaml", mine.as_str()), ("other.yaml", &other), ("mine.test.yaml", ""), ("other.test.yaml", "")];
+    let expected = r#"own/mine.yaml:9: its causes lead back to it: mine → other → mine (playbook/cycle)
+     9 | causes:
+own/other.yaml:9: its causes lead back to it: other → mine → other (playbook/cycle)
+     9 | causes:"#;
+    assert_eq!(found(&files), expected);
+}
+
+#[test]
+fn a_flag_that_no_longer_exists_is_shown_with_its_successor() {
+    let expected = r#"own/mine.yaml:12: `--guided-decoding-backend` no longer exists in vllm from 0.12 (step/dead-flag)
+    12 |   - do: Set `--guided-decoding-backend xgrammar`
+       = hint: use `--structured-outputs-config`"#;
+    assert_eq!(found_with("Look at it", "Set `--guided-decoding-backend xgrammar`"), expected);
+    // A step for the versions that still have it is fine.
+    let bounded = "Set `--guided-decoding-backend xgrammar`\n    engine: vllm < 0.12";
+    assert_eq!(found_with("Look at it", bounded), "");
+}
+
+#[test]
+fn a_ratio_that_is_compared_with_a_percentage_is_shown() {
+    let expected = r#"own/mine.yaml:8: `kv_cache_usage` is a ratio, 0..1, and is compared with 90 (evidence/unit)
+     8 |   - { signal: kv_cache_usage, when: "> 90", required: true }
+       = hint: write 0.9"#;
+    assert_eq!(found_with("> 0.9", "> 90"), expected);
+}
+
+#[test]
+fn an_or_outside_the_aggregation_is_shown() {
+    let expected = r#"own/signals/mine.yaml:9: signal `gpu_temperature`: `or` joins two aggregations: in a mixed rollout the first hides the second (signal/or-outside-aggregation)
+     9 |   gpu_temperature:
+       = hint: write `max(new or old)`, not `max(new) or max(old)`"#;
+    assert_eq!(found_in_query("max(new_celsius{$scope}) or max(old_celsius{$scope})"), expected);
+    assert_eq!(found_in_query("max by ($by) (new_celsius{$scope} or old_celsius{$scope})"), "");
+}
+
+#[test]
+fn promql_that_does_not_parse_and_unknown_placeholders_are_shown() {
+    let expected = r#"own/signals/mine.yaml:9: signal `gpu_temperature`: the query does not parse: unclosed left parenthesis (signal/promql)
+     9 |   gpu_temperature:"#;
+    assert_eq!(found_in_query("max by ($by) (mine_celsius{$scope}"), expected);
+    let expected = r#"own/signals/mine.yaml:9: signal `gpu_temperature`: unknown placeholder `$range` (signal/placeholder)
+     9 |   gpu_temperature:
+       = hint: known are `$scope`, `$workload`, `$window` and `$by`"#;
+    assert_eq!(found_in_query("max by ($by) (rate(mine_celsius{$scope}[$range]))"), expected);
+}
+
+#[test]
+fn a_playbook_without_a_test_is_shown() {
+    let expected = r#"own/mine.yaml:1: no verdict test stands beside it (playbook/missing-test)
+     1 | playbook: mine
+       = hint: write `mine.test.yaml` beside it: one case per cause, one healthy"#;
+    assert_eq!(found(&[("mine.yaml", SOUND)]), expected);
+}

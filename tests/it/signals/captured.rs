@@ -1,0 +1,163 @@
+//! Pages of real vLLM servers: 0.32 healthy and with an exhausted cache, 0.32 with two API servers, 0.14.
+
+use super::{assert_no_data, assert_values, observed, told_by, version};
+use crate::harness::{Page, Stamp, fixture, slot};
+
+/// vLLM's process started here; the pages are stamped earlier, so that ages come out negative, but exact.
+const STARTED: f64 = 1_795_198_462.91;
+
+/// (namespace, page before, page a minute later), in the order of their slots.
+const CASES: [(&str, &str, &str); 4] = [
+    ("healthy", "0.32-healthy-t0", "0.32-healthy-t1"),
+    ("exhausted", "0.32-kv-exhaustion-t0", "0.32-kv-exhaustion-t1"),
+    ("two-servers", "0.32-two-api-servers", "0.32-two-api-servers"),
+    ("old", "0.14-healthy", "0.14-healthy"),
+];
+
+pub(super) fn pages() -> Vec<Page> {
+    let page = |(i, (namespace, before, after)): (usize, &(&'static str, &str, &str))| {
+        let stamp = Stamp { job: "vllm", instance: "10.0.0.1:8000", namespace, pod: "vllm-0", time: slot(i) };
+        let read = |name: &str| fixture(&format!("vllm/{name}.prom"));
+        [Page::new(read(before), stamp), Page::new(read(after), Stamp { time: slot(i) + 60, ..stamp })]
+    };
+    CASES.iter().enumerate().flat_map(page).collect()
+}
+
+/// What is read of a case, and at what time.
+fn read(namespace: &'static str) -> (llm_diagnose::diagnose::Observed, i64) {
+    let case = CASES.iter().position(|(name, _, _)| *name == namespace).unwrap();
+    let when = slot(case) + 60;
+    (observed(&[("namespace", namespace)], when), when)
+}
+
+#[test]
+fn a_healthy_0_32_page_tells_each_signal_or_says_that_it_cannot() {
+    let (seen, when) = read("healthy");
+    assert_eq!(version(&seen, "vllm").as_deref(), Some("0.32"));
+    assert_eq!(seen.seen.pool, ["vllm-0"]);
+    // 121 requests of 15,390 prompt and 7,331 generated tokens in a minute.
+    let expected = [
+        ("ttft_p50", 0.014_18),
+        ("ttft_p99", 0.067_9),
+        ("itl_p50", 0.005_149),
+        ("itl_p99", 0.021_65),
+        ("e2e_p99", 0.789_5),
+        ("error_ratio", 0.0),
+        ("client_error_ratio", 0.0),
+        ("engine_error_ratio", 0.0),
+        ("abandoned_ratio", 0.0),
+        ("admission_rejection_rate", 0.0),
+        ("request_rate", 121.0 / 60.0),
+        ("request_imbalance", 1.0),
+        ("prompt_tokens_mean", 15_390.0 / 121.0),
+        ("prompt_tokens_p99", 198.5),
+        ("generation_tokens_mean", 7_331.0 / 121.0),
+        ("length_finish_ratio", 0.0),
+        ("prompt_token_rate", 15_390.0 / 60.0),
+        ("computed_prompt_token_rate", 15_390.0 / 60.0),
+        ("generation_token_rate", 7_331.0 / 60.0),
+        ("prefix_cache_hit_ratio", 0.0),
+        ("requests_running", 0.0),
+        ("running_per_replica", 0.0),
+        ("requests_queued", 0.0),
+        ("requests_waiting", 0.0),
+        ("requests_deferred", 0.0),
+        ("queue_time_mean", 0.003_184_54 / 121.0),
+        ("prefill_time_mean", 1.240_208 / 121.0),
+        ("queue_share_of_ttft", 0.003_184_54 / (0.003_184_54 + 1.240_208)),
+        ("kv_cache_usage", 0.0),
+        ("kv_cache_peak", 0.0),
+        ("preemption_rate", 0.0),
+        ("kv_cache_capacity_tokens", 32_768.0),
+        ("stalled_requests", 0.0),
+        ("replicas_serving", 1.0),
+        ("replicas_down", 0.0),
+        ("replica_age_min", when as f64 - STARTED),
+        ("frontend_cpu", 3.23 / 60.0),
+    ];
+    // Nothing ran twice at once, no adapters, no draft model, no connector, no NaN counting.
+    let silent = [
+        "running_plateau",
+        "lora_adapters_waiting",
+        "corrupted_rate",
+        "spec_acceptance_ratio",
+        "kv_transfer_failure_rate",
+        "kv_transfer_time_mean",
+    ];
+    assert_values(&seen, &expected);
+    assert_no_data(&seen, &silent);
+    let named = |signal: &&str| expected.iter().any(|(name, _)| name == signal) || silent.contains(signal);
+    let forgotten: Vec<&str> = told_by("vllm").into_iter().filter(|signal| !named(signal)).collect();
+    assert_eq!(forgotten, Vec::<&str>::new(), "a signal of vllm.yaml that this table lacks");
+}
+
+#[test]
+fn an_exhausted_0_32_page_tells_preemptions_queueing_and_cut_outputs() {
+    let (seen, _) = read("exhausted");
+    assert_eq!(version(&seen, "vllm").as_deref(), Some("0.32"));
+    assert_values(
+        &seen,
+        &[
+            // 897 preemptions, 286 requests that waited 748.7 s together and all ran into max_tokens.
+            ("preemption_rate", 897.0 / 60.0),
+            ("request_rate", 286.0 / 60.0),
+            ("queue_time_mean", 748.698_74 / 286.0),
+            ("prefill_time_mean", 7.286_807 / 286.0),
+            ("queue_share_of_ttft", 748.698_74 / (748.698_74 + 7.286_807)),
+            ("generation_tokens_mean", 257_400.0 / 286.0),
+            ("prompt_tokens_mean", 27_821.0 / 286.0),
+            ("length_finish_ratio", 1.0),
+            ("generation_token_rate", 257_400.0 / 60.0),
+            ("ttft_p50", 2.663),
+            ("ttft_p99", 7.321),
+            ("e2e_p99", 18.41),
+            ("kv_cache_capacity_tokens", 5_120.0),
+            ("frontend_cpu", 20.08 / 60.0),
+            // The second page was taken when the load was over.
+            ("kv_cache_usage", 0.0),
+            ("requests_waiting", 0.0),
+        ],
+    );
+}
+
+#[test]
+fn two_api_servers_tell_no_process_and_an_idle_minute_has_rates_but_no_means() {
+    let (seen, _) = read("two-servers");
+    assert_eq!(version(&seen, "vllm").as_deref(), Some("0.32"));
+    assert_values(&seen, &[("request_rate", 0.0), ("kv_cache_capacity_tokens", 32_768.0), ("replicas_serving", 1.0)]);
+    assert_no_data(
+        &seen,
+        &[
+            "frontend_cpu",
+            "replica_age_min",
+            "ttft_p99",
+            "prompt_tokens_mean",
+            "generation_tokens_mean",
+            "queue_time_mean",
+            "prefix_cache_hit_ratio",
+            "error_ratio",
+            "abandoned_ratio",
+        ],
+    );
+}
+
+#[test]
+fn a_0_14_page_is_recognised_and_what_it_lacks_is_no_data() {
+    let (seen, when) = read("old");
+    assert_eq!(version(&seen, "vllm").as_deref(), Some("0.13"));
+    assert_values(
+        &seen,
+        &[
+            ("kv_cache_usage", 0.0),
+            ("requests_waiting", 0.0),
+            ("requests_queued", 0.0),
+            ("computed_prompt_token_rate", 0.0),
+            // 40 blocks of 128 tokens: this release has no label for the product.
+            ("kv_cache_capacity_tokens", 5_120.0),
+            ("replica_age_min", when as f64 - 1_795_201_302.79),
+        ],
+    );
+    assert_no_data(&seen, &["requests_deferred", "admission_rejection_rate", "spec_acceptance_ratio"]);
+    let deferred = &seen.seen.signals["requests_deferred"];
+    assert_eq!(deferred.enable.as_deref(), Some("vLLM 0.20 or newer; older ones count deferred requests as waiting"));
+}
