@@ -117,11 +117,17 @@ pub fn parse<T: DeserializeOwned>(file: &SourceFile) -> Result<T, Box<Problem>> 
         let line = error.location().map_or(1, |at| at.line() as usize);
         let message = error.to_string();
         let message = message.lines().next().unwrap_or_default().to_owned();
-        let mut names = message.split('`').skip(1).step_by(2);
-        let hint =
-            message.contains("unknown field").then(|| suggestion(names.next().unwrap_or_default(), names)).flatten();
+        let hint = misspelt_key(&message);
         Box::new(Problem::on_line("yaml/shape", file, line, message, hint))
     })
+}
+
+/// A suggestion for serde's "unknown field `x`, expected one of a, b".
+fn misspelt_key(message: &str) -> Option<String> {
+    let (_, rest) = message.split_once("unknown field `")?;
+    let (wrong, rest) = rest.split_once('`')?;
+    let known = rest.split_once("expected")?.1.split(" at line").next()?;
+    suggestion(wrong, known.split([',', ' ', '`']).filter(|word| !word.is_empty()))
 }
 
 /// Loads the shipped data with the files of `dir` on top: the same path replaces, another adds.

@@ -23,6 +23,24 @@ async fn a_group_keeps_one_message_from_firing_to_green() {
     run.wait_for(CHANNEL, |m| m.contains("RESOLVED after") && m.contains("2 resolved")).await;
     assert_eq!(run.slack.messages(CHANNEL).len(), 1);
     assert_eq!(run.slack.violations(), []);
+    // What a person sees, without what differs from run to run.
+    let seen: String = run
+        .slack
+        .transcript(CHANNEL)
+        .lines()
+        .filter(|line| ![" · since ", "• ", "(edited "].iter().any(|differs| line.contains(differs)))
+        .map(|line| format!("{}\n", line.split(" after ").next().unwrap_or_default()))
+        .collect();
+    insta::assert_snapshot!(seen, @r"
+    RESOLVED
+    green | *Cannot tell*: no data for TTFT p99.
+    green | *What could not be checked*
+    green | *While looking*
+    green | *Alerts*
+    green | 2 resolved: *LLMHighTTFT*
+    green | first tokens are late <!channel>
+    green | `namespace=llm severity=warning`
+    ");
     let attachments = whole(&run.slack.messages(CHANNEL)[0]);
     assert!(attachments.contains("#2f9e6e"), "resolved is green: {attachments}");
     assert!(attachments.contains("&lt;!channel&gt;"), "a mention in an annotation is harmless: {attachments}");

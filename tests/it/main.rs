@@ -3,6 +3,7 @@
 
 mod admission;
 mod chains;
+mod cli;
 mod delivery;
 mod docs;
 mod generated;

@@ -55,7 +55,7 @@ impl Scenario {
 }
 
 impl Expected {
-    /// See `causes.md` of the design for the ids.
+    /// The ids are those of the playbooks and causes.
     fn of(fault: &Fault) -> Self {
         let (through, roots): (Option<&'static str>, &'static [&'static str]) = match fault {
             Fault::LongerPrompts { .. } => (None, &["longer-prompts"]),

@@ -1,0 +1,114 @@
+//! The command line as a person uses it: exit status, standard input, outputs, and hints.
+
+use std::io::Write;
+use std::process::{Command, Output, Stdio};
+
+use llm_diagnose_lab::slack::blocks;
+use serde_json::Value;
+
+use crate::running::{BINARY, group};
+
+fn run(arguments: &[&str], input: Option<&str>) -> Output {
+    let mut child = Command::new(BINARY)
+        .args(arguments)
+        .env_remove("PROMETHEUS_URL")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    // A program that ends before it reads is fine.
+    let _ = stdin.write_all(input.unwrap_or_default().as_bytes());
+    drop(stdin);
+    child.wait_with_output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+const NOWHERE: [&str; 2] = ["--prometheus", "http://127.0.0.1:1"];
+
+#[test]
+fn without_prometheus_a_degraded_answer_is_printed_and_the_status_is_3() {
+    let alert = group("LLMHighTTFT", "firing", "critical", &["a"]).to_string();
+    let output = run(&["diagnose", "--alert", "-", NOWHERE[0], NOWHERE[1], "--output", "json"], Some(&alert));
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output.stderr));
+    let diagnosis: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(diagnosis["schema"], "llm-diagnose/diagnosis/v1");
+    assert_eq!(diagnosis["symptom"]["playbook"], "high-ttft");
+    assert_eq!(diagnosis["symptom"]["verdict"], "no_data");
+    assert_eq!((&diagnosis["degraded"], &diagnosis["scope"]["labels"]["namespace"]), (&true.into(), &"llm".into()));
+    assert_eq!(diagnosis["causes"], Value::Array(vec![]));
+}
+
+#[test]
+fn the_slack_output_is_a_message_that_slack_takes() {
+    let output = run(&["diagnose", "--playbook", "high-ttft", NOWHERE[0], NOWHERE[1], "--output", "slack"], None);
+    let message: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(blocks::validate(&message), []);
+}
+
+#[test]
+fn wrong_use_is_status_2_with_a_hint() {
+    let cases: [(&[&str], &str); 6] = [
+        (&["diagnose", "--playbook", "high-tttf"], "did you mean `high-ttft`?"),
+        (&["diagnose"], "--alert"),
+        (&["diagnose", "--alert", "/nonexistent"], "cannot read the alert from /nonexistent"),
+        (&["diagnose", "--playbook", "high-ttft", "--at", "yesterday"], "RFC 3339"),
+        (&["diagnose", "--playbook", "high-ttft", "--label", "namespace"], "NAME=VALUE"),
+        (&["explain", "kv-cache-exhausted"], "did you mean `kv-cache-exhaustion`?"),
+    ];
+    for (arguments, expected) in cases {
+        let output = run(arguments, None);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        assert!(text(&output.stderr).contains(expected), "{arguments:?}: {}", text(&output.stderr));
+    }
+}
+
+#[test]
+fn a_file_that_is_no_alert_is_refused_with_the_reason() {
+    for (body, expected) in
+        [("{", "EOF"), ("{\"version\":\"3\",\"groupKey\":\"g\",\"status\":\"firing\",\"alerts\":[]}", "expected \"4\"")]
+    {
+        let output = run(&["diagnose", "--alert", "-"], Some(body));
+        assert_eq!(output.status.code(), Some(2));
+        assert!(text(&output.stderr).contains(expected), "{}", text(&output.stderr));
+    }
+}
+
+#[test]
+fn a_lone_alert_from_a_file_is_enough() {
+    let alert = r#"{"status":"firing","labels":{"alertname":"LLMQueueBuildup","namespace":"n"},"startsAt":"2026-11-20T03:00:00Z"}"#;
+    let output = run(&["diagnose", "--alert", "-", NOWHERE[0], NOWHERE[1]], Some(alert));
+    let said = text(&output.stdout);
+    assert!(said.contains("Cannot tell") && said.contains("Prometheus cannot be reached"), "{said}");
+    assert!(!said.contains('\u{1b}'), "no colour into a pipe");
+}
+
+#[test]
+fn explain_prints_the_whole_tree() {
+    let output = run(&["explain", "high-ttft"], None);
+    let said = text(&output.stdout);
+    assert!(output.status.success());
+    for expected in [
+        "Impact",
+        "← KV cache is exhausted [kv-cache-exhaustion]",
+        "← prompts became longer [longer-prompts]",
+        "fix now",
+    ] {
+        assert!(said.contains(expected), "{expected}: {said}");
+    }
+}
+
+#[test]
+fn a_configuration_error_shows_file_line_and_a_suggestion() {
+    let file = tempfile::Builder::new().suffix(".yaml").tempfile().unwrap();
+    std::fs::write(file.path(), "listen: 127.0.0.1:0\nprometeus: []\n").unwrap();
+    let path = file.path().to_str().unwrap();
+    let output = run(&["serve", "--config", path], None);
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(said.contains(&format!("{path}:2:")) && said.contains("did you mean `prometheus`?"), "{said}");
+}
