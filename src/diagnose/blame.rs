@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::observe::Observed;
+use super::scope::workload_of;
 use super::{
     BlastRadius, CauseFound, Diagnosis, EngineFound, EvidenceResult, Fix, FixCheck, Fixes, Judged, Judgement,
     Observations, Outcome, Request, RuledOut, SCHEMA, ScopeFound, SymptomFound, SymptomVerdict, Unchecked, Verdict,
@@ -100,12 +101,21 @@ fn roots(library: &Library, nodes: &BTreeMap<&str, Node<'_>>, judged: &Judged, s
 }
 
 fn radius<'a>(evidence: impl Iterator<Item = &'a [EvidenceResult]>, seen: &Observations) -> BlastRadius {
+    let workloads: BTreeSet<&str> = seen.pool.iter().map(|replica| workload_of(replica)).collect();
+    // Evidence may also name Deployments and nodes, which are no replicas; a pod that never served is one.
+    let is_replica = |name: &str| {
+        seen.pool.is_empty()
+            || seen.pool.iter().any(|replica| replica == name)
+            || (workloads.contains(workload_of(name)) && !workloads.contains(name))
+    };
     let mut evidence = evidence;
     let affected = evidence
         .find_map(|list| {
-            let named = list.iter().filter(|e| e.outcome == Outcome::Met && !e.replicas.is_empty());
+            let met = list.iter().filter(|e| e.outcome == Outcome::Met);
+            let named =
+                met.map(|e| e.replicas.iter().map(|r| r.name.clone()).filter(|name| is_replica(name)).collect());
             // The check with the fewest replicas is the most specific one.
-            named.min_by_key(|e| e.replicas.len()).map(|e| e.replicas.iter().map(|r| r.name.clone()).collect())
+            named.filter(|names: &Vec<String>| !names.is_empty()).min_by_key(Vec::len)
         })
         .unwrap_or_default();
     BlastRadius { affected, total: seen.pool.len() }

@@ -85,13 +85,23 @@ fn gather(library: &Library, plan: &Plan, answers: &[Answer], observed: &mut Obs
         .filter_map(|(ask, answer)| Some((library.engines.get(&ask.engine)?, answer.as_ref().ok()?)))
         .flat_map(|(engine, rows)| rows.iter().filter_map(|row| name(engine, &row.labels)))
         .collect();
-    let workloads: BTreeSet<String> = pool.iter().map(|pod| workload_of(pod).to_owned()).collect();
+    // Exporters' rows are told apart by pod; where the engines' series carry none, nothing can be told apart.
+    let pods: BTreeSet<&str> = asked
+        .iter()
+        .filter(|(ask, _)| ask.signal.is_empty())
+        .filter_map(|(_, answer)| answer.as_ref().ok())
+        .flat_map(|rows| rows.iter().filter_map(|row| row.labels.get("pod").map(String::as_str)))
+        .filter(|pod| !pod.is_empty())
+        .collect();
+    let workloads: BTreeSet<&str> = pods.iter().map(|pod| workload_of(pod)).collect();
     let belongs = |row: &Row| {
-        pool.is_empty()
-            || ["exported_pod", "pod"]
-                .iter()
-                .find_map(|label| row.labels.get(*label))
-                .is_none_or(|pod| pool.contains(pod) || workloads.contains(workload_of(pod)))
+        let first = |labels: &[&str]| labels.iter().find_map(|label| row.labels.get(*label).map(String::as_str));
+        pods.is_empty()
+            || match first(&["exported_pod", "pod"]) {
+                Some(pod) => pods.contains(pod) || workloads.contains(workload_of(pod)),
+                // A namespace has other workloads too.
+                None => first(&["deployment", "statefulset"]).is_none_or(|name| workloads.contains(name)),
+            }
     };
     for (ask, answer) in asked.iter().filter(|(ask, _)| !ask.signal.is_empty()) {
         let (Some(engine), Some(signal)) = (library.engines.get(&ask.engine), library.signals.get(&ask.signal)) else {

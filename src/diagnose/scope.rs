@@ -232,7 +232,7 @@ mod tests {
         for (pod, workload) in [
             ("llama-70b-7c9d8f5b6c-x2x4z", "llama-70b"),
             ("llama-0", "llama"),
-            ("llama-70b", "llama"),
+            ("llama-70b", "llama-70b"),
             ("node-exporter", "node-exporter"),
             ("10.0.0.1:8000", "10.0.0.1:8000"),
         ] {

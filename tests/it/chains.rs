@@ -169,12 +169,11 @@ fn a_smaller_cache_comes_before_the_rollout_that_brought_it() {
     assert_chain("capacity-shrunk", &["high-ttft", "kv-cache-exhaustion", "capacity-shrunk"]);
 }
 
-/// Known gap: rows of kube-state-metrics are kept by namespace, so that another Deployment's trouble is told as ours.
 #[test]
-fn another_deployments_trouble_is_told_as_ours() {
+fn another_deployments_trouble_is_not_ours() {
     let labels = [("namespace", "beside-trouble"), ("model_name", MODEL)];
     let diagnosis = diagnosed(&Request { scope: scope(&labels), ..asked("beside-trouble", "replica-down") });
-    assert_eq!(diagnosis.symptom.verdict, SymptomVerdict::Confirmed);
+    assert_eq!(diagnosis.symptom.verdict, SymptomVerdict::Absent);
 }
 
 #[test]
@@ -185,13 +184,16 @@ fn a_model_beside_a_model_in_trouble_keeps_its_own_story() {
     assert_eq!(diagnosis.replicas.total, 4);
 }
 
-/// Known gap: the pool is then known by addresses, and the rows of GPUs, known by pods, are thought to be others'.
 #[test]
-fn engines_scraped_by_address_hide_their_throttled_gpus() {
-    let diagnosis = diagnosed(&asked("gpu-throttling-by-address", "high-itl"));
-    assert_eq!(diagnosis.root().unwrap().id, "unchanged");
-    let clock = diagnosis.unchecked.iter().find(|u| u.signal == "gpu_sm_clock").unwrap();
-    assert_eq!(clock.why, "no series");
+fn engines_scraped_by_address_keep_their_gpus() {
+    assert_chain("gpu-throttling-by-address", &["high-itl", "kv-cache-exhaustion", "gpu-throttled", "gpu-overheated"]);
+}
+
+#[test]
+fn a_deployment_is_no_replica() {
+    let diagnosis = diagnosed(&asked("slot-limit", "queue-buildup"));
+    let rollout = diagnosis.causes.iter().find(|cause| cause.id == "recent-rollout").unwrap();
+    assert!(!rollout.replicas.affected.contains(&"vllm-llama-8b".to_owned()), "{:?}", rollout.replicas);
 }
 
 #[test]
