@@ -27,8 +27,7 @@ lint:
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 
 bench: packages ## Latency against its floor, memory, start-up, binary size
-	$(CARGO) build --release --locked
-	$(CARGO) bench --bench latency
+	$(CARGO) bench --locked --bench latency
 
 generate: build ## Refreshes what is generated and committed
 	$(BIN) generate rules --output config/prometheus/llm-diagnose.rules.yaml
