@@ -30,8 +30,6 @@ const UNSEEN_SECONDS: f64 = 7_200.0;
 const PAST_INTERVAL_SECONDS: f64 = 15.0;
 /// Of a container until it is ready; real models take minutes, of which a rollout has several.
 const STARTUP_SECONDS: f64 = 2.0;
-/// Nothing that is shipped alarms on a frozen engine alone, as its latencies look fine.
-const SITE_RULES: &str = include_str!("site-rules.yaml");
 const SEED: u64 = 1;
 const TERMINATE_WITHIN: Duration = Duration::from_secs(10);
 const LOG_TAIL_LINES: usize = 15;
@@ -72,10 +70,8 @@ impl Site {
         // Prometheus must know Alertmanager's address before it runs, for the service stands between the two.
         let reserved = Reservation::bind("127.0.0.1:0").context("no free port on 127.0.0.1")?;
         let alerts_to = reserved.local_addr()?.to_string();
-        let mut prometheus = Prometheus::builder().scrape_config(&scrapes).alertmanager(&alerts_to).backfill(&history);
-        for file in rules {
-            prometheus = prometheus.rule_file(file);
-        }
+        let prometheus =
+            Prometheus::builder().scrape_config(&scrapes).alertmanager(&alerts_to).backfill(&history).rule_file(&rules);
         let prometheus = prometheus.start().await?;
         std::fs::remove_file(&history).ok();
 
@@ -180,8 +176,8 @@ fn seconds_now() -> anyhow::Result<f64> {
     Ok(SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs_f64())
 }
 
-/// The files with the product's rules and with the site's own.
-async fn generate_rules(binary: &Path, directory: &Path) -> anyhow::Result<Vec<PathBuf>> {
+/// The file with the product's rules.
+async fn generate_rules(binary: &Path, directory: &Path) -> anyhow::Result<PathBuf> {
     let generated = directory.join("rules.yaml");
     let output = Command::new(binary)
         .args(["generate", "rules", "--window", WINDOW, "--for", FOR, "--output"])
@@ -193,9 +189,7 @@ async fn generate_rules(binary: &Path, directory: &Path) -> anyhow::Result<Vec<P
         .with_context(|| format!("cannot run {}", binary.display()))?;
     let complaint = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "`llm-diagnose generate rules` failed ({}): {complaint}", output.status);
-    let own = directory.join("site-rules.yaml");
-    std::fs::write(&own, SITE_RULES).context("cannot write the site's rules")?;
-    Ok(vec![generated, own])
+    Ok(generated)
 }
 
 async fn start_service(binary: &Path, token: &Path, prometheus: &str, colours: bool) -> anyhow::Result<Service> {
