@@ -71,6 +71,8 @@ async fn main() {
     println!("  figure                  {:>8.1} ms", ms(median));
     println!("  ours beside Slack       {:>8.1} ms", ms(median.saturating_sub(SLACK)));
     bar("  ratio", median.as_secs_f64() / floor.as_secs_f64(), 1.3, "");
+    let from = (ms(median.saturating_sub(SLACK)) - 1.3 * ms(slowest)) / 0.3;
+    println!("  the bar holds from a Slack round trip of {from:.0} ms on");
     bar("idle RSS", idle, 40.0, " MB");
     println!("RSS after {ROUNDS} diagnoses: {busy:.1} MB");
     bar("ready after", ready.as_secs_f64(), 0.3, " s");
@@ -129,7 +131,9 @@ async fn slowest_query(prometheus: &Prometheus) -> (Duration, Duration, usize) {
         baseline: Baseline::Earlier(Duration::from_secs(86_400)),
         deadline: Duration::from_secs(10),
     };
-    let found = read_detection(&library, &request.scope, &rows);
+    let mut found = read_detection(&library, &request.scope, &rows);
+    // What the service finds out by asking: the pool was there before the fault.
+    found.past = Some(clock::before(at, Duration::from_secs(1_200)));
     let queries = queries(&plan(&library, &request, &found));
     let (mut slowest, mut sum) = (Duration::ZERO, Duration::ZERO);
     for (query, at) in &queries {
@@ -145,7 +149,8 @@ async fn slowest_query(prometheus: &Prometheus) -> (Duration, Duration, usize) {
         slowest = slowest.max(time);
         sum += time;
     }
-    (slowest, sum, queries.len() + 1)
+    // Before these go detection and whether the pool was there in either past.
+    (slowest, sum, queries.len() + 3)
 }
 
 async fn one(service: &Service, slack: &FakeSlack, round: usize) -> Duration {
