@@ -47,7 +47,7 @@ pub async fn run(
     let prometheus = config
         .prometheus
         .iter()
-        .map(|p| Ok((Prometheus::new(p)?, p.labels.clone())))
+        .map(|p| Ok((Prometheus::new(p)?.timed(metrics.query_seconds.clone()), p.labels.clone())))
         .collect::<anyhow::Result<Vec<_>>>()?;
     let slack = slack(&config)?;
     let credentials = Arc::new(Credentials::new(&config.webhook)?);

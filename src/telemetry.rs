@@ -61,6 +61,8 @@ pub struct Metrics {
     diagnoses: Family<ByVerdict, Counter>,
     diagnosis_seconds: Histogram,
     queries: Family<By, Counter>,
+    /// One query's time at Prometheus, in seconds.
+    pub query_seconds: Histogram,
     deliveries: Family<BySink, Counter>,
     delivery_seconds: Family<BySink, Histogram, Buckets>,
     rate_limit_waits: Family<By, Counter>,
@@ -83,6 +85,7 @@ impl Default for Metrics {
             diagnoses: Family::default(),
             diagnosis_seconds: Histogram::new(BUCKETS),
             queries: Family::default(),
+            query_seconds: Histogram::new(BUCKETS),
             deliveries: Family::default(),
             delivery_seconds: Family::new_with_constructor(Buckets),
             rate_limit_waits: Family::default(),
@@ -107,6 +110,7 @@ impl Metrics {
             "Queries asked of Prometheus by outcome of their diagnosis",
             self.queries.clone(),
         );
+        r.register("prometheus_query_duration_seconds", "One query at Prometheus", self.query_seconds.clone());
         r.register("deliveries", "Messages by sink and result", self.deliveries.clone());
         r.register("delivery_duration_seconds", "One call of a sink", self.delivery_seconds.clone());
         r.register(

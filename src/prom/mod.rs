@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use moka::future::Cache;
+use prometheus_client::metrics::histogram::Histogram;
 use tokio::sync::Semaphore;
 
 use crate::alert::{Alert, active, common_labels};
@@ -50,6 +51,7 @@ pub struct Prometheus {
     client: prometheus_http_query::Client,
     running: Arc<Semaphore>,
     shared: Cache<Key, Arc<Vec<Row>>>,
+    seconds: Option<Histogram>,
 }
 
 impl std::fmt::Debug for Prometheus {
@@ -80,7 +82,15 @@ impl Prometheus {
             client,
             running: Arc::new(Semaphore::new(config.concurrency)),
             shared: Cache::builder().max_capacity(SHARED_MOST).time_to_live(SHARED_FOR).build(),
+            seconds: None,
         })
+    }
+
+    /// Observes how long each query takes, answered or not, in seconds.
+    #[must_use]
+    pub fn timed(mut self, seconds: Histogram) -> Self {
+        self.seconds = Some(seconds);
+        self
     }
 
     /// Evaluates `query` at `at`; waits for a free slot and for the answer until `deadline`.
@@ -102,6 +112,15 @@ impl Prometheus {
         if left.is_zero() {
             return Err(PromError::Late);
         }
+        let started = Instant::now();
+        let answer = self.send(query, at, left).await;
+        if let Some(seconds) = &self.seconds {
+            seconds.observe(started.elapsed().as_secs_f64());
+        }
+        answer
+    }
+
+    async fn send(&self, query: &str, at: Timestamp, left: Duration) -> Result<Arc<Vec<Row>>, PromError> {
         let response = self
             .client
             .query(query)

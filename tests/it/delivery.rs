@@ -56,6 +56,10 @@ async fn without_prometheus_the_message_goes_out_at_once_and_is_completed_when_i
     prometheus.restart().await.unwrap();
     run.wait_for(CHANNEL, |m| !m.contains("cannot be reached") && m.contains("no serving engine was found")).await;
     assert_eq!(run.slack.messages(CHANNEL).len(), 1);
+    let (_, metrics) = run.get("/metrics").await;
+    let count = |line: &str| metrics.lines().find_map(|l| l.strip_prefix(line)?.trim().parse::<u64>().ok());
+    assert!(count("llm_diagnose_prometheus_query_duration_seconds_count") >= Some(2), "{metrics}");
+    assert!(metrics.contains("llm_diagnose_diagnoses_total{playbook=\"high-ttft\",verdict=\"no_data\""), "{metrics}");
 }
 
 #[tokio::test]
