@@ -44,6 +44,4 @@ pub struct Known {
     pub resolved_at: Option<Timestamp>,
     /// Every episode, (fingerprint, start), with its last status.
     pub episodes: BTreeMap<(String, Timestamp), AlertStatus>,
-    /// Alerts that the last notification left out.
-    pub truncated: u64,
 }

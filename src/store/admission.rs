@@ -100,7 +100,7 @@ async fn admit_one(
 /// The open incident of a group key, else the one resolved last.
 async fn known(db: &mut SqliteConnection, group_key: &str) -> Result<Option<Known>, StoreError> {
     let row = sqlx::query(
-        "SELECT id, state, notified_ms, resolved_ms, truncated FROM incidents WHERE group_key = $1
+        "SELECT id, state, notified_ms, resolved_ms FROM incidents WHERE group_key = $1
          ORDER BY CASE state WHEN 'open' THEN 0 ELSE 1 END, opened_ms DESC LIMIT 1",
     )
     .bind(group_key)
@@ -121,14 +121,12 @@ async fn known(db: &mut SqliteConnection, group_key: &str) -> Result<Option<Know
         })
         .collect::<Result<BTreeMap<_, _>, sqlx::Error>>()?;
     let state: &str = row.try_get("state")?;
-    let truncated: i64 = row.try_get("truncated")?;
     Ok(Some(Known {
         id,
         state: if state == "open" { State::Open } else { State::Resolved },
         notified_at: from_unix_ms(row.try_get("notified_ms")?),
         resolved_at: row.try_get::<Option<i64>, _>("resolved_ms")?.map(from_unix_ms),
         episodes,
-        truncated: u64::try_from(truncated).unwrap_or_default(),
     }))
 }
 

@@ -29,7 +29,6 @@ fn known(group: &AlertGroup, notified: i64) -> Known {
         notified_at: after(notified),
         resolved_at: None,
         episodes: group.alerts.iter().map(|a| (a.episode(), a.status)).collect(),
-        truncated: group.truncated_alerts,
     }
 }
 
