@@ -79,6 +79,18 @@ fn signals(library: &Library, problems: &mut Vec<Problem>) {
                 say("signal/version", &probe.metric, error, None);
             }
         }
+        for (name, _) in library.signals.iter().filter(|(_, s)| s.of.contains(&engine.kind)) {
+            if !engine.signals.contains_key(name) {
+                let hint = "write its `query`, or `unsupported:` with the reason".to_owned();
+                say("signal/unanswered", "signals", format!("{} does not answer `{name}`", engine.engine), Some(hint));
+            }
+        }
+        for name in engine.signals.keys() {
+            if library.signals.get(name).is_some_and(|s| !s.of.contains(&engine.kind)) {
+                let hint = "add the kind to the signal's `of:` in the catalog, or leave it out here".to_owned();
+                say("signal/kind", name, format!("`{name}` is not asked of engines of this kind"), Some(hint));
+            }
+        }
         let serving = engine.kind == EngineKind::Serving;
         if serving && !engine.signals.contains_key("replicas_serving") {
             say("signal/pool", "signals", "a serving engine must tell `replicas_serving`".into(), None);

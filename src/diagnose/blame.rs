@@ -10,7 +10,7 @@ use super::{
     Observations, Outcome, Request, RuledOut, SCHEMA, ScopeFound, SymptomFound, SymptomVerdict, Unchecked, Verdict,
 };
 use crate::playbook::{Library, Node, Step};
-use crate::signal::{EngineKind, VersionReq, matchers};
+use crate::signal::{VersionReq, matchers};
 
 /// How many fix steps of a kind are shown.
 const STEPS: usize = 6;
@@ -29,10 +29,7 @@ pub(super) fn assemble(
     });
     let nodes: BTreeMap<&str, Node<'_>> =
         library.reachable(&request.playbook).into_iter().map(|node| (node.id, node)).collect();
-    let serving = found
-        .engines
-        .iter()
-        .find(|seen| library.engines.get(&seen.engine).is_some_and(|e| e.kind == EngineKind::Serving));
+    let serving = found.pool(library).next().map(|(_, seen)| seen);
     let causes = roots(library, &nodes, &judged, &seen);
     let entry = library.playbooks.get(&request.playbook);
     let fix = causes.first().map(|cause| fixes(&nodes, cause, &found, &seen, library)).unwrap_or_default();

@@ -9,14 +9,14 @@ use tracing::{Instrument, debug_span};
 
 use super::batch::Answer;
 use super::observation::{Observation, Observations, Replica, reduce};
-use super::plan::{Ask, Plan, Side, past_window, pasts, plan};
+use super::plan::{Ask, Plan, Side, past_window, pasts, plan, tier};
 use super::scope::{Found, detection, presence, read_detection, was_present, workload_of};
 use super::{Diagnosis, Request, batch, blame, judge};
 use crate::alert::Labels;
 use crate::clock;
 use crate::playbook::Library;
 use crate::prom::{PromError, Prometheus, Row};
-use crate::signal::{Engine, EngineKind};
+use crate::signal::Engine;
 
 /// Of the deadline, what is left for judging and rendering.
 const RESERVE: Duration = Duration::from_millis(200);
@@ -103,6 +103,7 @@ fn gather(library: &Library, plan: &Plan, answers: &[Answer], observed: &mut Obs
                 None => first(&["deployment", "statefulset"]).is_none_or(|name| workloads.contains(name)),
             }
     };
+    let mut heard: BTreeMap<&str, (usize, bool)> = BTreeMap::new();
     for (ask, answer) in asked.iter().filter(|(ask, _)| !ask.signal.is_empty()) {
         let (Some(engine), Some(signal)) = (library.engines.get(&ask.engine), library.signals.get(&ask.signal)) else {
             continue;
@@ -121,10 +122,19 @@ fn gather(library: &Library, plan: &Plan, answers: &[Answer], observed: &mut Obs
             }
         };
         let from_labels = entry.map_or(&[][..], |e| &e.from_labels);
-        let values = rows
+        let mut values = rows
             .iter()
-            .filter(|row| engine.kind == EngineKind::Serving || belongs(row))
-            .filter_map(|row| Some((name(engine, &row.labels).unwrap_or_default(), read_value(row, from_labels)?)));
+            .filter(|row| engine.kind.is_pool() || belongs(row))
+            .filter_map(|row| Some((name(engine, &row.labels).unwrap_or_default(), read_value(row, from_labels)?)))
+            .peekable();
+        // Two engines that tell the same thing of the same requests are no sum.
+        let tier = tier(library, &ask.signal, engine);
+        if heard.get(ask.signal.as_str()).is_some_and(|best| *best < tier) {
+            continue;
+        }
+        if values.peek().is_some() {
+            heard.insert(&ask.signal, tier);
+        }
         match ask.side {
             Side::Replicas => {
                 merge(&mut o.replicas, values, signal.fleet);

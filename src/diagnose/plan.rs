@@ -9,7 +9,7 @@ use super::scope::{EngineSeen, Found};
 use super::{Baseline, Request};
 use crate::clock;
 use crate::playbook::{Evidence, Library, Node};
-use crate::signal::{Engine, EngineKind, Fill, Fleet, fill, matchers};
+use crate::signal::{Engine, EngineKind, Fill, Fleet, Signal, fill, matchers};
 
 /// How long before the first alert its incident may have begun: an alert fires after its `for` (up to 10 minutes)
 /// and its window, and the past must not be the incident's own beginning.
@@ -83,18 +83,16 @@ pub fn plan(library: &Library, request: &Request, found: &Found) -> Plan {
         let Some(definition) = library.signals.get(signal) else { continue };
         let mut why: Vec<(String, Option<String>)> = Vec::new();
         let mut asked = false;
-        for engine in library.engines.values() {
+        for engine in tellers(library, signal) {
             let Some(entry) = engine.signals.get(signal) else { continue };
             let seen = found.engines.iter().find(|seen| seen.engine == engine.engine);
             match (&entry.query, seen) {
-                (None, seen) => {
-                    if seen.is_some() || engine.kind != EngineKind::Serving {
-                        let reason = entry.unsupported.clone().unwrap_or_default();
-                        why.push((format!("{} cannot tell: {reason}", engine.engine), entry.enable.clone()));
-                    }
+                (None, Some(_)) => {
+                    let reason = entry.unsupported.clone().unwrap_or_default();
+                    why.push((format!("{} cannot tell: {reason}", engine.engine), entry.enable.clone()));
                 }
-                (Some(_), None) if engine.kind == EngineKind::Serving => {}
-                (Some(_), None) => why.push((
+                (_, None) if engine.kind.is_pool() || engine.stand_in => {}
+                (_, None) => why.push((
                     format!("no {} series in this Prometheus", engine.engine),
                     Some(format!("scrape {}: its series `{}` is missing", engine.engine, engine.detect)),
                 )),
@@ -114,29 +112,46 @@ pub fn plan(library: &Library, request: &Request, found: &Found) -> Plan {
             }
         }
         if !asked {
-            let (reason, enable) = why.into_iter().next().unwrap_or_else(|| no_engine(library));
+            let (reason, enable) = why.into_iter().next().unwrap_or_else(|| nobody(library, definition));
             plan.unavailable.insert(signal.to_owned(), (reason, enable));
         }
     }
     plan
 }
 
-/// What to say of a serving signal when no serving engine was found.
-fn no_engine(library: &Library) -> (String, Option<String>) {
-    let serving = library.engines.values().filter(|e| e.kind == EngineKind::Serving);
-    let series: Vec<String> = serving.map(|e| format!("`{}`", e.detect)).collect();
+/// The engines that may tell a signal, those whose answer counts first.
+pub(super) fn tellers<'a>(library: &'a Library, signal: &str) -> Vec<&'a Engine> {
+    let mut tellers: Vec<&Engine> = library.engines.values().filter(|e| e.signals.contains_key(signal)).collect();
+    tellers.sort_by_key(|engine| tier(library, signal, engine));
+    tellers
+}
+
+/// How far back an engine's answer to a signal stands; only the answers of the first tier that has any count.
+pub(super) fn tier(library: &Library, signal: &str, engine: &Engine) -> (usize, bool) {
+    let of = library.signals.get(signal).map(|s| s.of.as_slice()).unwrap_or_default();
+    (of.iter().position(|kind| *kind == engine.kind).unwrap_or(of.len()), engine.stand_in)
+}
+
+/// What to say of a signal when nothing was found that could tell it.
+fn nobody(library: &Library, definition: &Signal) -> (String, Option<String>) {
+    let kind = definition.of.first().copied().unwrap_or(EngineKind::Serving);
+    let what = match kind {
+        EngineKind::Serving => "serving engine",
+        EngineKind::Gateway => "gateway",
+        EngineKind::Gpu => "GPU exporter",
+        EngineKind::Platform => "orchestrator",
+    };
+    let series: Vec<String> =
+        library.engines.values().filter(|e| e.kind == kind).map(|e| format!("`{}`", e.detect)).collect();
     (
-        "no serving engine was found in this Prometheus".to_owned(),
-        Some(format!("scrape the engines' `/metrics`; one of these series must be there: {}", series.join(", "))),
+        format!("no {what} was found in this Prometheus"),
+        Some(format!("scrape its `/metrics`; one of these series must be there: {}", series.join(", "))),
     )
 }
 
 /// The replicas that the pool had within the last hour, the gone ones included.
 fn pool_question(library: &Library, request: &Request, found: &Found, plan: &mut Plan) {
-    for seen in &found.engines {
-        let Some(engine) = library.engines.get(&seen.engine).filter(|e| e.kind == EngineKind::Serving) else {
-            continue;
-        };
+    for (engine, seen) in found.pool(library) {
         let query = format!("count by ($by) (last_over_time({}{{$scope}}[1h]))", engine.detect);
         plan.asks.push(Ask {
             signal: String::new(),

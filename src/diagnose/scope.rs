@@ -83,9 +83,19 @@ pub struct Found {
     pub notes: Vec<String>,
 }
 
-/// Asks whether serving engines were there at a moment, by the labels that scopes are made of.
+impl Found {
+    /// The engines whose replicas are the pool: serving ones, or gateways where only those are known.
+    pub(super) fn pool<'a>(&'a self, library: &'a Library) -> impl Iterator<Item = (&'a Engine, &'a EngineSeen)> {
+        let known = || self.engines.iter().filter_map(|seen| Some((library.engines.get(&seen.engine)?, seen)));
+        let rank = |engine: &Engine| (engine.kind, engine.stand_in);
+        let best = known().map(|(engine, _)| rank(engine)).filter(|(kind, _)| kind.is_pool()).min();
+        known().filter(move |(engine, _)| Some(rank(engine)) == best)
+    }
+}
+
+/// Asks whether what serves was there at a moment, by the labels that scopes are made of.
 pub(super) fn presence(library: &Library) -> String {
-    let serving = || library.engines.values().filter(|e| e.kind == EngineKind::Serving);
+    let serving = || library.engines.values().filter(|e| e.kind.is_pool());
     let names: Vec<String> = serving().flat_map(|e| spellings(e, &e.detect)).map(|(_, name)| name).collect();
     let labels: BTreeSet<&str> = serving().flat_map(|e| e.scope.values().flatten()).map(String::as_str).collect();
     let labels: Vec<&str> = labels.into_iter().collect();
@@ -94,9 +104,8 @@ pub(super) fn presence(library: &Library) -> String {
 
 /// Whether the rows of [`presence`] show the pool that was found.
 pub(super) fn was_present(library: &Library, found: &Found, rows: &[Row]) -> bool {
-    let is_serving = |name: &str| library.engines.get(name).is_some_and(|e| e.kind == EngineKind::Serving);
-    let mut serving = found.engines.iter().filter(|seen| is_serving(&seen.engine));
-    serving.any(|seen| rows.iter().any(|row| fits(&seen.matchers, &row.labels)))
+    let mut pool = found.pool(library);
+    pool.any(|(_, seen)| rows.iter().any(|row| fits(&seen.matchers, &row.labels)))
 }
 
 /// Whether a row satisfies matchers.
@@ -124,16 +133,22 @@ pub fn detection(library: &Library) -> String {
 fn spellings(engine: &Engine, metric: &str) -> Vec<(Option<String>, String)> {
     match engine.prefixes.first().and_then(|written| metric.strip_prefix(written.as_str())) {
         None => vec![(None, metric.to_owned())],
-        Some(bare) => engine.prefixes.iter().map(|p| (Some(p.clone()), format!("{p}{bare}"))).collect(),
+        Some(bare) => {
+            let all = engine.prefixes.iter().chain(&engine.copies);
+            all.map(|prefix| (Some(prefix.clone()), format!("{prefix}{bare}"))).collect()
+        }
     }
 }
 
 /// Reads the rows of [`detection`]: which engines answer for the scope, with which label names.
 ///
 /// A dimension whose label no row carries is dropped with a note. A dimension whose label is there with other
-/// values only is kept: then the pool is not in this Prometheus, and saying "no data" is right.
+/// values only is kept: then the pool is not in this Prometheus, and saying "no data" is right. Engines that serve
+/// only other pools are left out where one serves this one.
 pub fn read_detection(library: &Library, scope: &Scope, rows: &[Labels]) -> Found {
     let mut found = Found::default();
+    let mut notes = Vec::new();
+    let mut fitting = BTreeSet::new();
     for engine in library.engines.values() {
         let named = |metric: &str| -> Vec<(Option<String>, &Labels)> {
             spellings(engine, metric)
@@ -150,9 +165,17 @@ pub fn read_detection(library: &Library, scope: &Scope, rows: &[Labels]) -> Foun
             continue;
         }
         let own: Vec<&Labels> = there.iter().map(|(_, row)| *row).collect();
-        let matchers = bind(engine, scope, &own, &mut found.notes);
-        let prefixes: BTreeSet<String> =
+        let (matchers, said) = bind(engine, scope, &own);
+        notes.push((engine, said));
+        let mut prefixes: BTreeSet<String> =
             there.iter().filter(|(_, row)| fits(&matchers, row)).filter_map(|(prefix, _)| prefix.clone()).collect();
+        if there.iter().any(|(_, row)| fits(&matchers, row)) {
+            fitting.insert(&engine.engine);
+        }
+        // A sum over a series and its copy would count twice.
+        if prefixes.iter().any(|prefix| engine.prefixes.contains(prefix)) {
+            prefixes.retain(|prefix| !engine.copies.contains(prefix));
+        }
         let version = engine
             .versions
             .iter()
@@ -165,14 +188,23 @@ pub fn read_detection(library: &Library, scope: &Scope, rows: &[Labels]) -> Foun
             matchers,
         });
     }
+    let of_another_pool = |engine: &Engine| {
+        let served = library.engines.values().any(|e| e.kind == engine.kind && fitting.contains(&e.engine));
+        engine.kind.is_pool() && served && !fitting.contains(&engine.engine)
+    };
+    found.engines.retain(|seen| !library.engines.get(&seen.engine).is_some_and(of_another_pool));
+    // What engines of other pools lack is no news.
+    found.notes =
+        notes.into_iter().filter(|(engine, _)| !of_another_pool(engine)).flat_map(|(_, said)| said).collect();
     found.notes.sort();
     found.notes.dedup();
     found
 }
 
-fn bind(engine: &Engine, scope: &Scope, rows: &[&Labels], notes: &mut Vec<String>) -> Vec<Matcher> {
+fn bind(engine: &Engine, scope: &Scope, rows: &[&Labels]) -> (Vec<Matcher>, Vec<String>) {
     let serving = engine.kind == EngineKind::Serving;
     let mut out = Vec::new();
+    let mut notes = Vec::new();
     for (dimension, value) in &scope.dimensions {
         let Some(labels) = engine.scope.get(dimension) else { continue };
         let carried: Vec<&String> =
@@ -187,19 +219,24 @@ fn bind(engine: &Engine, scope: &Scope, rows: &[&Labels], notes: &mut Vec<String
             }),
             // A job label of the rule that fired is often another exporter's.
             (None, _) if dimension == "job" => {}
-            (None, None) if serving => notes.push(format!(
+            // A gateway often lives in a namespace of its own.
+            (None, _) if engine.kind == EngineKind::Gateway && dimension != "model" => {}
+            (None, None) if engine.kind.is_pool() => notes.push(format!(
                 "the {} series carry no label for the alert's {dimension} `{value}`: it was not used to narrow the pool",
                 engine.engine
             )),
-            (None, None) => {}
+            (None, Some(label)) if engine.kind == EngineKind::Gateway => notes.push(format!(
+                "no {} series of the last hour has {label}=`{value}`: the gateway was looked at as a whole",
+                engine.engine
+            )),
             (None, Some(label)) if serving => {
                 notes.push(format!("no {} series of the last hour has {label}=`{value}`", engine.engine));
                 out.push(Matcher { label: (*label).clone(), value: value.clone(), or_absent: false });
             }
-            (None, Some(_)) => {}
+            (None, _) => {}
         }
     }
-    out
+    (out, notes)
 }
 
 /// What pods of one workload have in common in their names: the name without the replica's own ending.

@@ -8,15 +8,27 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What an engine file describes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum EngineKind {
     /// A serving engine: its replicas are the pool.
     Serving,
+    /// What stands before the engines and routes to them.
+    Gateway,
     /// GPUs seen through an exporter.
     Gpu,
     /// The orchestrator.
     Platform,
+}
+
+impl EngineKind {
+    /// Whether its replicas can be the pool that an alert is about.
+    pub fn is_pool(self) -> bool {
+        match self {
+            Self::Serving | Self::Gateway => true,
+            Self::Gpu | Self::Platform => false,
+        }
+    }
 }
 
 /// One way an engine answers a signal.
@@ -75,6 +87,12 @@ pub struct Engine {
     /// How the names of its series may begin; queries are written with the first, asked with what Prometheus holds.
     #[serde(default)]
     pub prefixes: Vec<String>,
+    /// Prefixes of copies of the same series; asked only where none of `prefixes` is there, for a sum would count twice.
+    #[serde(default)]
+    pub copies: Vec<String>,
+    /// Counts only where no other engine of its kind answers the signal.
+    #[serde(default)]
+    pub stand_in: bool,
     /// Newest first; the first present metric tells the version.
     #[serde(default)]
     pub versions: Vec<VersionProbe>,

@@ -90,8 +90,15 @@ pub struct Signal {
     pub bad: Bad,
     /// How the pool's value comes from its replicas.
     pub fleet: Fleet,
+    /// Whose answer counts, best first: a gateway's only where no serving engine has one.
+    #[serde(default = "serving")]
+    pub of: Vec<EngineKind>,
     /// One or two sentences for somebody who has not met it.
     pub meaning: String,
+}
+
+fn serving() -> Vec<EngineKind> {
+    vec![EngineKind::Serving]
 }
 
 /// The shape of `signals/catalog.yaml`.
