@@ -8,6 +8,7 @@ mod page;
 mod phrases;
 mod text;
 
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 pub use blocks::{SlackMessage, slack};
@@ -53,6 +54,13 @@ pub enum Span {
     Code(String),
     /// Label and address.
     Link(String, String),
+    /// A time of day, in the reader's time zone where the medium knows it.
+    Time(Timestamp),
+}
+
+/// The time of day where no reader's time zone is known: `14:02 UTC`.
+fn time_of_day(at: Timestamp) -> String {
+    at.strftime("%H:%M UTC").to_string()
 }
 
 /// A line of text.
@@ -94,6 +102,13 @@ impl Line {
     #[must_use]
     pub fn link(mut self, label: impl Into<String>, url: impl Into<String>) -> Self {
         self.0.push(Span::Link(label.into(), url.into()));
+        self
+    }
+
+    /// Appends a time of day.
+    #[must_use]
+    pub fn time(mut self, at: Timestamp) -> Self {
+        self.0.push(Span::Time(at));
         self
     }
 

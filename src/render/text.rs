@@ -2,7 +2,7 @@
 
 use anstyle::{AnsiColor, Style};
 
-use super::{Line, Message, Part, Span, Tone};
+use super::{Line, Message, Part, Span, Tone, time_of_day};
 
 /// The message as terminal text with ANSI styles; `anstream` strips them where they do not belong.
 pub fn terminal(message: &Message) -> String {
@@ -52,6 +52,7 @@ fn spans(line: &Line) -> String {
             Span::Bold(text) => format!("{bold}{}{bold:#}", clean(text)),
             Span::Code(text) => format!("{code}`{}`{code:#}", clean(text)),
             Span::Link(label, url) => format!("{}: {}", clean(label), clean(url)),
+            Span::Time(at) => time_of_day(*at),
         })
         .collect()
 }

@@ -9,7 +9,7 @@ use crate::harness::{simulated, slot};
 /// Before the fault: longer than the past that a diagnosis compares with.
 const NORMAL_SECONDS: i64 = 3_300;
 /// From the fault to the diagnosis: the alert's `for` and a minute.
-const FAULT_SECONDS: i64 = 360;
+pub(crate) const FAULT_SECONDS: i64 = 360;
 /// A fleet has run so long when its history begins, so that it is not taken for freshly started.
 const AGE_SECONDS: i64 = 3_900;
 /// The first slot of this suite; see [`slot`].
