@@ -193,9 +193,9 @@ impl Lint<'_> {
             let message = format!("alert `{alert}`: `for: {hold}` is no duration");
             self.say("alert/for", hold, message, Some("write it like `5m`".into()));
         }
-        let relative = |c: &Condition| c.needs_baseline() || c.needs_peers() || c.comparisons().is_empty();
+        let relative = |c: &Condition| c.needs_peers() || c.comparisons().is_empty();
         if when.iter().flat_map(Evidence::checks).any(|(_, c)| relative(c)) {
-            let message = format!("alert `{alert}`: only comparisons with numbers can become a rule");
+            let message = format!("alert `{alert}`: only comparisons with numbers and with the past can become a rule");
             self.say("alert/condition", alert, message, None);
         }
     }

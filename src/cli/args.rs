@@ -123,8 +123,11 @@ pub struct GenerateArgs {
 /// What can be generated.
 #[derive(Debug, Subcommand)]
 pub enum GenerateCommand {
-    /// Prometheus alerting rules for every playbook that has alerts.
+    /// Prometheus rules: engine-neutral `llm:*` series, and an alert for every playbook that has some.
     Rules {
+        /// A plain rule file, or a PrometheusRule for prometheus-operator.
+        #[arg(long, value_name = "KIND", value_enum, default_value = "prometheus")]
+        kind: RuleKind,
         /// A directory of playbooks on top of the shipped ones.
         #[arg(long, value_name = "DIR")]
         playbooks: Option<PathBuf>,
@@ -134,6 +137,22 @@ pub enum GenerateCommand {
         /// How long every alert must hold, instead of its own `for`.
         #[arg(long = "for", value_name = "DURATION", value_parser = window)]
         hold: Option<Duration>,
+        /// Where the runbook pages stand.
+        #[arg(
+            long,
+            value_name = "URL",
+            default_value = "https://github.com/llm-diagnose/llm-diagnose/blob/main/docs/runbooks"
+        )]
+        runbook_base: String,
+        /// Where to write; `-` is standard output.
+        #[arg(long, value_name = "FILE|-", default_value = "-")]
+        output: String,
+    },
+    /// A Grafana dashboard over the recorded series, from what users feel to single replicas.
+    Dashboard {
+        /// A directory of playbooks on top of the shipped ones.
+        #[arg(long, value_name = "DIR")]
+        playbooks: Option<PathBuf>,
         /// Where the runbook pages stand.
         #[arg(
             long,
@@ -160,6 +179,15 @@ pub enum GenerateCommand {
         #[arg(long, value_name = "FILE|-", default_value = "-")]
         output: String,
     },
+}
+
+/// How rules are wrapped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum RuleKind {
+    /// For `rule_files:`.
+    Prometheus,
+    /// For prometheus-operator.
+    PrometheusRule,
 }
 
 /// Which data `check` and `test` read.

@@ -96,7 +96,7 @@ impl Found {
 /// Asks whether what serves was there at a moment, by the labels that scopes are made of.
 pub(super) fn presence(library: &Library) -> String {
     let serving = || library.engines.values().filter(|e| e.kind.is_pool());
-    let names: Vec<String> = serving().flat_map(|e| spellings(e, &e.detect)).map(|(_, name)| name).collect();
+    let names: Vec<String> = serving().flat_map(Engine::detected_by).collect();
     let labels: BTreeSet<&str> = serving().flat_map(|e| e.scope.values().flatten()).map(String::as_str).collect();
     let labels: Vec<&str> = labels.into_iter().collect();
     format!("count by ({}) ({{__name__=~\"{}\"}})", labels.join(", "), names.join("|"))
@@ -120,24 +120,13 @@ pub fn detection(library: &Library) -> String {
     let mut labels: BTreeSet<&str> = BTreeSet::from(["__name__"]);
     for engine in library.engines.values() {
         for metric in std::iter::once(&engine.detect).chain(engine.versions.iter().map(|v| &v.metric)) {
-            names.extend(spellings(engine, metric).into_iter().map(|(_, name)| name));
+            names.extend(engine.spellings(metric).into_iter().map(|(_, name)| name));
         }
         labels.extend(engine.scope.values().flatten().map(String::as_str));
     }
     let names: Vec<String> = names.into_iter().collect();
     let labels: Vec<&str> = labels.into_iter().collect();
     format!("count by ({}) (last_over_time({{__name__=~\"{}\"}}[1h]))", labels.join(", "), names.join("|"))
-}
-
-/// Every spelling of a metric with the prefix it has: as written, and with the engine's other prefixes.
-fn spellings(engine: &Engine, metric: &str) -> Vec<(Option<String>, String)> {
-    match engine.prefixes.first().and_then(|written| metric.strip_prefix(written.as_str())) {
-        None => vec![(None, metric.to_owned())],
-        Some(bare) => {
-            let all = engine.prefixes.iter().chain(&engine.copies);
-            all.map(|prefix| (Some(prefix.clone()), format!("{prefix}{bare}"))).collect()
-        }
-    }
 }
 
 /// Reads the rows of [`detection`]: which engines answer for the scope, with which label names.
@@ -151,7 +140,8 @@ pub fn read_detection(library: &Library, scope: &Scope, rows: &[Labels]) -> Foun
     let mut fitting = BTreeSet::new();
     for engine in library.engines.values() {
         let named = |metric: &str| -> Vec<(Option<String>, &Labels)> {
-            spellings(engine, metric)
+            engine
+                .spellings(metric)
                 .into_iter()
                 .flat_map(|(prefix, name)| {
                     rows.iter()

@@ -1,11 +1,14 @@
-//! What is made from the same data as the diagnosis: Prometheus rules, runbook pages, and the schema
-//! for editors.
+//! What is made from the same data as the diagnosis: Prometheus rules, a Grafana dashboard, runbook pages, and the
+//! schema for editors.
 
+mod dashboard;
+mod recording;
 mod rules;
 mod runbook;
 mod yaml;
 
-pub use rules::{RuleError, RuleOptions, rules};
+pub use dashboard::dashboard;
+pub use rules::{RuleError, RuleOptions, prometheus_rule, rules};
 pub use runbook::runbook;
 
 use crate::playbook::{Cause, Playbook};

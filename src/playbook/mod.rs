@@ -227,7 +227,7 @@ pub struct AlertRule {
     /// How long it must hold: `5m`.
     #[serde(rename = "for")]
     pub hold: String,
-    /// All of these hold. Only comparisons with numbers can become a rule.
+    /// All of these hold. Only comparisons with numbers and with the past can become a rule.
     pub when: Vec<Evidence>,
     /// One alert for the pool, or one for each replica.
     #[serde(default)]
@@ -235,7 +235,7 @@ pub struct AlertRule {
 }
 
 /// What one alert stands for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Each {
     /// A pool of replicas that serve one model.

@@ -110,6 +110,24 @@ pub struct Engine {
     pub signals: BTreeMap<String, SignalQuery>,
 }
 
+impl Engine {
+    /// Every spelling of the series that shows that the engine is there.
+    pub fn detected_by(&self) -> Vec<String> {
+        self.spellings(&self.detect).into_iter().map(|(_, name)| name).collect()
+    }
+
+    /// Every spelling of a metric with the prefix it has: as written, with the other prefixes, and its copies.
+    pub fn spellings(&self, metric: &str) -> Vec<(Option<String>, String)> {
+        match self.prefixes.first().and_then(|written| metric.strip_prefix(written.as_str())) {
+            None => vec![(None, metric.to_owned())],
+            Some(bare) => {
+                let all = self.prefixes.iter().chain(&self.copies);
+                all.map(|prefix| (Some(prefix.clone()), format!("{prefix}{bare}"))).collect()
+            }
+        }
+    }
+}
+
 /// A version as engines number themselves: dot-separated numbers.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]

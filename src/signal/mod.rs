@@ -93,8 +93,27 @@ pub struct Signal {
     /// Whose answer counts, best first: a gateway's only where no serving engine has one.
     #[serde(default = "serving")]
     pub of: Vec<EngineKind>,
+    /// The dashboard's row that shows it, as a recorded series; none for what only a diagnosis needs.
+    pub row: Option<Row>,
+    /// Shown for each replica as well, so that the odd one is seen.
+    #[serde(default)]
+    pub by_replica: bool,
     /// One or two sentences for somebody who has not met it.
     pub meaning: String,
+}
+
+/// The dashboard's rows, from what users feel to what explains it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Row {
+    /// What users feel.
+    User,
+    /// What the fleet does.
+    System,
+    /// What explains it.
+    Diagnostic,
+    /// The hardware below.
+    Gpu,
 }
 
 fn serving() -> Vec<EngineKind> {
