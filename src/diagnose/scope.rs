@@ -97,7 +97,7 @@ impl Found {
 pub(super) fn presence(library: &Library) -> String {
     let serving = || library.engines.values().filter(|e| e.kind.is_pool());
     let names: Vec<String> = serving().flat_map(|e| spellings(e, &e.detect)).map(|(_, name)| name).collect();
-    let labels: BTreeSet<&str> = serving().flat_map(|e| e.scope.values().flatten()).map(String::as_str).collect();
+    let labels: BTreeSet<&str> = serving().flat_map(telling_labels).collect();
     let labels: Vec<&str> = labels.into_iter().collect();
     format!("count by ({}) ({{__name__=~\"{}\"}})", labels.join(", "), names.join("|"))
 }
@@ -110,7 +110,7 @@ pub(super) fn was_present(library: &Library, found: &Found, rows: &[Row]) -> boo
 
 /// Whether a row satisfies matchers.
 fn fits(matchers: &[Matcher], row: &Labels) -> bool {
-    matchers.iter().all(|m| row.get(&m.label).map_or(m.or_absent, |value| *value == m.value))
+    matchers.iter().all(|m| row.get(&m.label).map_or(m.or_absent || m.value.is_empty(), |value| *value == m.value))
 }
 
 /// The detection query: every engine's tell-tale series and version probes of the last hour, by the labels that
@@ -122,11 +122,16 @@ pub fn detection(library: &Library) -> String {
         for metric in std::iter::once(&engine.detect).chain(engine.versions.iter().map(|v| &v.metric)) {
             names.extend(spellings(engine, metric).into_iter().map(|(_, name)| name));
         }
-        labels.extend(engine.scope.values().flatten().map(String::as_str));
+        labels.extend(telling_labels(engine));
     }
     let names: Vec<String> = names.into_iter().collect();
     let labels: Vec<&str> = labels.into_iter().collect();
     format!("count by ({}) (last_over_time({{__name__=~\"{}\"}}[1h]))", labels.join(", "), names.join("|"))
+}
+
+/// The labels by which an engine's series are bound to a scope, or known as another program's.
+fn telling_labels(engine: &Engine) -> impl Iterator<Item = &str> {
+    engine.scope.values().flatten().chain(&engine.foreign).map(String::as_str)
 }
 
 /// Every spelling of a metric with the prefix it has: as written, and with the engine's other prefixes.
@@ -160,7 +165,8 @@ pub fn read_detection(library: &Library, scope: &Scope, rows: &[Labels]) -> Foun
                 })
                 .collect()
         };
-        let there = named(&engine.detect);
+        let ours: Vec<Matcher> = engine.own_series().collect();
+        let there: Vec<_> = named(&engine.detect).into_iter().filter(|(_, row)| fits(&ours, row)).collect();
         if there.is_empty() {
             continue;
         }
@@ -194,8 +200,7 @@ pub fn read_detection(library: &Library, scope: &Scope, rows: &[Labels]) -> Foun
     };
     found.engines.retain(|seen| !library.engines.get(&seen.engine).is_some_and(of_another_pool));
     // What engines of other pools lack is no news.
-    found.notes =
-        notes.into_iter().filter(|(engine, _)| !of_another_pool(engine)).flat_map(|(_, said)| said).collect();
+    found.notes = notes.into_iter().filter(|(engine, _)| !of_another_pool(engine)).flat_map(|(_, said)| said).collect();
     found.notes.sort();
     found.notes.dedup();
     found
@@ -203,7 +208,7 @@ pub fn read_detection(library: &Library, scope: &Scope, rows: &[Labels]) -> Foun
 
 fn bind(engine: &Engine, scope: &Scope, rows: &[&Labels]) -> (Vec<Matcher>, Vec<String>) {
     let serving = engine.kind == EngineKind::Serving;
-    let mut out = Vec::new();
+    let mut out: Vec<Matcher> = engine.own_series().collect();
     let mut notes = Vec::new();
     for (dimension, value) in &scope.dimensions {
         let Some(labels) = engine.scope.get(dimension) else { continue };

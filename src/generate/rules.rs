@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::yaml::{block, text};
 use crate::playbook::{AlertRule, Condition, Each, Evidence, Library, Playbook, Reference};
-use crate::signal::{Engine, EngineKind, Fill, Signal, Unit, fill};
+use crate::signal::{Engine, EngineKind, Fill, Signal, Unit, fill, matchers};
 
 /// How the rules are made.
 #[derive(Debug, Clone, PartialEq)]
@@ -238,7 +238,8 @@ fn compared(
         by.extend(engine.replica.iter().cloned());
     }
     let window = entry.window.as_deref().and_then(|w| humantime::parse_duration(w).ok()).unwrap_or(options.window);
-    let filled = fill(query, &Fill { scope: "", workload: "", window, by: &by, prefix: None });
+    let scope = matchers(&engine.own_series().collect::<Vec<_>>());
+    let filled = fill(query, &Fill { scope: &scope, workload: "", window, by: &by, prefix: None });
     if when.comparisons().is_empty() {
         return Err(format!("`{signal} {when}` compares with no number"));
     }
