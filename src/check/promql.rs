@@ -1,7 +1,7 @@
 //! Lints of PromQL: it parses, and `or` between two names stands inside the aggregation.
 
 use promql_parser::parser::token::{T_LOR, T_MUL};
-use promql_parser::parser::{Expr, parse};
+use promql_parser::parser::{BinaryExpr, Expr, LabelModifier, parse};
 
 use crate::signal::{Engine, Fill, fill};
 
@@ -34,7 +34,8 @@ pub(super) fn problem(engine: &Engine, query: &str) -> Option<(&'static str, Str
 fn or_outside(expr: &Expr) -> bool {
     match expr {
         Expr::Binary(b) => {
-            let here = b.op.id() == T_LOR && aggregates(&b.lhs) && aggregates(&b.rhs) && !is_zero(&b.rhs);
+            let hides = aggregates(&b.lhs) && aggregates(&b.rhs) && !is_zero(&b.rhs) && !by_replica(b);
+            let here = b.op.id() == T_LOR && hides;
             here || or_outside(&b.lhs) || or_outside(&b.rhs)
         }
         Expr::Aggregate(a) => or_outside(&a.expr),
@@ -54,6 +55,12 @@ fn aggregates(expr: &Expr) -> bool {
         Expr::Binary(b) => aggregates(&b.lhs) || aggregates(&b.rhs),
         _ => false,
     }
+}
+
+/// `or on (instance)` decides for each replica by itself: an old one has nothing that could hide it.
+fn by_replica(expr: &BinaryExpr) -> bool {
+    let matching = expr.modifier.as_ref().and_then(|modifier| modifier.matching.as_ref());
+    matches!(matching, Some(LabelModifier::Include(on)) if on.labels.iter().any(|label| label == "instance"))
 }
 
 /// `0 * x` gives the zero that an absent series would leave out; it hides nothing.
@@ -77,6 +84,8 @@ mod tests {
         assert!(outside("max(new) or max(old)"));
         assert!(outside("1 - (sum by (a) (new) or sum by (a) (old)) / sum(x)"));
         assert!(!outside("max(new or old)"));
+        assert!(outside("sum(max by (pod) (new) or on (pod) max by (pod) (old))"));
+        assert!(!outside("sum(max by (instance) (new) or on (instance) max by (instance) (old))"));
         assert!(!outside("sum by (a) (x > 1) or 0 * sum by (a) (x)"));
     }
 }

@@ -29,10 +29,11 @@ pub(super) fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     settings.slack.channel = slack_channel.unwrap_or(settings.slack.channel);
     settings.playbooks.dir = playbooks.or(settings.playbooks.dir);
     telemetry::start_logging(settings.log == LogFormat::Json);
-    let library = match library(settings.playbooks.dir.as_deref()) {
+    let mut library = match library(settings.playbooks.dir.as_deref()) {
         Ok(library) => library,
         Err(code) => return Ok(code),
     };
+    library.put_first(&settings.engines).map_err(anyhow::Error::msg).context("in the configuration")?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()

@@ -97,7 +97,7 @@ impl Found {
 pub(super) fn presence(library: &Library) -> String {
     let serving = || library.engines.values().filter(|e| e.kind.is_pool());
     let names: Vec<String> = serving().flat_map(Engine::detected_by).collect();
-    let labels: BTreeSet<&str> = serving().flat_map(|e| e.scope.values().flatten()).map(String::as_str).collect();
+    let labels: BTreeSet<&str> = serving().flat_map(telling_labels).collect();
     let labels: Vec<&str> = labels.into_iter().collect();
     format!("count by ({}) ({{__name__=~\"{}\"}})", labels.join(", "), names.join("|"))
 }
@@ -110,7 +110,7 @@ pub(super) fn was_present(library: &Library, found: &Found, rows: &[Row]) -> boo
 
 /// Whether a row satisfies matchers.
 fn fits(matchers: &[Matcher], row: &Labels) -> bool {
-    matchers.iter().all(|m| row.get(&m.label).map_or(m.or_absent, |value| *value == m.value))
+    matchers.iter().all(|m| row.get(&m.label).map_or(m.or_absent || m.value.is_empty(), |value| *value == m.value))
 }
 
 /// The detection query: every engine's tell-tale series and version probes of the last hour, by the labels that
@@ -122,11 +122,16 @@ pub fn detection(library: &Library) -> String {
         for metric in std::iter::once(&engine.detect).chain(engine.versions.iter().map(|v| &v.metric)) {
             names.extend(engine.spellings(metric).into_iter().map(|(_, name)| name));
         }
-        labels.extend(engine.scope.values().flatten().map(String::as_str));
+        labels.extend(telling_labels(engine));
     }
     let names: Vec<String> = names.into_iter().collect();
     let labels: Vec<&str> = labels.into_iter().collect();
     format!("count by ({}) (last_over_time({{__name__=~\"{}\"}}[1h]))", labels.join(", "), names.join("|"))
+}
+
+/// The labels by which an engine's series are bound to a scope, or known as another program's.
+fn telling_labels(engine: &Engine) -> impl Iterator<Item = &str> {
+    engine.scope.values().flatten().chain(&engine.foreign).map(String::as_str)
 }
 
 /// Reads the rows of [`detection`]: which engines answer for the scope, with which label names.
@@ -150,7 +155,8 @@ pub fn read_detection(library: &Library, scope: &Scope, rows: &[Labels]) -> Foun
                 })
                 .collect()
         };
-        let there = named(&engine.detect);
+        let ours: Vec<Matcher> = engine.own_series().collect();
+        let there: Vec<_> = named(&engine.detect).into_iter().filter(|(_, row)| fits(&ours, row)).collect();
         if there.is_empty() {
             continue;
         }
@@ -192,7 +198,7 @@ pub fn read_detection(library: &Library, scope: &Scope, rows: &[Labels]) -> Foun
 
 fn bind(engine: &Engine, scope: &Scope, rows: &[&Labels]) -> (Vec<Matcher>, Vec<String>) {
     let serving = engine.kind == EngineKind::Serving;
-    let mut out = Vec::new();
+    let mut out: Vec<Matcher> = engine.own_series().collect();
     let mut notes = Vec::new();
     for (dimension, value) in &scope.dimensions {
         let Some(labels) = engine.scope.get(dimension) else { continue };

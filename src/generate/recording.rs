@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::yaml::{block, text};
 use crate::playbook::{AlertRule, Each, Evidence, Library};
-use crate::signal::{Engine, EngineKind, Fill, Signal, fill};
+use crate::signal::{Engine, EngineKind, Fill, Signal, fill, matchers};
 
 /// The labels of a pool, as dimension and the name that every recorded series has for it.
 const POOL: [(&str, &str); 3] = [("cluster", "cluster"), ("namespace", "namespace"), ("model", "model_name")];
@@ -99,7 +99,8 @@ fn expression(library: &Library, engine: &Engine, recorded: &Recorded<'_>, windo
     }
     let prefix = engine.prefixes.first().map(|written| (written.as_str(), engine.prefixes.as_slice()));
     let query = entry.query.as_deref().unwrap_or_default();
-    let mut expr = fill(query, &Fill { scope: "", workload: "", window, by: &by, prefix });
+    let scope = matchers(&engine.own_series().collect::<Vec<_>>());
+    let mut expr = fill(query, &Fill { scope: &scope, workload: "", window, by: &by, prefix });
     for (name, label) in pool.iter().filter(|(name, label)| name != label) {
         // Where relabelling already gave the common name, it stays.
         expr = format!("label_replace(\n{}\n, \"{name}\", \"$1\", \"{label}\", \"(.+)\")", indented(&expr));

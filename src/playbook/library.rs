@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Cause, CauseEntry, Evidence, Kind, Playbook, SourceFile, Step};
-use crate::signal::{Engine, Signal};
+use super::{Cause, CauseEntry, Evidence, Kind, Playbook, SourceFile, Step, suggestion};
+use crate::signal::{Engine, OwnLabels, Signal};
 
 /// Everything loaded: signals, engines, playbooks, causes, and the text they came from.
 #[derive(Debug, Clone, Default)]
@@ -58,6 +58,21 @@ pub struct Node<'a> {
 }
 
 impl Library {
+    /// Puts a site's own labels before those of the engines' files.
+    ///
+    /// # Errors
+    /// When there is no such engine, or a label cannot be used.
+    pub fn put_first(&mut self, own: &BTreeMap<String, OwnLabels>) -> Result<(), String> {
+        for (name, labels) in own {
+            let Some(engine) = self.engines.get_mut(name) else {
+                let hint = suggestion(name, self.engines.keys().map(String::as_str)).unwrap_or_default();
+                return Err(format!("`engines.{name}:` there is no such engine {hint}").trim_end().to_owned());
+            };
+            engine.put_first(labels).map_err(|error| format!("`engines.{name}:` {error}"))?;
+        }
+        Ok(())
+    }
+
     /// The node of a playbook.
     pub fn playbook_node(&self, id: &str) -> Option<Node<'_>> {
         let p = self.playbooks.get(id)?;

@@ -7,6 +7,8 @@ use std::str::FromStr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::query::{Matcher, is_identifier};
+
 /// What an engine file describes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -90,6 +92,9 @@ pub struct Engine {
     /// Prefixes of copies of the same series; asked only where none of `prefixes` is there, for a sum would count twice.
     #[serde(default)]
     pub copies: Vec<String>,
+    /// Labels by which another program's series of the same names are known; series that have one are left out.
+    #[serde(default)]
+    pub foreign: Vec<String>,
     /// Counts only where no other engine of its kind answers the signal.
     #[serde(default)]
     pub stand_in: bool,
@@ -110,6 +115,16 @@ pub struct Engine {
     pub signals: BTreeMap<String, SignalQuery>,
 }
 
+/// Labels of a site's own that come before an engine's: the key `engines:` of the configuration.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct OwnLabels {
+    /// Labels by which a row is one replica.
+    pub replica: Vec<String>,
+    /// The scope's dimension (`cluster`, `namespace`, `model`, `job`) to its label names.
+    pub scope: BTreeMap<String, Vec<String>>,
+}
+
 impl Engine {
     /// Every spelling of the series that shows that the engine is there.
     pub fn detected_by(&self) -> Vec<String> {
@@ -126,6 +141,38 @@ impl Engine {
             }
         }
     }
+
+    /// Matchers that leave out another program's series of the same names.
+    pub fn own_series(&self) -> impl Iterator<Item = Matcher> {
+        let none = |label: &String| Matcher { label: label.clone(), value: String::new(), or_absent: false };
+        self.foreign.iter().map(none)
+    }
+
+    /// Puts a site's own labels before those of the file.
+    ///
+    /// # Errors
+    /// When a name cannot stand in PromQL, or the engine's series are not narrowed by such a dimension.
+    pub fn put_first(&mut self, own: &OwnLabels) -> Result<(), String> {
+        let OwnLabels { replica, scope } = own;
+        if let Some(label) = replica.iter().chain(scope.values().flatten()).find(|label| !is_identifier(label)) {
+            return Err(format!("`{label}` is no label name: expected letters, digits and `_`, no digit first"));
+        }
+        if let Some(unknown) = scope.keys().find(|dimension| !self.scope.contains_key(*dimension)) {
+            let known: Vec<&str> = self.scope.keys().map(String::as_str).collect();
+            return Err(format!("`scope` has no `{unknown}`: expected one of {}", known.join(", ")));
+        }
+        put_first(&mut self.replica, replica);
+        for (dimension, labels) in scope {
+            put_first(self.scope.entry(dimension.clone()).or_default(), labels);
+        }
+        self.foreign.retain(|label| !replica.contains(label));
+        Ok(())
+    }
+}
+
+fn put_first(into: &mut Vec<String>, own: &[String]) {
+    into.retain(|label| !own.contains(label));
+    into.splice(0..0, own.iter().cloned());
 }
 
 /// A version as engines number themselves: dot-separated numbers.

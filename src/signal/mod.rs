@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use engine::{DeadFlag, Engine, EngineKind, EngineVersion, SignalQuery, VersionProbe, VersionReq};
+pub use engine::{DeadFlag, Engine, EngineKind, EngineVersion, OwnLabels, SignalQuery, VersionProbe, VersionReq};
 pub use format::{format_change, format_value};
 pub use query::{Fill, Matcher, fill, matchers, prometheus_duration};
 

@@ -61,6 +61,7 @@ fn a_healthy_0_32_page_tells_each_signal_or_says_that_it_cannot() {
         ("running_per_replica", 0.0),
         ("requests_queued", 0.0),
         ("requests_waiting", 0.0),
+        ("waiting_per_replica", 0.0),
         ("requests_deferred", 0.0),
         ("queue_time_mean", 0.003_184_54 / 121.0),
         ("prefill_time_mean", 1.240_208 / 121.0),
