@@ -8,6 +8,7 @@
 
 pub mod alert;
 pub mod app;
+pub mod capacity;
 pub mod check;
 pub mod cli;
 pub mod clock;

@@ -1,6 +1,7 @@
 //! The command line: parsing, and one file per command.
 
 mod args;
+mod capacity;
 mod check;
 mod diagnose;
 mod explain;
@@ -37,6 +38,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Test(args) => check::test(args),
         Command::Generate(args) => generate::run(args),
         Command::Explain(args) => explain::run(&args),
+        Command::Capacity(args) => capacity::run(&args),
     }
 }
 

@@ -13,6 +13,7 @@ mod observe;
 mod onset;
 mod plan;
 mod scope;
+mod signals;
 
 use std::time::Duration;
 
@@ -30,6 +31,7 @@ pub use observation::{Observation, Observations, Replica};
 pub use observe::{Observed, diagnose, observe};
 pub use plan::{Ask, Plan, Side, plan};
 pub use scope::{EngineSeen, Found, Scope, detection, read_detection};
+pub use signals::observe_signals;
 
 /// The version of the JSON output; a change that breaks readers gives it another name.
 pub const SCHEMA: &str = "llm-diagnose/diagnosis/v1";

@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use llm_diagnose::capacity::{self, Report};
 use llm_diagnose::check;
 use llm_diagnose::config::Config;
 use llm_diagnose::diagnose::{Diagnosis, SCHEMA};
@@ -78,6 +79,17 @@ fn the_documented_json_is_what_the_program_writes() {
     key_paths(&serde_json::to_value(&diagnosis).unwrap(), "", &mut written);
     let differ: Vec<_> = shown.symmetric_difference(&written).collect();
     assert!(differ.is_empty(), "added, renamed or removed: {differ:?}");
+}
+
+#[test]
+fn the_documented_capacity_is_what_the_program_writes() {
+    let page = read("docs/json-output.md");
+    let example = page.split("```json\n").nth(2).and_then(|rest| rest.split("```").next()).unwrap();
+    let report: Report = serde_json::from_str(example).unwrap();
+    assert_eq!(report.schema, capacity::SCHEMA);
+    assert!(report.model.is_some() && report.fit.is_some() && report.live.is_some(), "a part is not shown");
+    let shown: Value = serde_json::from_str(example).unwrap();
+    assert_eq!(shown, serde_json::to_value(&report).unwrap(), "added, renamed or removed");
 }
 
 fn key_paths(value: &Value, at: &str, paths: &mut BTreeSet<String>) {

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop where it is")]
 
 mod admission;
+mod capacity;
 mod chains;
 mod cli;
 mod delivery;
