@@ -11,6 +11,7 @@ mod observation;
 mod observe;
 mod plan;
 mod scope;
+mod signals;
 
 use std::time::Duration;
 
@@ -28,6 +29,7 @@ pub use observation::{Observation, Observations, Replica};
 pub use observe::{Observed, diagnose, observe};
 pub use plan::{Ask, Plan, Side, plan};
 pub use scope::{EngineSeen, Found, Scope, detection, read_detection};
+pub use signals::observe_signals;
 
 /// The version of the JSON output; a change that breaks readers gives it another name.
 pub const SCHEMA: &str = "llm-diagnose/diagnosis/v1";

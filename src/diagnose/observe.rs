@@ -9,7 +9,7 @@ use tracing::{Instrument, debug_span};
 
 use super::batch::Answer;
 use super::observation::{Observation, Observations, Replica, reduce};
-use super::plan::{Ask, Plan, Side, past_window, pasts, plan};
+use super::plan::{Ask, Needs, Plan, Side, needs, past_window, pasts, plan_for};
 use super::scope::{Found, detection, presence, read_detection, was_present, workload_of};
 use super::{Diagnosis, Request, batch, blame, judge};
 use crate::alert::Labels;
@@ -46,6 +46,16 @@ pub async fn diagnose(library: &Library, prometheus: &Prometheus, request: &Requ
 
 /// Asks everything that the playbook may need; what has answered by the deadline counts.
 pub async fn observe(library: &Library, prometheus: &Prometheus, request: &Request) -> Observed {
+    observe_needs(library, prometheus, request, &needs(library, &request.playbook)).await
+}
+
+/// Asks for these needs; the request's playbook is not looked at.
+pub(super) async fn observe_needs(
+    library: &Library,
+    prometheus: &Prometheus,
+    request: &Request,
+    needs: &Needs<'_>,
+) -> Observed {
     let deadline = Instant::now() + request.deadline.saturating_sub(RESERVE).max(RESERVE);
     let pasts = pasts(request);
     let mut observed = Observed { queries: 1 + pasts.len(), ..Observed::default() };
@@ -66,7 +76,7 @@ pub async fn observe(library: &Library, prometheus: &Prometheus, request: &Reque
     let found = &observed.found;
     let covered = |rows: &Answer| rows.as_ref().is_ok_and(|rows| was_present(library, found, rows));
     observed.found.past = pasts.iter().zip(&beginnings).find(|(_, rows)| covered(rows)).map(|(past, _)| *past);
-    let plan = plan(library, request, &observed.found);
+    let plan = plan_for(library, request, &observed.found, needs);
     let packs = batch::pack(&plan.asks);
     observed.queries += packs.len();
     let answered = join_all(packs.iter().map(|pack| batch::ask(prometheus, &plan.asks, pack, deadline))).await;

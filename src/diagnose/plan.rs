@@ -56,10 +56,13 @@ pub struct Plan {
 
 /// What the evidence needs of a signal.
 #[derive(Debug, Clone, Copy, Default)]
-struct Need {
+pub(super) struct Need {
     baseline: bool,
     replicas: bool,
 }
+
+/// Signal name to what is needed of it.
+pub(super) type Needs<'a> = BTreeMap<&'a str, Need>;
 
 /// The moments that may serve as the past, best first: the same time of another day, because the day has a rhythm;
 /// else what lies before the incident.
@@ -77,9 +80,14 @@ pub(super) fn past_window(request: &Request) -> Duration {
 
 /// Plans the questions for everything that can be reached from the request's playbook.
 pub fn plan(library: &Library, request: &Request, found: &Found) -> Plan {
+    plan_for(library, request, found, &needs(library, &request.playbook))
+}
+
+/// Plans the questions for these needs; the request's playbook is not looked at.
+pub(super) fn plan_for(library: &Library, request: &Request, found: &Found, needs: &Needs<'_>) -> Plan {
     let mut plan = Plan::default();
     pool_question(library, request, found, &mut plan);
-    for (signal, need) in needs(library, &request.playbook) {
+    for (&signal, &need) in needs {
         let Some(definition) = library.signals.get(signal) else { continue };
         let mut why: Vec<(String, Option<String>)> = Vec::new();
         let mut asked = false;
@@ -190,8 +198,9 @@ fn filled(query: &str, engine: &Engine, seen: &EngineSeen, window: Duration, by:
     fill(query, &Fill { scope: &scope, workload: &scope, window, by, prefix })
 }
 
-fn needs<'a>(library: &'a Library, playbook: &str) -> BTreeMap<&'a str, Need> {
-    let mut needs: BTreeMap<&str, Need> = BTreeMap::new();
+/// What the evidence and the fixes that can be reached from a playbook need.
+pub(super) fn needs<'a>(library: &'a Library, playbook: &str) -> Needs<'a> {
+    let mut needs = Needs::new();
     for (i, node) in library.reachable(playbook).into_iter().enumerate() {
         let Node { evidence, now, lasting, .. } = node;
         for (signal, when) in evidence.iter().flat_map(Evidence::checks) {
