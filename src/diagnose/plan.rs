@@ -104,7 +104,7 @@ pub(super) fn plan_for(library: &Library, request: &Request, found: &Found, need
                 (Some(_), None) if engine.kind == EngineKind::Serving => {}
                 (Some(_), None) => why.push((
                     format!("no {} series in this Prometheus", engine.engine),
-                    Some(format!("scrape {}: its series `{}` is missing", engine.engine, engine.detect)),
+                    Some(format!("{}: its series `{}` is missing", scrape(engine), engine.detect)),
                 )),
                 (Some(query), Some(seen)) => {
                     asked = true;
@@ -129,8 +129,13 @@ pub(super) fn plan_for(library: &Library, request: &Request, found: &Found, need
     plan
 }
 
+/// What to do where nothing of an engine is there.
+fn scrape(engine: &Engine) -> String {
+    engine.enable.clone().unwrap_or_else(|| format!("scrape {}", engine.engine))
+}
+
 /// What to say of a serving signal when no serving engine was found.
-fn no_engine(library: &Library) -> (String, Option<String>) {
+pub(crate) fn no_engine(library: &Library) -> (String, Option<String>) {
     let serving = library.engines.values().filter(|e| e.kind == EngineKind::Serving);
     let series: Vec<String> = serving.map(|e| format!("`{}`", e.detect)).collect();
     (

@@ -120,6 +120,27 @@ pub fn detection(library: &Library) -> String {
     format!("count by ({}) (last_over_time({{__name__=~\"{}\"}}[1h]))", labels.join(", "), names.join("|"))
 }
 
+/// The pools that the rows of [`detection`] show: dimension to value, as their serving engines tell it; each once.
+///
+/// A job is no pool: one pool may be scraped by several.
+pub fn pools(library: &Library, rows: &[Labels]) -> BTreeSet<BTreeMap<String, String>> {
+    let serving = library.engines.values().filter(|e| e.kind == EngineKind::Serving);
+    serving
+        .flat_map(|engine| {
+            let names: Vec<String> = spellings(engine, &engine.detect).into_iter().map(|(_, name)| name).collect();
+            let there = rows.iter().filter(move |row| row.get("__name__").is_some_and(|name| names.contains(name)));
+            there.map(|row| {
+                let dimensions = engine.scope.iter().filter(|(dimension, _)| *dimension != "job");
+                let valued = dimensions.filter_map(|(dimension, labels)| {
+                    let value = labels.iter().find_map(|label| row.get(label).filter(|v| !v.is_empty()))?;
+                    Some((dimension.clone(), value.clone()))
+                });
+                valued.collect()
+            })
+        })
+        .collect()
+}
+
 /// Every spelling of a metric with the prefix it has: as written, and with the engine's other prefixes.
 fn spellings(engine: &Engine, metric: &str) -> Vec<(Option<String>, String)> {
     match engine.prefixes.first().and_then(|written| metric.strip_prefix(written.as_str())) {
