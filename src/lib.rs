@@ -21,6 +21,7 @@ pub mod notify;
 pub mod pipeline;
 pub mod playbook;
 pub mod prom;
+pub mod readiness;
 pub mod render;
 pub mod server;
 pub mod signal;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::promql;
 use crate::playbook::{
-    CauseEntry, Condition, Evidence, Kind, Library, Problem, Reference, SourceFile, Step, suggestion,
+    CauseEntry, Condition, Evidence, Kind, Library, Problem, QuickCheck, Reference, SourceFile, Step, suggestion,
 };
 use crate::signal::{EngineKind, Unit, VersionReq};
 
@@ -12,6 +12,7 @@ use crate::signal::{EngineKind, Unit, VersionReq};
 pub fn lint(library: &Library) -> Vec<Problem> {
     let mut problems = Vec::new();
     signals(library, &mut problems);
+    health(library, &mut problems);
     for playbook in library.playbooks.values() {
         let Some(file) = library.files.get(&format!("{}.yaml", playbook.playbook)) else { continue };
         let mut lint = Lint { library, file, problems: &mut problems };
@@ -102,6 +103,36 @@ fn signals(library: &Library, problems: &mut Vec<Problem>) {
             let message = format!("no engine tells signal `{name}`, not even as unsupported");
             problems.push(Problem::at("signal/untold", file, name, message, None));
         }
+    }
+}
+
+/// The quick look names signals that exist, and playbooks that have a threshold for them.
+fn health(library: &Library, problems: &mut Vec<Problem>) {
+    let Some(file) = library.files.get("health.yaml") else { return };
+    for heading in &library.health.headings {
+        for QuickCheck { signal, playbook } in &heading.checks {
+            let mut say = |rule, message, hint| problems.push(Problem::at(rule, file, signal, message, hint));
+            if !library.signals.contains_key(signal) {
+                let hint = suggestion(signal, library.signals.keys().map(String::as_str));
+                say("health/unknown-signal", format!("unknown signal `{signal}`"), hint);
+            }
+            let Some(id) = playbook else { continue };
+            match library.playbooks.get(id) {
+                None => {
+                    let hint = suggestion(id, library.playbooks.keys().map(String::as_str));
+                    say("health/unknown-playbook", format!("unknown playbook `{id}`"), hint);
+                }
+                Some(playbook) if playbook.threshold(signal).is_none() => {
+                    let message = format!("the symptom of `{id}` compares `{signal}` with no number");
+                    say("health/no-threshold", message, Some("leave `playbook` out: a number to know".into()));
+                }
+                Some(_) => {}
+            }
+        }
+    }
+    let mut lint = Lint { library, file, problems };
+    for (signal, when) in library.health.idle.iter().flat_map(Evidence::checks) {
+        lint.condition(signal, when);
     }
 }
 

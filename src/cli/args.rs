@@ -26,6 +26,10 @@ pub enum Command {
     Serve(ServeArgs),
     /// Diagnose an alert, or a playbook for some labels, and print the answer.
     Diagnose(DiagnoseArgs),
+    /// Look at every pool: healthy, warning, critical or unknown, by the thresholds that the playbooks alert on.
+    Health(HealthArgs),
+    /// Check what the service needs: configuration, Prometheus, Slack, store, playbooks.
+    Doctor(DoctorArgs),
     /// Lint playbooks and signals.
     Check(DataArgs),
     /// Run the verdict tests that stand beside the playbooks.
@@ -113,6 +117,71 @@ pub enum Output {
     Json,
     /// The Slack message's JSON.
     Slack,
+}
+
+/// How `health` is asked.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Exit status, as monitoring plugins have it and unlike the other commands: 0 healthy, 1 warning, 2 critical, \
+3 unknown (Prometheus could not be asked, no pool was found, wrong use).\n\
+Examples:\n  llm-diagnose health --prometheus http://prometheus:9090\n  \
+llm-diagnose health --scope namespace=llm,model=llama --output json"
+)]
+pub struct HealthArgs {
+    /// Only pools with this cluster, namespace or model, by the label names that `diagnose` takes; none for all.
+    #[arg(long, value_name = "NAME=VALUE,…", value_delimiter = ',', value_parser = label)]
+    pub scope: Vec<(String, String)>,
+    /// Prometheus, or anything with its API.
+    #[arg(long, value_name = "URL", env = "PROMETHEUS_URL")]
+    pub prometheus: Option<String>,
+    /// The service's configuration, for its Prometheus and playbooks; every Prometheus is asked.
+    #[arg(long, value_name = "FILE", env = "LLM_DIAGNOSE_CONFIG")]
+    pub config: Option<PathBuf>,
+    /// Look at this moment: RFC 3339 or unix seconds; now unless told.
+    #[arg(long, value_name = "TIME", value_parser = clock::parse_time)]
+    pub at: Option<Timestamp>,
+    /// The rate window [default: the configuration's, else 5m].
+    #[arg(long, value_name = "DURATION", value_parser = window)]
+    pub window: Option<Duration>,
+    /// When to stop waiting for Prometheus [default: the configuration's, else 10s].
+    #[arg(long, value_name = "DURATION", value_parser = window)]
+    pub deadline: Option<Duration>,
+    /// A directory of playbooks on top of the shipped ones.
+    #[arg(long, value_name = "DIR")]
+    pub playbooks: Option<PathBuf>,
+    /// How to print.
+    #[arg(long, value_enum, default_value_t = HealthOutput::Text)]
+    pub output: HealthOutput,
+}
+
+/// What `doctor` looks at.
+#[derive(Debug, Args)]
+#[command(after_help = "Exit status: 0 all fine, 1 findings, 2 wrong use, 3 Prometheus could not be asked.")]
+pub struct DoctorArgs {
+    /// The service's configuration; without it its defaults.
+    #[arg(long, value_name = "FILE", env = "LLM_DIAGNOSE_CONFIG")]
+    pub config: Option<PathBuf>,
+    /// Prometheus, or anything with its API.
+    #[arg(long, value_name = "URL", env = "PROMETHEUS_URL")]
+    pub prometheus: Option<String>,
+    /// A directory of playbooks on top of the shipped ones.
+    #[arg(long, value_name = "DIR")]
+    pub playbooks: Option<PathBuf>,
+    /// Also ask for every signal: which answer, which playbooks are blind without the others, and what changes that.
+    #[arg(long)]
+    pub signals: bool,
+    /// How to print.
+    #[arg(long, value_enum, default_value_t = HealthOutput::Text)]
+    pub output: HealthOutput,
+}
+
+/// How `health` and `doctor` print.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum HealthOutput {
+    /// For people.
+    Text,
+    /// The documented, versioned schema.
+    Json,
 }
 
 /// What `generate` makes.

@@ -6,7 +6,7 @@ use crate::playbook::{Comparison, Condition, Evidence, Library, Reference};
 use crate::signal::{Fleet, Unit};
 
 /// Evaluates one entry of an evidence list; of alternatives, the one that decided is reported.
-pub(super) fn evaluate(library: &Library, evidence: &Evidence, seen: &Observations) -> EvidenceResult {
+pub(crate) fn evaluate(library: &Library, evidence: &Evidence, seen: &Observations) -> EvidenceResult {
     let mut decided = match (&evidence.signal, &evidence.when) {
         (Some(signal), Some(when)) => check(library, signal, when, seen),
         _ => {

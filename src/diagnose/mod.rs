@@ -25,12 +25,14 @@ use crate::alert::Labels;
 use crate::signal::Unit;
 
 pub use batch::queries;
+pub(crate) use evidence::evaluate;
 pub use judge::{Judged, judge};
 pub(crate) use observation::reduce;
 pub use observation::{Observation, Observations, Replica};
 pub use observe::{Observed, diagnose, observe};
+pub(crate) use plan::nobody;
 pub use plan::{Ask, Plan, Side, plan};
-pub use scope::{EngineSeen, Found, Scope, detection, read_detection};
+pub use scope::{EngineSeen, Found, Scope, detection, pools, read_detection};
 pub use signals::observe_signals;
 
 /// The version of the JSON output; a change that breaks readers gives it another name.

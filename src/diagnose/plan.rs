@@ -9,7 +9,7 @@ use super::scope::{EngineSeen, Found};
 use super::{Baseline, Request};
 use crate::clock;
 use crate::playbook::{Evidence, Library, Node};
-use crate::signal::{Engine, EngineKind, Fill, Fleet, Signal, fill, matchers};
+use crate::signal::{Engine, EngineKind, Fill, Fleet, fill, matchers};
 
 /// How long before the first alert its incident may have begun: an alert fires after its `for` (up to 10 minutes)
 /// and its window, and the past must not be the incident's own beginning.
@@ -102,7 +102,7 @@ pub(super) fn plan_for(library: &Library, request: &Request, found: &Found, need
                 (_, None) if engine.kind.is_pool() || engine.stand_in => {}
                 (_, None) => why.push((
                     format!("no {} series in this Prometheus", engine.engine),
-                    Some(format!("scrape {}: its series `{}` is missing", engine.engine, engine.detect)),
+                    Some(format!("{}: its series `{}` is missing", scrape(engine), engine.detect)),
                 )),
                 (Some(query), Some(seen)) => {
                     asked = true;
@@ -120,11 +120,19 @@ pub(super) fn plan_for(library: &Library, request: &Request, found: &Found, need
             }
         }
         if !asked {
-            let (reason, enable) = why.into_iter().next().unwrap_or_else(|| nobody(library, definition));
+            let (reason, enable) = why
+                .into_iter()
+                .next()
+                .unwrap_or_else(|| nobody(library, definition.of.first().copied().unwrap_or(EngineKind::Serving)));
             plan.unavailable.insert(signal.to_owned(), (reason, enable));
         }
     }
     plan
+}
+
+/// What to do where nothing of an engine is there.
+fn scrape(engine: &Engine) -> String {
+    engine.enable.clone().unwrap_or_else(|| format!("scrape {}", engine.engine))
 }
 
 /// The engines that may tell a signal, those whose answer counts first.
@@ -141,8 +149,7 @@ pub(super) fn tier(library: &Library, signal: &str, engine: &Engine) -> (usize, 
 }
 
 /// What to say of a signal when nothing was found that could tell it.
-fn nobody(library: &Library, definition: &Signal) -> (String, Option<String>) {
-    let kind = definition.of.first().copied().unwrap_or(EngineKind::Serving);
+pub(crate) fn nobody(library: &Library, kind: EngineKind) -> (String, Option<String>) {
     let what = match kind {
         EngineKind::Serving => "serving engine",
         EngineKind::Gateway => "gateway",

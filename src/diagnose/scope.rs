@@ -129,6 +129,35 @@ pub fn detection(library: &Library) -> String {
     format!("count by ({}) (last_over_time({{__name__=~\"{}\"}}[1h]))", labels.join(", "), names.join("|"))
 }
 
+/// The pools that the rows of [`detection`] show: dimension to value, as their serving engines tell it; each once.
+///
+/// Where only gateways are known, the pools are theirs. A job is no pool: one pool may be scraped by several.
+pub fn pools(library: &Library, rows: &[Labels]) -> BTreeSet<BTreeMap<String, String>> {
+    let told = |engine: &Engine| -> Vec<BTreeMap<String, String>> {
+        let names = engine.detected_by();
+        let there = rows.iter().filter(|row| row.get("__name__").is_some_and(|name| names.contains(name)));
+        there
+            .filter(|row| fits(&engine.own_series().collect::<Vec<_>>(), row))
+            .map(|row| {
+                let dimensions = engine.scope.iter().filter(|(dimension, _)| *dimension != "job");
+                let valued = dimensions.filter_map(|(dimension, labels)| {
+                    let value = labels.iter().find_map(|label| row.get(label).filter(|v| !v.is_empty()))?;
+                    Some((dimension.clone(), value.clone()))
+                });
+                valued.collect()
+            })
+            .collect()
+    };
+    let mut by_rank: BTreeMap<(EngineKind, bool), BTreeSet<BTreeMap<String, String>>> = BTreeMap::new();
+    for engine in library.engines.values().filter(|engine| engine.kind.is_pool()) {
+        let pools = told(engine);
+        if !pools.is_empty() {
+            by_rank.entry((engine.kind, engine.stand_in)).or_default().extend(pools);
+        }
+    }
+    by_rank.into_values().next().unwrap_or_default()
+}
+
 /// The labels by which an engine's series are bound to a scope, or known as another program's.
 fn telling_labels(engine: &Engine) -> impl Iterator<Item = &str> {
     engine.scope.values().flatten().chain(&engine.foreign).map(String::as_str)

@@ -11,7 +11,7 @@ pub use dashboard::dashboard;
 pub use rules::{RuleError, RuleOptions, prometheus_rule, rules};
 pub use runbook::runbook;
 
-use crate::playbook::{Cause, Playbook};
+use crate::playbook::{Cause, Playbook, QuickLook};
 use crate::signal::{Catalog, Engine};
 
 /// The JSON schemas of the data files, for editors: one document with a definition for each kind of file.
@@ -24,6 +24,7 @@ pub fn schema() -> serde_json::Value {
             schemars::schema_for!(Cause),
             schemars::schema_for!(Engine),
             schemars::schema_for!(Catalog),
+            schemars::schema_for!(QuickLook),
         ],
     })
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Cause, CauseEntry, Evidence, Kind, Playbook, SourceFile, Step, suggestion};
+use super::{Cause, CauseEntry, Evidence, Kind, Playbook, QuickLook, SourceFile, Step, suggestion};
 use crate::signal::{Engine, OwnLabels, Signal};
 
 /// Everything loaded: signals, engines, playbooks, causes, and the text they came from.
@@ -16,6 +16,8 @@ pub struct Library {
     pub playbooks: BTreeMap<String, Playbook>,
     /// Id to shared leaf cause.
     pub causes: BTreeMap<String, Cause>,
+    /// What the quick look at a fleet shows.
+    pub health: QuickLook,
     /// Path to text, for errors that show the line.
     pub files: BTreeMap<String, SourceFile>,
 }

@@ -4,6 +4,7 @@
 //! ([`crate::diagnose`]) and nothing here talks to Prometheus.
 
 mod condition;
+mod health;
 mod library;
 mod load;
 mod select;
@@ -14,6 +15,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use condition::{Comparison, Condition, Op, Reference};
+pub use health::{Heading, QuickCheck, QuickLook};
 pub use library::{Children, Library, Node, NodeKind};
 pub use load::{Problem, SourceFile, load, parse, shipped, suggestion};
 pub use select::{Selection, select};
@@ -72,6 +74,18 @@ pub struct Playbook {
     /// Where its facts were read.
     #[serde(default)]
     pub references: Vec<String>,
+}
+
+impl Playbook {
+    /// The condition by which the symptom compares a signal with numbers alone; none when it does not.
+    pub fn threshold(&self, signal: &str) -> Option<&Condition> {
+        let numbers = |when: &Condition| {
+            let compared = when.comparisons();
+            !compared.is_empty() && compared.iter().all(|c| matches!(c.to, Reference::Number(_)))
+        };
+        let mut checks = self.symptom.iter().flat_map(Evidence::checks);
+        checks.find(|(name, when)| *name == signal && numbers(when)).map(|(_, when)| when)
+    }
 }
 
 /// A leaf cause that several playbooks share: `playbooks/causes/<id>.yaml`.

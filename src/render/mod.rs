@@ -4,6 +4,7 @@
 //! those escapes whatever came from outside at its own border.
 
 mod blocks;
+mod health;
 mod page;
 mod phrases;
 mod text;
@@ -12,6 +13,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 pub use blocks::{SlackMessage, slack};
+pub use health::health;
 pub use page::{index_page, message_page};
 pub use phrases::{IncidentView, diagnosis_message, incident_message};
 pub use text::terminal;

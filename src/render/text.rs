@@ -58,6 +58,6 @@ fn spans(line: &Line) -> String {
 }
 
 /// Control characters from labels must not move the cursor or change colours.
-fn clean(text: &str) -> String {
+pub(super) fn clean(text: &str) -> String {
     text.chars().map(|c| if c.is_control() || ('\u{202a}'..='\u{202e}').contains(&c) { ' ' } else { c }).collect()
 }

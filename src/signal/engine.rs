@@ -43,6 +43,8 @@ pub struct SignalQuery {
     pub unsupported: Option<String>,
     /// What to turn on where the query finds nothing.
     pub enable: Option<String>,
+    /// The feature that it tells of, where there is no data without it: then nothing is missing.
+    pub feature: Option<String>,
     /// The versions it holds for, in words.
     pub since: Option<String>,
     /// Read the value from labels instead of the sample: the product of the named labels, first entry that has them all.
@@ -86,6 +88,8 @@ pub struct Engine {
     pub source: Vec<String>,
     /// The series that shows that the engine is there.
     pub detect: String,
+    /// What to do where none of its series is there.
+    pub enable: Option<String>,
     /// How the names of its series may begin; queries are written with the first, asked with what Prometheus holds.
     #[serde(default)]
     pub prefixes: Vec<String>,

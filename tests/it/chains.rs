@@ -10,7 +10,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
 use crate::harness::{at, client, library, request, run, shared};
-pub(crate) use fleets::histories;
+pub(crate) use fleets::{histories, moment};
 
 /// From the alert to the diagnosis: Alertmanager's group wait.
 const ALERTED_SECONDS: i64 = 30;

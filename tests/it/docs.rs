@@ -9,7 +9,10 @@ use llm_diagnose::capacity::{self, Report};
 use llm_diagnose::check;
 use llm_diagnose::config::Config;
 use llm_diagnose::diagnose::{Diagnosis, SCHEMA};
+use llm_diagnose::health::{self, Health};
 use llm_diagnose::playbook::{self, CauseEntry, Step};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::harness::library;
@@ -69,16 +72,24 @@ fn missing_keys(schema: &Value, part: &Value, value: &Value, text: &str, at: &st
 
 #[test]
 fn the_documented_json_is_what_the_program_writes() {
-    let page = read("docs/json-output.md");
-    let example = page.split("```json\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
-    let diagnosis: Diagnosis = serde_json::from_str(example).unwrap();
+    let diagnosis: Diagnosis = documented(1);
     assert_eq!(diagnosis.schema, SCHEMA);
+    let health: Health = documented(2);
+    assert_eq!(health.schema, health::SCHEMA);
+}
+
+/// The page's n-th example, read as the program's type and compared key by key with what that writes.
+fn documented<T: DeserializeOwned + Serialize>(number: usize) -> T {
+    let page = read("docs/json-output.md");
+    let example = page.split("```json\n").nth(number).and_then(|rest| rest.split("```").next()).unwrap();
+    let value: T = serde_json::from_str(example).unwrap();
     let mut shown = BTreeSet::new();
     key_paths(&serde_json::from_str(example).unwrap(), "", &mut shown);
     let mut written = BTreeSet::new();
-    key_paths(&serde_json::to_value(&diagnosis).unwrap(), "", &mut written);
+    key_paths(&serde_json::to_value(&value).unwrap(), "", &mut written);
     let differ: Vec<_> = shown.symmetric_difference(&written).collect();
     assert!(differ.is_empty(), "added, renamed or removed: {differ:?}");
+    value
 }
 
 #[test]

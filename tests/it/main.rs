@@ -9,6 +9,7 @@ mod delivery;
 mod docs;
 mod generated;
 mod harness;
+mod health;
 mod playbooks;
 mod running;
 mod signals;

@@ -44,7 +44,7 @@ const fn usual(name: &'static str, faults: &'static [&'static str]) -> Case {
     Case { name, replicas: 4, load: 3.0, faults, scraped: Scraped::Everything, neighbour: None }
 }
 
-const CASES: [Case; 27] = [
+const CASES: [Case; 28] = [
     usual("healthy", &[]),
     usual("longer-prompts", &["longer-prompts"]),
     usual("longer-outputs", &["longer-outputs"]),
@@ -72,10 +72,11 @@ const CASES: [Case; 27] = [
     Case { replicas: 2, ..usual("two-replicas", &[]) },
     Case { replicas: 8, ..usual("eight-replicas", &[]) },
     Case { replicas: 16, ..usual("sixteen-replicas", &[]) },
+    Case { replicas: 2, load: 1e-9, ..usual("idle", &[]) },
 ];
 
 /// The moment of a case's diagnosis, in unix seconds.
-pub(super) fn moment(name: &str) -> i64 {
+pub(crate) fn moment(name: &str) -> i64 {
     let case = CASES.iter().position(|case| case.name == name).unwrap();
     slot(FIRST_SLOT + case) + NORMAL_SECONDS + FAULT_SECONDS
 }
