@@ -19,19 +19,28 @@
 //! # Ok::<(), anyhow::Error>(())
 //! ```
 
+mod adapters;
+mod cluster;
 mod effect;
 mod engine;
 pub mod exposition;
 pub mod fault;
 pub mod figures;
 pub mod fleet;
+mod frontend;
 pub mod gpu;
 pub mod history;
+mod intake;
 pub mod live;
+mod page_cadvisor;
 mod page_dcgm;
 mod page_kube;
 mod page_vllm;
+mod page_vllm_options;
+mod parameter;
 pub mod pod;
+mod recipe;
+mod sequence;
 pub mod spec;
 pub mod stats;
 pub mod target;
