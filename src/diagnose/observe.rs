@@ -94,13 +94,16 @@ fn gather(library: &Library, plan: &Plan, answers: &[Answer], observed: &mut Obs
         .filter(|pod| !pod.is_empty())
         .collect();
     let workloads: BTreeSet<&str> = pods.iter().map(|pod| workload_of(pod)).collect();
+    // A LeaderWorkerSet's worker pods belong to a StatefulSet that is called like their leader, `<set>-0`.
+    let follows = |name: &str| pods.contains(name);
     let belongs = |row: &Row| {
         let first = |labels: &[&str]| labels.iter().find_map(|label| row.labels.get(*label).map(String::as_str));
         pods.is_empty()
             || match first(&["exported_pod", "pod"]) {
-                Some(pod) => pods.contains(pod) || workloads.contains(workload_of(pod)),
+                Some(pod) => pods.contains(pod) || workloads.contains(workload_of(pod)) || follows(workload_of(pod)),
                 // A namespace has other workloads too.
-                None => first(&["deployment", "statefulset"]).is_none_or(|name| workloads.contains(name)),
+                None => first(&["deployment", "statefulset", "daemonset"])
+                    .is_none_or(|name| workloads.contains(name) || follows(name)),
             }
     };
     let mut heard: BTreeMap<&str, (usize, bool)> = BTreeMap::new();

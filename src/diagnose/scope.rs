@@ -194,8 +194,7 @@ pub fn read_detection(library: &Library, scope: &Scope, rows: &[Labels]) -> Foun
     };
     found.engines.retain(|seen| !library.engines.get(&seen.engine).is_some_and(of_another_pool));
     // What engines of other pools lack is no news.
-    found.notes =
-        notes.into_iter().filter(|(engine, _)| !of_another_pool(engine)).flat_map(|(_, said)| said).collect();
+    found.notes = notes.into_iter().filter(|(engine, _)| !of_another_pool(engine)).flat_map(|(_, said)| said).collect();
     found.notes.sort();
     found.notes.dedup();
     found

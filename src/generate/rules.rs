@@ -128,7 +128,9 @@ fn humanized(signal: &Signal) -> &'static str {
 /// One variant per serving engine that tells all of the alert's serving signals, joined by `or`.
 fn expression(library: &Library, alert: &AlertRule, options: &RuleOptions) -> Result<String, String> {
     let signals: Vec<&str> = alert.when.iter().flat_map(Evidence::checks).map(|(signal, _)| signal).collect();
-    let serving: Vec<&Engine> = library.engines.values().filter(|e| e.kind == EngineKind::Serving).collect();
+    // A stand-in sees the same requests as the engine that it stands in for: its alert would come twice.
+    let serving: Vec<&Engine> =
+        library.engines.values().filter(|e| e.kind == EngineKind::Serving && !e.stand_in).collect();
     let told_by_serving: Vec<&str> = signals.iter().copied().filter(|s| serving.iter().any(|e| tells(e, s))).collect();
     let mut variants = Vec::new();
     if told_by_serving.is_empty() {
