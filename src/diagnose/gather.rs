@@ -42,11 +42,13 @@ impl Members {
     /// Whether a row of an exporter that others share is about this pool.
     fn have(&self, row: &Row) -> bool {
         let first = |labels: &[&str]| labels.iter().find_map(|label| row.labels.get(*label).map(String::as_str));
+        // A LeaderWorkerSet's worker pods belong to a StatefulSet that is called like their leader, `<set>-0`.
+        let ours = |workload: &str| self.workloads.contains(workload) || self.pods.contains(workload);
         self.pods.is_empty()
             || match first(&["exported_pod", "pod"]) {
-                Some(pod) => self.pods.contains(pod) || self.workloads.contains(workload_of(pod)),
+                Some(pod) => self.pods.contains(pod) || ours(workload_of(pod)),
                 // A namespace has other workloads too.
-                None => first(&["deployment", "statefulset"]).is_none_or(|name| self.workloads.contains(name)),
+                None => first(&["deployment", "statefulset", "daemonset"]).is_none_or(ours),
             }
     }
 }
