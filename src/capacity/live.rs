@@ -71,7 +71,10 @@ pub fn compare(report: Option<Report>, scope: &Scope, observed: &Observed) -> Re
     if let Some(ratio) = ratio.filter(|ratio| !SAME.contains(ratio)) {
         report.warnings.push(phrases::differs(ratio));
     }
+    // Where windows or states bound what a request takes, more of them fit than tokens say.
+    let bounded = report.model.as_ref().is_some_and(|m| m.layers.sliding_window + m.layers.recurrent > 0);
     if let Some((running, holds)) = live.running_per_replica.zip(live.mean_requests_per_replica)
+        && !bounded
         && running > 0.9 * holds
     {
         report.warnings.push(phrases::full(running, holds));

@@ -200,7 +200,7 @@ pub struct Live {
     pub prompt_tokens_mean: Option<f64>,
     /// Mean output.
     pub generation_tokens_mean: Option<f64>,
-    /// Requests of this mean length that one replica holds.
+    /// Requests of this mean length that one replica holds; with sliding windows more of them fit.
     pub mean_requests_per_replica: Option<f64>,
     /// Requests that run on one replica now, on the mean.
     pub running_per_replica: Option<f64>,

@@ -149,7 +149,7 @@ impl Model {
         // Source: https://huggingface.co/docs/transformers/model_doc/gemma3
         let silent = |n: u64| (kind == "gemma3_text").then_some(n);
         let layers = config.needed(&["num_hidden_layers", "n_layer", "n_layers", "num_layers"], MOST_LAYERS, None)?;
-        let hidden = config.needed(&["hidden_size", "n_embd", "d_model"], MOST_WIDTH, None)?;
+        let hidden = config.needed(&["hidden_size", "n_embd", "n_embed", "d_model"], MOST_WIDTH, None)?;
         let heads = config.needed(&["num_attention_heads", "n_head", "n_heads"], MOST_HEADS, silent(8))?;
         let vocabulary = config.needed(&["vocab_size", "padded_vocab_size"], MOST_VOCABULARY, silent(262_208))?;
         let attention = attention(&config, hidden, heads, silent(4), silent(256))?;
@@ -226,7 +226,7 @@ fn attention(
         let rope = config.needed(&["qk_rope_head_dim"], MOST_HEAD_WIDTH, None)?;
         return Ok(Attention::Latent { kv_rank, rope });
     }
-    let one = config.flag("multi_query")? == Some(true) && config.get(&["new_decoder_architecture"]).is_none();
+    let one = config.flag("multi_query")? == Some(true) && config.flag("new_decoder_architecture")? != Some(true);
     let kv_heads = config
         .number(&["num_key_value_heads", "num_kv_heads", "n_head_kv", "multi_query_group_num"], MOST_HEADS)?
         .or(silent_kv)
@@ -303,9 +303,12 @@ fn kinds(config: &Config, kind: &str, layers: u64, assumed: &mut Vec<String>) ->
             linear["full_attn_layers"].as_array().into_iter().flatten().filter_map(Value::as_u64).collect();
         return Ok(mixed(&|i| full.contains(&(i + 1))));
     }
-    if let Some(rope) = listed("no_rope_layers").filter(|_| kind.starts_with("llama4")) {
+    if kind.starts_with("llama4") {
+        // Zero stands for a layer without rotation, which attends to everything; every fourth unless listed.
+        let rope = listed("no_rope_layers").filter(|list| !list.is_empty());
+        let is_full = |i: usize| rope.as_ref().map_or((i + 1).is_multiple_of(4), |rope| rope.get(i) == Some(&0));
         return (0..layers as usize)
-            .map(|i| if rope.get(i) == Some(&0) { Ok(LayerKind::Full) } else { sliding("chunked attention") })
+            .map(|i| if is_full(i) { Ok(LayerKind::Full) } else { sliding("chunked attention") })
             .collect();
     }
     let every = match kind {
@@ -321,7 +324,7 @@ fn kinds(config: &Config, kind: &str, layers: u64, assumed: &mut Vec<String>) ->
     }
     // Qwen's files carry a window that is off unless they turn it on.
     let used = config.flag("use_sliding_window")?.unwrap_or(!kind.starts_with("qwen"));
-    let Some(window) = window.filter(|_| used && !kind.starts_with("llama4")) else {
+    let Some(window) = window.filter(|_| used) else {
         return Ok(vec![LayerKind::Full; layers as usize]);
     };
     let from = config.count(&["max_window_layers"], MOST_LAYERS)?.filter(|_| kind.starts_with("qwen")).unwrap_or(0);

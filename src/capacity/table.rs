@@ -134,7 +134,8 @@ fn lives(out: &mut String, live: &Live, fit: Option<&Fit>) {
     row("mean output", tokens(live.generation_tokens_mean));
     row("fit at that length", live.mean_requests_per_replica.map(|n| format!("{n:.1} requests per replica")));
     row("running", live.running_per_replica.map(|n| format!("{n:.1} requests per replica")));
-    for (signal, why) in &live.missing {
+    // When Prometheus was away, the problem says it once for all.
+    for (signal, why) in live.missing.iter().filter(|_| !live.degraded) {
         line(out, format_args!("  no {signal}: {why}"));
     }
     for problem in &live.problems {

@@ -6,6 +6,7 @@ use super::config::{Config, Result, refuse};
 use super::model::{Attention, LayerKind, MOST_HEAD_WIDTH, MOST_LAYERS, MOST_WIDTH, Parts, State};
 
 const MOST_EXPERTS: u64 = 1 << 14;
+const MOST_SHARED: u64 = 1 << 8;
 /// More than any model has.
 const MOST_PARAMETERS: u128 = 1_000_000_000_000_000;
 
@@ -44,9 +45,9 @@ pub(super) fn feed_forward(config: &Config, kind: &str, layers: u64, hidden: u64
     let matrices = if UNGATED.contains(&kind) { 2 } else { 3 };
     let names = ["intermediate_size", "n_inner", "ffn_dim", "ffn_hidden_size", "intermediate_size_mlp"];
     // GPT-2 and its kin leave it out for four times the width.
-    let usual = config.get(&["n_embd", "d_model", "n_layer", "n_head"]).map(|_| 4 * hidden);
+    let usual = (matrices == 2).then_some(4 * hidden);
     let experts =
-        config.number(&["num_local_experts", "n_routed_experts", "num_experts", "moe_num_experts"], MOST_EXPERTS)?;
+        config.count(&["num_local_experts", "n_routed_experts", "num_experts", "moe_num_experts"], MOST_EXPERTS)?;
     let Some(experts) = experts.filter(|n| *n > 1) else {
         let inner = config.needed(&names, MOST_WIDTH, usual)?;
         return Ok((FeedForward(vec![(matrices * hidden * inner, 0, 0); layers as usize]), inner));
@@ -63,7 +64,7 @@ pub(super) fn feed_forward(config: &Config, kind: &str, layers: u64, hidden: u64
         Some(inner) => matrices * hidden * inner + hidden,
         None => {
             let llama4 = u64::from(kind.starts_with("llama4"));
-            let n = config.count(&["n_shared_experts", "num_shared_experts"], MOST_EXPERTS)?.unwrap_or(llama4);
+            let n = config.count(&["n_shared_experts", "num_shared_experts"], MOST_SHARED)?.unwrap_or(llama4);
             matrices * hidden * n * inner
         }
     };

@@ -32,7 +32,12 @@ pub(super) fn run(args: &CapacityArgs) -> anyhow::Result<ExitCode> {
     let report = match computed {
         None if !reachable => bail!("pass a config.json, or `--prometheus` with the `--label`s of a pool, or both"),
         // An address in the environment alone is no wish to compare with everything that it knows.
-        Some(report) if args.labels.is_empty() => report,
+        Some(report) if args.labels.is_empty() => {
+            if reachable {
+                anstream::eprintln!("Prometheus is not asked: name the pool to compare with by `--label`");
+            }
+            report
+        }
         computed => {
             let labels: Labels = args.labels.iter().cloned().collect();
             let scope = Scope::of_labels(&labels);

@@ -213,6 +213,11 @@ fn configurations_that_cannot_be_right_are_refused_with_the_reason() {
         let error = Model::parse(&text).unwrap_err().to_string();
         assert!(error.contains(expected), "{error:?} lacks {expected:?}");
     }
+    // The largest numbers that are believed, all at once: refused as a whole, not wrapped around.
+    let most = json!({"num_hidden_layers": 2_000, "hidden_size": 1 << 20, "intermediate_size": 1 << 20, "vocab_size": 1 << 24,
+        "num_attention_heads": 4_096, "num_key_value_heads": 4_096, "head_dim": 1 << 14, "num_local_experts": 1 << 14,
+        "n_shared_experts": 256});
+    assert!(Model::parse(&with(most)).unwrap_err().to_string().contains("10^15"));
     let unknown = Model::parse(&with(json!({"quantization_config": {"quant_method": "quip"}}))).unwrap();
     let error = plan(&unknown, &on("H100", 1)).unwrap_err().to_string();
     assert!(error.contains("--precision") && error.contains("--weights"), "{error}");
@@ -225,6 +230,12 @@ fn configurations_that_cannot_be_right_are_refused_with_the_reason() {
     assert!(plan(&unknown, &given).unwrap().fit.unwrap().fits);
     let error = plan(&model("qwen2.5-7b"), &on("H100", 3)).unwrap_err().to_string();
     assert_eq!(error, "28 attention heads cannot be divided among `--tp 3`");
+    let many = plan(&model("llama-3.1-70b"), &on("H100", 16)).unwrap();
+    assert!(
+        many.warnings.iter().any(|w| w.contains("8 heads of keys and values among 16 GPUs")),
+        "{:?}",
+        many.warnings
+    );
 }
 
 #[test]
@@ -285,6 +296,7 @@ fn the_exit_status_tells_whether_it_fits() {
     for (arguments, status, expected) in [
         (&["-"][..], 0, "8.03 B parameters"),
         (&["-", "--gpu", "H100"], 0, "The KV cache holds"),
+        (&["-", "--prometheus", "http://127.0.0.1:1"], 0, "Prometheus is not asked: name the pool"),
         (&["-", "--gpu", "T4"], 1, "does not fit on 1 GPU"),
         (&["-", "--gpu", "H10O"], 2, "did you mean `H100`?"),
         (&["-", "--gpu", "H100", "--tp", "3"], 2, "32 attention heads cannot be divided among `--tp 3`"),
