@@ -118,7 +118,7 @@ faults! {
         "The router sends one replica a multiple of its share while the others idle.";
     ClientErrors "client-errors" (share: f64 = 0.2, status: ErrorStatus = ErrorStatus::Client)
         "A share of the requests is refused with an error status.";
-    HeadOfLineBlocking "head-of-line-blocking" (share: f64 = 0.04, factor: f64 = 25.0)
+    HeadOfLineBlocking "head-of-line-blocking" (share: f64 = 0.025, factor: f64 = 25.0)
         "A few huge new prompts take the token budget, and the small ones behind them wait.";
     FrontendCpuBound "frontend-cpu-bound" (factor: f64 = 6.0)
         "Each request and token costs the API server a multiple of its CPU time, until its core is full.";

@@ -19,6 +19,21 @@ impl FleetSpec {
             Fault::SpecDecodeIneffective { .. } => Self::speculative(replicas),
             Fault::KvTransferSlow { .. } => Self::decode_pods(replicas),
             Fault::AutoscalerAtMax { .. } => Self::autoscaled(replicas),
+            Fault::GpuHardwareFault { .. } | Fault::InterconnectSlow { .. } => {
+                let mut spec = Self::sized(replicas);
+                (spec.dcgm.ecc, spec.dcgm.nvlink) = (true, true);
+                spec
+            }
+            Fault::NoisyNeighbour { .. } | Fault::FrontendCpuBound { .. } => {
+                let mut spec = Self::sized(replicas);
+                (spec.cadvisor, spec.engine.cpu_limit) = (true, Some(4.0));
+                spec
+            }
+            Fault::OutputCorrupted { .. } => {
+                let mut spec = Self::sized(replicas);
+                spec.engine.counts_nans = true;
+                spec
+            }
             _ => Self::sized(replicas),
         }
     }
@@ -91,7 +106,9 @@ impl FleetSpec {
         spec.engine.max_num_batched_tokens = 1024;
         spec.engine.sequence_seconds = 0.000_05;
         spec.engine.max_model_len = 2048;
-        spec.engine.num_gpu_blocks = 3_300;
+        spec.engine.num_gpu_blocks = 4_200;
+        // Short chunks cost its API server little, or it would be full first.
+        spec.engine.frontend_seconds = (0.002, 0.000_03);
         spec.requests_per_second = 24.0 * replicas as f64;
         spec.diurnal_amplitude = 0.02;
         spec
