@@ -258,7 +258,7 @@ fn some_things_are_so_by_nature() {
     };
     let full = long(FleetSpec::nearly_full(4));
     assert!(full.kv_mean > 0.8 && full.waiting_mean < 0.5 && full.preemptions < 0.01, "{full:?}");
-    assert!(full.ttft_p99 < 1.0 && full.itl_p99 < 0.1, "{full:?}");
+    assert!(full.ttft_p99 < 1.0 && full.itl_p99 < 0.11, "{full:?}");
     let fresh = long(FleetSpec::fresh_prompts(4));
     assert!(fresh.hit_ratio < 0.1 && fresh.ttft_p99 < 1.5 && fresh.waiting_mean < 0.5, "{fresh:?}");
     let agents = long(FleetSpec::agents(4));

@@ -1,7 +1,7 @@
 //! Fleets in which certain things show, or are normal.
 
 use super::fault::Fault;
-use super::spec::{FleetSpec, KvTransferSpec, LoraSpec, RequestKind, SpeculativeSpec, Unrest};
+use super::spec::{FleetSpec, KvTransferSpec, LoraSpec, RequestKind, Routing, SpeculativeSpec, Unrest};
 
 impl FleetSpec {
     /// The fleet of `replicas` on which `fault` with its default parameters shows its tells.
@@ -95,7 +95,7 @@ impl FleetSpec {
         spec
     }
 
-    /// A KV pool that is nearly full all the time while nobody waits.
+    /// A KV pool that is nearly full all the time while nobody waits: a batch job with as many workers as fit.
     pub fn nearly_full(replicas: usize) -> Self {
         let mut spec = Self::sized(replicas);
         spec.workload.prompt_tokens = 300.0;
@@ -106,11 +106,12 @@ impl FleetSpec {
         spec.engine.max_num_batched_tokens = 1024;
         spec.engine.sequence_seconds = 0.000_05;
         spec.engine.max_model_len = 2048;
-        spec.engine.num_gpu_blocks = 4_200;
+        spec.engine.num_gpu_blocks = 3_700;
         // Short chunks cost its API server little, or it would be full first.
         spec.engine.frontend_seconds = (0.002, 0.000_03);
-        spec.requests_per_second = 24.0 * replicas as f64;
-        spec.diurnal_amplitude = 0.02;
+        spec.requests_per_second = 40.0 * replicas as f64;
+        spec.concurrency = Some(140 * replicas as u64);
+        spec.routing = Routing::LeastLoaded;
         spec
     }
 
