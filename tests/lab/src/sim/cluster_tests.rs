@@ -74,6 +74,9 @@ fn a_server_killed_for_its_memory_restarts_with_that_reason() {
     assert_eq!(sum(&page, "kube_pod_container_status_last_terminated_reason", &reason), 1.0);
     assert_eq!(sum(&page, "kube_pod_container_status_last_terminated_exitcode", &reason[..1]), 137.0);
     assert_eq!(sum(&page, "kube_pod_container_status_restarts_total", &[]), 3.0);
+    let page = kube(&after("gpu-oom:replica=2", 200.0));
+    assert_eq!(sum(&page, "kube_pod_container_status_restarts_total", &["vllm-llama-8b-2"]), 3.0);
+    assert!(!page.contains("OOMKilled") && page.contains("Completed"), "{page}");
 }
 
 #[test]

@@ -142,6 +142,8 @@ faults! {
         "The driver reports an Xid for one GPU, with the counters and the end of the process that go with it.";
     HostOom "host-oom" (replica: usize = 0, seconds: f64 = 90.0)
         "The kernel kills one server for its memory, again and again some time after each start.";
+    GpuOom "gpu-oom" (replica: usize = 0, seconds: f64 = 90.0)
+        "One engine runs out of device memory and ends, again and again some time after each start.";
     ModelLoadFailure "model-load-failure" ()
         "A rollout brings an engine that dies while it loads the model; the old replicas serve on.";
     ImagePullFailure "image-pull-failure" ()
