@@ -96,6 +96,7 @@ impl Expected {
             Fault::MetricsMissing { .. } => (Some("metrics-missing"), &[]),
             // Some alarm by what they do, others by nothing: that is what they are for.
             Fault::ImagePullFailure { .. }
+            | Fault::GpuOom { .. }
             | Fault::NodeDown { .. }
             | Fault::ClientAborts { .. }
             | Fault::Rollout { .. }

@@ -263,10 +263,15 @@ impl Fleet {
 
     fn kill_for_memory(&mut self) {
         for at in 0..self.faults.len() {
-            let Fault::HostOom { replica, seconds } = self.faults[at] else { continue };
+            // An engine that dies by itself lets the server end in order: `vllm serve` exits with 0 then.
+            let (replica, seconds, reason, exit_code) = match self.faults[at] {
+                Fault::HostOom { replica, seconds } => (replica, seconds, "OOMKilled", 137),
+                Fault::GpuOom { replica, seconds } => (replica, seconds, "Completed", 0),
+                _ => continue,
+            };
             let full = self.replicas[replica].ready_since.max(self.begun[at] - seconds) + seconds <= self.now;
             if full {
-                self.restart(replica, "OOMKilled", 137);
+                self.restart(replica, reason, exit_code);
             }
         }
     }

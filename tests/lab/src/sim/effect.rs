@@ -229,6 +229,9 @@ pub fn missing_for(spec: &FleetSpec, fault: &Fault) -> Option<&'static str> {
         Fault::KvTransferSlow { .. } if engine.kv_transfer.is_none() => {
             Some("its prompts are computed where they are decoded (`engine.kv_transfer`)")
         }
+        Fault::NoisyNeighbour { takes: Share::Throttle, .. } if engine.cpu_limit.is_none() => {
+            Some("its containers have no CPU limit (`engine.cpu_limit`)")
+        }
         Fault::AutoscalerAtMax { .. } if spec.autoscale_target.is_none() => {
             Some("its autoscaler does not act (`autoscale_target`)")
         }

@@ -309,7 +309,14 @@ impl Engine {
                 self.stats.prompt_tokens += u64::from(request.prompt);
                 self.stats.prompt_tokens_cached += u64::from(request.cached);
                 self.stats.prompt_tokens_external += u64::from(sequence.external);
-                self.stats.ttft.observe(seen - request.arrived);
+                // Who would hear the first token too late has gone by then, and it is thrown away.
+                let patience = request.arrived + self.read_timeout;
+                if seen < patience {
+                    self.stats.ttft.observe(seen - request.arrived);
+                } else {
+                    sequence.request.leaves = sequence.request.leaves.min(patience.max(self.now));
+                    self.next_deadline = self.next_deadline.min(sequence.request.leaves);
+                }
             } else {
                 self.stats.itl.observe(seen - sequence.last_heard);
             }

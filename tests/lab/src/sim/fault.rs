@@ -118,7 +118,7 @@ faults! {
         "The router sends one replica a multiple of its share while the others idle.";
     ClientErrors "client-errors" (share: f64 = 0.2, status: ErrorStatus = ErrorStatus::Client)
         "A share of the requests is refused with an error status.";
-    HeadOfLineBlocking "head-of-line-blocking" (share: f64 = 0.04, factor: f64 = 25.0)
+    HeadOfLineBlocking "head-of-line-blocking" (share: f64 = 0.025, factor: f64 = 25.0)
         "A few huge new prompts take the token budget, and the small ones behind them wait.";
     FrontendCpuBound "frontend-cpu-bound" (factor: f64 = 6.0)
         "Each request and token costs the API server a multiple of its CPU time, until its core is full.";
@@ -142,6 +142,8 @@ faults! {
         "The driver reports an Xid for one GPU, with the counters and the end of the process that go with it.";
     HostOom "host-oom" (replica: usize = 0, seconds: f64 = 90.0)
         "The kernel kills one server for its memory, again and again some time after each start.";
+    GpuOom "gpu-oom" (replica: usize = 0, seconds: f64 = 90.0)
+        "One engine runs out of device memory and ends, again and again some time after each start.";
     ModelLoadFailure "model-load-failure" ()
         "A rollout brings an engine that dies while it loads the model; the old replicas serve on.";
     ImagePullFailure "image-pull-failure" ()

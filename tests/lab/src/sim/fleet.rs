@@ -228,8 +228,16 @@ impl Fleet {
     }
 
     fn arrive(&mut self) {
-        self.ended.arrived += 1;
         let request = workload::draw(&mut self.rng, &mut self.dice, &self.spec, &self.bend, self.now);
+        if let Some(most) = self.spec.concurrency {
+            for engine in self.replicas.iter_mut().filter_map(|replica| replica.engine.as_mut()) {
+                engine.advance_to(self.now);
+            }
+            if self.in_flight() >= most {
+                return;
+            }
+        }
+        self.ended.arrived += 1;
         let Some(i) = self.route() else {
             self.ended.refused += 1;
             return;

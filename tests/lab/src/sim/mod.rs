@@ -4,8 +4,10 @@
 //! ended; nothing is painted. A [`Fleet`] lives on a virtual clock: [`live`] ties it to the wall clock and serves its
 //! pages to a real Prometheus, [`History`] writes what a Prometheus would have scraped.
 //!
-//! Not simulated: tokens' contents, gateways in front of the router, several engines in one pod, LoRA, speculative
-//! decoding, disaggregated prefill, and the sharing of KV blocks between live requests.
+//! Not simulated: tokens' contents, gateways in front of the router, several engines in one pod, the replicas that
+//! compute prompts for others, pods that move to another node, and the sharing of KV blocks between live requests.
+//! Simplified: the whole batch accepts equally many draft tokens, KV blocks are taken when their transfer has ended,
+//! and `lora_requests_info` forgets old label sets.
 //!
 //! ```
 //! use llm_diagnose_lab::sim::{Fault, Fleet, FleetSpec};
@@ -46,6 +48,10 @@ pub mod stats;
 pub mod target;
 mod workload;
 
+#[cfg(test)]
+mod cluster_tests;
+#[cfg(test)]
+mod fault_tests;
 #[cfg(test)]
 mod tests;
 

@@ -132,8 +132,9 @@ pub fn families(spec: &FleetSpec, replicas: &[Replica], first: usize) -> Vec<Fam
     let mut page: Vec<Family> = fields
         .into_iter()
         .map(|(name, kind, help, value)| {
-            // A GPU that fell off the bus is in no field any more.
-            let gpus = replicas.iter().zip(&labels).filter(|(replica, _)| !replica.gpu.lost);
+            // Of a GPU that fell off the bus only the news of that is left.
+            let told = |replica: &Replica| !replica.gpu.lost || *name == "DCGM_FI_DEV_XID_ERRORS";
+            let gpus = replicas.iter().zip(&labels).filter(|(replica, _)| told(replica));
             gpus.fold(Family::new(name, *kind, help), |family, (replica, labels)| {
                 family.with(labels.clone(), value(&replica.gpu))
             })

@@ -209,7 +209,12 @@ fn nodes(fleet: &Fleet) -> Family {
 }
 
 fn of_pod(fleet: &Fleet, pod: &Pod) -> Labels {
-    vec![("namespace", fleet.spec().namespace.clone()), ("pod", pod.name.clone()), ("uid", pod.uid.clone())]
+    let uid = match pod.predecessors {
+        0 => pod.uid.clone(),
+        // The last group of digits is the replica's.
+        predecessors => format!("{:08x}{}", 0x5f0c_1a52_u32.wrapping_add(predecessors), &pod.uid[8..]),
+    };
+    vec![("namespace", fleet.spec().namespace.clone()), ("pod", pod.name.clone()), ("uid", uid)]
 }
 
 fn and(labels: &Labels, name: &'static str, value: &str) -> Labels {

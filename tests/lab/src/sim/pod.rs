@@ -12,8 +12,10 @@ const BACKOFF_SECONDS: (f64, f64) = (10.0, 300.0);
 pub struct Pod {
     /// Its name.
     pub name: String,
-    /// Its uid.
+    /// Its uid, but for what tells it from those that had the name before.
     pub uid: String,
+    /// How many pods had the name before.
+    pub predecessors: u32,
     /// The node it runs on.
     pub node: String,
     /// The address of that node.
@@ -72,6 +74,7 @@ impl Pod {
         Self {
             name,
             uid,
+            predecessors: 0,
             node,
             host_ip,
             ip,
@@ -147,6 +150,7 @@ impl Pod {
 
     /// A rollout replaces the pod by one of `generation`.
     pub fn replace(&mut self, now: f64, startup_seconds: f64, generation: u64) {
+        self.predecessors += 1;
         self.restarts = 0;
         self.last_terminated = None;
         self.last_exit_code = None;

@@ -1,7 +1,7 @@
 //! Fleets in which certain things show, or are normal.
 
 use super::fault::Fault;
-use super::spec::{FleetSpec, KvTransferSpec, LoraSpec, RequestKind, SpeculativeSpec, Unrest};
+use super::spec::{FleetSpec, KvTransferSpec, LoraSpec, RequestKind, Routing, SpeculativeSpec, Unrest};
 
 impl FleetSpec {
     /// The fleet of `replicas` on which `fault` with its default parameters shows its tells.
@@ -19,6 +19,21 @@ impl FleetSpec {
             Fault::SpecDecodeIneffective { .. } => Self::speculative(replicas),
             Fault::KvTransferSlow { .. } => Self::decode_pods(replicas),
             Fault::AutoscalerAtMax { .. } => Self::autoscaled(replicas),
+            Fault::GpuHardwareFault { .. } | Fault::InterconnectSlow { .. } => {
+                let mut spec = Self::sized(replicas);
+                (spec.dcgm.ecc, spec.dcgm.nvlink) = (true, true);
+                spec
+            }
+            Fault::NoisyNeighbour { .. } | Fault::FrontendCpuBound { .. } => {
+                let mut spec = Self::sized(replicas);
+                (spec.cadvisor, spec.engine.cpu_limit) = (true, Some(4.0));
+                spec
+            }
+            Fault::OutputCorrupted { .. } => {
+                let mut spec = Self::sized(replicas);
+                spec.engine.counts_nans = true;
+                spec
+            }
             _ => Self::sized(replicas),
         }
     }
@@ -80,7 +95,7 @@ impl FleetSpec {
         spec
     }
 
-    /// A KV pool that is nearly full all the time while nobody waits.
+    /// A KV pool that is nearly full all the time while nobody waits: a batch job with as many workers as fit.
     pub fn nearly_full(replicas: usize) -> Self {
         let mut spec = Self::sized(replicas);
         spec.workload.prompt_tokens = 300.0;
@@ -91,9 +106,12 @@ impl FleetSpec {
         spec.engine.max_num_batched_tokens = 1024;
         spec.engine.sequence_seconds = 0.000_05;
         spec.engine.max_model_len = 2048;
-        spec.engine.num_gpu_blocks = 3_300;
-        spec.requests_per_second = 24.0 * replicas as f64;
-        spec.diurnal_amplitude = 0.02;
+        spec.engine.num_gpu_blocks = 3_700;
+        // Short chunks cost its API server little, or it would be full first.
+        spec.engine.frontend_seconds = (0.002, 0.000_03);
+        spec.requests_per_second = 40.0 * replicas as f64;
+        spec.concurrency = Some(140 * replicas as u64);
+        spec.routing = Routing::LeastLoaded;
         spec
     }
 

@@ -22,6 +22,8 @@ pub struct FleetSpec {
     pub requests_per_second: f64,
     /// Relative swing of the arrivals over a day, 0..1; the peak is at 14:00 UTC.
     pub diurnal_amplitude: f64,
+    /// Requests that the clients have open at once at most, as workers of a batch job; further ones are not sent.
+    pub concurrency: Option<u64>,
     /// What the requests look like.
     pub workload: Workload,
     /// How one replica serves them.
@@ -219,6 +221,7 @@ impl FleetSpec {
             deployment: "vllm-llama-8b".to_owned(),
             requests_per_second: 3.0 * replicas as f64,
             diurnal_amplitude: 0.1,
+            concurrency: None,
             workload: Workload::default(),
             engine: EngineSpec::default(),
             routing: Routing::RoundRobin,

@@ -303,9 +303,12 @@ fn a_fault_reads_as_it_is_written_and_bad_ones_are_explained() {
 
 #[test]
 fn promtool_finds_every_page_well_formed() {
-    for release in [Release::Current, Release::V0_8] {
-        let mut spec = FleetSpec::sized(2);
-        spec.engine.release = release;
+    let mut old = FleetSpec::sized(2);
+    old.engine.release = Release::V0_8;
+    let recipes =
+        ["lora-thrash", "spec-decode-ineffective", "kv-transfer-slow", "noisy-neighbour", "gpu-hardware-fault"];
+    let specs = recipes.map(|text| FleetSpec::for_fault(&fault(text), 2));
+    for spec in [FleetSpec::sized(2), old].into_iter().chain(specs) {
         let fleet = warm(spec);
         for target in fleet.targets() {
             let page = fleet.page(&target).expect("up");
