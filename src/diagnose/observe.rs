@@ -9,7 +9,7 @@ use tracing::{Instrument, debug_span};
 
 use super::batch::Answer;
 use super::observation::{Observation, Observations, Replica, reduce};
-use super::plan::{Ask, Plan, Side, past_window, pasts, plan, tier};
+use super::plan::{Ask, HISTOGRAM, Plan, Side, histograms, past_window, pasts, plan, tier};
 use super::scope::{Found, detection, presence, read_detection, was_present, workload_of};
 use super::{Diagnosis, Request, batch, blame, judge};
 use crate::alert::Labels;
@@ -20,6 +20,13 @@ use crate::signal::Engine;
 
 /// Of the deadline, what is left for judging and rendering.
 const RESERVE: Duration = Duration::from_millis(200);
+
+/// What a row's pod is called; an exporter's own `pod` comes after the one it speaks of.
+const POD_LABELS: [&str; 4] = ["exported_pod", "pod", "kubernetes_pod", "pod_name"];
+/// How Prometheus keeps a native histogram's classic buckets too.
+/// Source: <https://prometheus.io/docs/prometheus/latest/configuration/configuration/#scrape_config>
+const CLASSIC: &str = "`always_scrape_classic_histograms: true` in the scrape configuration \
+    (`scrape_classic_histograms` before Prometheus 3)";
 
 /// What was seen, and what went wrong while looking.
 #[derive(Debug, Clone, Default)]
@@ -81,26 +88,25 @@ fn gather(library: &Library, plan: &Plan, answers: &[Answer], observed: &mut Obs
     let asked: Vec<(&Ask, &Answer)> = plan.asks.iter().zip(answers).collect();
     let pool: BTreeSet<String> = asked
         .iter()
-        .filter(|(ask, _)| ask.signal.is_empty())
+        .filter(|(ask, _)| ask.is_for_replicas())
         .filter_map(|(ask, answer)| Some((library.engines.get(&ask.engine)?, answer.as_ref().ok()?)))
         .flat_map(|(engine, rows)| rows.iter().filter_map(|row| name(engine, &row.labels)))
         .collect();
     // Exporters' rows are told apart by pod; where the engines' series carry none, nothing can be told apart.
     let pods: BTreeSet<&str> = asked
         .iter()
-        .filter(|(ask, _)| ask.signal.is_empty())
+        .filter(|(ask, _)| ask.is_for_replicas())
         .filter_map(|(_, answer)| answer.as_ref().ok())
-        .flat_map(|rows| rows.iter().filter_map(|row| row.labels.get("pod").map(String::as_str)))
+        .flat_map(|rows| rows.iter().filter_map(|row| first(row, &POD_LABELS)))
         .filter(|pod| !pod.is_empty())
         .collect();
     let workloads: BTreeSet<&str> = pods.iter().map(|pod| workload_of(pod)).collect();
     let belongs = |row: &Row| {
-        let first = |labels: &[&str]| labels.iter().find_map(|label| row.labels.get(*label).map(String::as_str));
         pods.is_empty()
-            || match first(&["exported_pod", "pod"]) {
+            || match first(row, &POD_LABELS) {
                 Some(pod) => pods.contains(pod) || workloads.contains(workload_of(pod)),
                 // A namespace has other workloads too.
-                None => first(&["deployment", "statefulset"]).is_none_or(|name| workloads.contains(name)),
+                None => first(row, &["deployment", "statefulset"]).is_none_or(|name| workloads.contains(name)),
             }
     };
     let mut heard: BTreeMap<&str, (usize, bool)> = BTreeMap::new();
@@ -157,7 +163,22 @@ fn gather(library: &Library, plan: &Plan, answers: &[Answer], observed: &mut Obs
                 o.baseline = reduce(signal.fleet, replicas.iter().map(|r| r.value)).or(o.baseline);
             }
             Side::PastPool => o.baseline = values.map(|(_, v)| v).next().or(o.baseline),
+            Side::Native => {}
         }
+    }
+    let native: BTreeSet<&str> = asked
+        .iter()
+        .filter(|(ask, _)| ask.side == Side::Native)
+        .filter_map(|(_, answer)| answer.as_ref().ok())
+        .flat_map(|rows| rows.iter().filter_map(|row| row.labels.get(HISTOGRAM).map(String::as_str)))
+        .collect();
+    for o in observed.seen.signals.values_mut().filter(|o| o.value.is_none() && o.replicas.is_empty()) {
+        let Some(name) = o.query.as_deref().and_then(|query| histograms(query).find(|name| native.contains(name)))
+        else {
+            continue;
+        };
+        o.why = Some(format!("`{name}` is a native histogram here, and only classic ones are read"));
+        o.enable = Some(CLASSIC.to_owned());
     }
     for o in observed.seen.signals.values_mut() {
         if o.value.is_none() && o.replicas.is_empty() && o.why.is_none() {
@@ -188,6 +209,11 @@ fn gather(library: &Library, plan: &Plan, answers: &[Answer], observed: &mut Obs
         n => format!("{error} ({n} queries)"),
     }));
     observed.seen.pool = pool.into_iter().collect();
+}
+
+/// The value of the first of these labels that is there.
+fn first<'a>(row: &'a Row, labels: &[&str]) -> Option<&'a str> {
+    labels.iter().find_map(|label| row.labels.get(*label).map(String::as_str))
 }
 
 /// The row's replica: the first of the engine's replica labels that is not empty.

@@ -134,15 +134,23 @@ fn expression(library: &Library, alert: &AlertRule, options: &RuleOptions) -> Re
     if told_by_serving.is_empty() {
         variants.push(joined(library, None, alert, options)?);
     }
-    for engine in serving.into_iter().filter(|_| !told_by_serving.is_empty()) {
+    for engine in serving.iter().copied().filter(|_| !told_by_serving.is_empty()) {
         if told_by_serving.iter().all(|signal| tells(engine, signal)) {
-            variants.push(joined(library, Some(engine), alert, options)?);
+            let own = joined(library, Some(engine), alert, options)?;
+            variants.push(if engine.stand_in { where_alone(&serving, &own) } else { own });
         }
     }
     match variants.is_empty() {
         true => Err("no engine tells all of its signals".to_owned()),
         false => Ok(variants.join("\nor\n")),
     }
+}
+
+/// What a stand-in says, but not where an engine speaks for itself: their labels differ, and both would alert.
+fn where_alone(serving: &[&Engine], expr: &str) -> String {
+    let real: Vec<&str> = serving.iter().filter(|e| !e.stand_in).map(|e| e.detect.as_str()).collect();
+    let there = format!("group by (cluster, namespace) ({{__name__=~\"{}\"}})", real.join("|"));
+    format!("(\n{}\nunless on (cluster, namespace)\n  {there}\n)", indented(expr))
 }
 
 fn tells(engine: &Engine, signal: &str) -> bool {
