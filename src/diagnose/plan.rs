@@ -196,7 +196,13 @@ fn nobody(library: &Library, definition: &Signal) -> (String, Option<String>) {
 /// The replicas that the pool had within the last hour, the gone ones included.
 fn pool_question(library: &Library, request: &Request, found: &Found, plan: &mut Plan) {
     for (engine, seen) in found.pool(library) {
-        let query = format!("count by ($by) (last_over_time({}{{$scope}}[1h]))", engine.detect);
+        let query = match engine.detect_also.as_slice() {
+            [] => format!("count by ($by) (last_over_time({}{{$scope}}[1h]))", engine.detect),
+            _ => {
+                let names: Vec<&str> = engine.tell_tales().collect();
+                format!("count by ($by) (last_over_time({{__name__=~\"{}\", $scope}}[1h]))", names.join("|"))
+            }
+        };
         plan.asks.push(Ask {
             signal: String::new(),
             engine: engine.engine.clone(),

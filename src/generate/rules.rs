@@ -148,7 +148,7 @@ fn expression(library: &Library, alert: &AlertRule, options: &RuleOptions) -> Re
 
 /// What a stand-in says, but not where an engine speaks for itself: their labels differ, and both would alert.
 fn where_alone(serving: &[&Engine], expr: &str) -> String {
-    let real: Vec<&str> = serving.iter().filter(|e| !e.stand_in).map(|e| e.detect.as_str()).collect();
+    let real: Vec<&str> = serving.iter().filter(|e| !e.stand_in).flat_map(|e| e.tell_tales()).collect();
     let there = format!("group by (cluster, namespace) ({{__name__=~\"{}\"}})", real.join("|"));
     format!("(\n{}\nunless on (cluster, namespace)\n  {there}\n)", indented(expr))
 }
@@ -186,8 +186,8 @@ fn joined(
 /// Pods are named `<deployment>-<hash>-<5 characters>` and `<statefulset>-<ordinal>`.
 /// Source: Kubernetes, generated names of ReplicaSets and StatefulSets.
 fn models_only(library: &Library, expr: &str, each: Each) -> String {
-    let detect: Vec<&str> =
-        library.engines.values().filter(|e| e.kind == EngineKind::Serving).map(|e| e.detect.as_str()).collect();
+    let serving = library.engines.values().filter(|e| e.kind == EngineKind::Serving);
+    let detect: Vec<&str> = serving.flat_map(Engine::tell_tales).collect();
     let seen = format!("last_over_time({{__name__=~\"{}\"}}[1d])", detect.join("|"));
     let by_pod = r#""workload", "$1", "pod", "(.+?)(-[a-z0-9]{6,10}-[a-z0-9]{5}|-[0-9]+)""#;
     match each {

@@ -86,6 +86,9 @@ pub struct Engine {
     pub source: Vec<String>,
     /// The series that shows that the engine is there.
     pub detect: String,
+    /// Series that show it too, where not every page has the same.
+    #[serde(default)]
+    pub detect_also: Vec<String>,
     /// How the names of its series may begin; queries are written with the first, asked with what Prometheus holds.
     #[serde(default)]
     pub prefixes: Vec<String>,
@@ -126,6 +129,11 @@ pub struct OwnLabels {
 }
 
 impl Engine {
+    /// The series that show that the engine is there; one suffices.
+    pub fn tell_tales(&self) -> impl Iterator<Item = &str> {
+        std::iter::once(&self.detect).chain(&self.detect_also).map(String::as_str)
+    }
+
     /// Matchers that leave out another program's series of the same names.
     pub fn own_series(&self) -> impl Iterator<Item = Matcher> {
         let none = |label: &String| Matcher { label: label.clone(), value: String::new(), or_absent: false };

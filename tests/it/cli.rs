@@ -107,8 +107,10 @@ fn own_labels_of_an_engine_that_does_not_exist_are_refused_by_every_command_that
     let file = tempfile::Builder::new().suffix(".yaml").tempfile().unwrap();
     std::fs::write(file.path(), "engines: { vlm: { replica: [my_pod] } }\n").unwrap();
     let path = file.path().to_str().unwrap();
-    let commands: [&[&str]; 2] =
-        [&["serve", "--config", path], &["diagnose", "--config", path, "--playbook", "high-ttft", NOWHERE[0], NOWHERE[1]]];
+    let commands: [&[&str]; 2] = [
+        &["serve", "--config", path],
+        &["diagnose", "--config", path, "--playbook", "high-ttft", NOWHERE[0], NOWHERE[1]],
+    ];
     for command in commands {
         let output = run(command, None);
         assert_eq!(output.status.code(), Some(2));

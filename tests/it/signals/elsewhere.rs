@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use llm_diagnose::diagnose::{Observed, observe};
 use llm_diagnose::signal::OwnLabels;
 
-use super::{EVERYTHING, WINDOW, assert_no_data, assert_values, observed, told_by, value, with_everything};
+use super::{EVERYTHING, WINDOW, assert_no_data, assert_values, observed, told_by, value, version, with_everything};
 use crate::harness::{Page, Stamp, fixture, request, run, shared, slot};
 
 const SLOT: usize = 31;
@@ -33,11 +33,29 @@ pub(super) fn pages() -> Vec<Page> {
         minute("copy-only", "vllm-0", "10.4.0.3:8000", copied(&before), copied(&after)),
         minute("routed", "vllm-0", "10.4.0.4:8000", before.clone(), after.clone()),
         minute("routed", "router-0", "10.4.0.5:8001", router.to_owned(), router.to_owned()),
+        minute("early", "vllm-0", "10.4.0.7:8000", early(0), early(60)),
         minute("own-labels", "vllm-0", "10.4.0.6:8000", own(&before), own(&after)),
     ]
     .into_iter()
     .flatten()
     .collect()
+}
+
+/// What vLLM 0.5.5 had, written by hand: 100 prompt tokens a second, a quarter of them cached.
+fn early(second: u32) -> String {
+    let one = |name: &str, value: f64| format!("vllm:{name}{{model_name=\"m\"}} {value}\n");
+    let seconds = f64::from(second);
+    let rows = [
+        ("num_requests_running", 2.0),
+        ("num_requests_waiting", 6.0),
+        ("gpu_cache_usage_perc", 0.5),
+        ("gpu_prefix_cache_hit_rate", 0.25),
+        ("num_preemptions_total", seconds),
+        ("prompt_tokens_total", 100.0 * seconds),
+        ("time_in_queue_requests_sum", 0.5 * seconds),
+        ("time_in_queue_requests_count", seconds),
+    ];
+    rows.map(|(name, value)| one(name, value)).concat()
 }
 
 /// vLLM's series of a page as Ray exposes them for one replica.
@@ -127,4 +145,14 @@ fn an_own_label_that_cannot_be_used_is_refused_with_a_way_out() {
     let scope = BTreeMap::from([("team".to_owned(), vec!["team".to_owned()])]);
     let error = refused("vllm", OwnLabels { replica: Vec::new(), scope });
     assert_eq!(error, "`engines.vllm:` `scope` has no `team`: expected one of cluster, job, model, namespace");
+}
+
+#[test]
+fn a_v0_page_tells_queueing_and_cache_hits_in_its_own_way() {
+    let seen = read("early");
+    assert_eq!(version(&seen, "vllm").as_deref(), Some("0.5.5"));
+    let expected = [("prefix_cache_hit_ratio", 0.25), ("computed_prompt_token_rate", 75.0), ("queue_time_mean", 0.5)];
+    assert_values(&seen, &expected);
+    assert_values(&seen, &[("kv_cache_usage", 0.5), ("preemption_rate", 1.0), ("waiting_per_replica", 6.0)]);
+    assert_no_data(&seen, &["prefill_time_mean", "requests_deferred", "kv_cache_capacity_tokens"]);
 }

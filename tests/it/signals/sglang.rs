@@ -3,10 +3,12 @@
 
 use llm_diagnose::diagnose::Observed;
 
-use super::{assert_complete, assert_no_data, assert_values, observed, told_by, value, version};
+use super::{assert_complete, assert_no_data, assert_values, observed, replicas, told_by, value, version};
 use crate::harness::{Page, Stamp, fixture, slot};
 
 const SLOT: usize = 30;
+/// The case that is an old server.
+const OLD: usize = 14;
 
 /// A namespace and its pages, a minute apart.
 type Case = (&'static str, String, String);
@@ -41,19 +43,27 @@ fn cases() -> Vec<Case> {
         ("sg-decode", decode(0), decode(6)),
         ("sg-retracting", before.clone(), format!("{after}{}", retracted(30))),
         ("sg-stalled", queue.clone(), queue),
+        ("sg-mixed", before, after),
+        ("sg-mixed", old(0), old(60)),
     ]
 }
 
 pub(super) fn pages() -> Vec<Page> {
     let minute = |(i, (namespace, before, after)): (usize, Case)| {
         let instance = INSTANCES[i];
-        let stamp = Stamp { job: "sglang", instance, namespace, pod: "sglang-0", time: slot(SLOT) };
+        let stamp = Stamp {
+            job: "sglang",
+            instance,
+            namespace,
+            pod: if i == OLD { "sglang-old" } else { "sglang-0" },
+            time: slot(SLOT),
+        };
         [Page::new(before, stamp), Page::new(after, Stamp { time: slot(SLOT) + 60, ..stamp })]
     };
     cases().into_iter().enumerate().flat_map(minute).collect()
 }
 
-const INSTANCES: [&str; 13] = [
+const INSTANCES: [&str; 15] = [
     "10.3.0.1:30000",
     "10.3.0.2:30000",
     "10.3.0.3:30000",
@@ -67,6 +77,8 @@ const INSTANCES: [&str; 13] = [
     "10.3.0.11:30000",
     "10.3.0.12:30000",
     "10.3.0.13:30000",
+    "10.3.0.14:30000",
+    "10.3.0.15:30000",
 ];
 
 fn page(name: &str) -> String {
@@ -135,6 +147,25 @@ fn native(page: &str) -> String {
     let classic = |line: &&str| !line.contains("_bucket{");
     let kept: String = samples(page).filter(classic).map(|line| format!("{line}\n")).collect();
     kept + "sglang:time_to_first_token_seconds{engine_type=\"unified\",model_name=\"tiny\"} 84\n"
+}
+
+/// What SGLang 0.4.3 had, written by hand: two requests a second of 100 prompt tokens, a quarter of them cached.
+fn old(second: u32) -> String {
+    let one = |name: &str, value: u32| format!("sglang:{name}{{model_name=\"tiny\"}} {value}\n");
+    let rows = [
+        ("num_running_reqs", 5),
+        ("num_queue_reqs", 2),
+        ("token_usage", 1),
+        ("prompt_tokens_total", 200 * second),
+        ("cached_tokens_total", 50 * second),
+        ("generation_tokens_total", 60 * second),
+        ("num_requests_total", 2 * second),
+        ("time_per_output_token_seconds_count", 60 * second),
+    ];
+    let bucket = |le: &str| {
+        format!("sglang:time_per_output_token_seconds_bucket{{model_name=\"tiny\",le=\"{le}\"}} {}\n", 60 * second)
+    };
+    rows.map(|(name, value)| one(name, value)).concat() + &bucket("0.05") + &bucket("+Inf")
 }
 
 fn retracted(count: u32) -> String {
@@ -342,4 +373,28 @@ fn a_model_that_no_series_has_is_no_data_with_its_reason() {
     let seen = observed(&[("namespace", "sg-healthy"), ("model", "other")], slot(SLOT) + 60);
     assert_eq!(seen.found.notes, ["no sglang series of the last hour has model_name=`other`"]);
     assert_no_data(&seen, &["ttft_p99", "requests_running", "error_ratio", "replicas_serving"]);
+}
+
+#[test]
+fn an_old_server_beside_a_new_one_is_counted_by_what_it_has() {
+    let seen = read("sg-mixed");
+    assert_eq!(seen.seen.pool, ["sglang-0", "sglang-old"]);
+    assert_values(
+        &seen,
+        &[
+            ("generation_token_rate", 5_784.0 / 60.0 + 60.0),
+            ("computed_prompt_token_rate", 14_388.0 / 60.0 + 150.0),
+            ("prefix_cache_hit_ratio", (182.0 / 60.0 + 50.0) / (14_570.0 / 60.0 + 200.0)),
+            ("requests_running", 5.0),
+            ("waiting_per_replica", 1.0),
+            ("kv_cache_usage", 1.0),
+            ("replicas_serving", 2.0),
+        ],
+    );
+    // What it cannot tell is not made up of zeros.
+    for signal in ["preemption_rate", "kv_cache_capacity_tokens", "stalled_requests"] {
+        assert_eq!(replicas(&seen, signal).keys().copied().collect::<Vec<_>>(), ["sglang-0"], "{signal}");
+    }
+    let slow = replicas(&seen, "itl_p50")["sglang-old"];
+    assert!((slow - 0.025).abs() < 1e-6, "time_per_output_token_seconds stands in: {slow}");
 }

@@ -1,6 +1,6 @@
 //! Engines of which there is no captured page: what their documents say they expose, written by hand in that form.
 
-use super::{assert_complete, assert_no_data, assert_values, observed, replicas};
+use super::{assert_complete, assert_no_data, assert_values, observed, replicas, value};
 use crate::harness::{Page, Stamp, slot};
 
 const SLOT: usize = 32;
@@ -12,7 +12,7 @@ pub(super) fn pages() -> Vec<Page> {
     };
     let summaries = |p99: f64| {
         format!(
-            "llm_queue_depth 0\nllm_ttft_seconds{{quantile=\"0.99\"}} {p99}\nllm_ttft_seconds{{quantile=\"0.5\"}} 0.2\n\
+            "llm_ttft_seconds{{quantile=\"0.99\"}} {p99}\nllm_ttft_seconds{{quantile=\"0.5\"}} 0.2\n\
              llm_kv_cache_utilization 0.4\n"
         )
     };
@@ -338,6 +338,9 @@ fn a_self_made_exporter_is_read_and_its_percent_become_ratios() {
 fn a_summarys_quantiles_serve_where_there_is_no_histogram_and_a_ratio_stays_one() {
     let seen = observed(&[("namespace", "generic-summary")], slot(SLOT) + 60);
     assert_values(&seen, &[("ttft_p99", 2.0), ("ttft_p50", 0.2), ("kv_cache_usage", 0.4)]);
+    // It has none of the other series, and is found all the same.
+    assert_eq!((seen.seen.pool.len(), value(&seen, "replicas_serving")), (1, Some(1.0)));
+    assert_values(&seen, &[("replicas_down", 0.0)]);
     assert_no_data(&seen, &["itl_p99", "error_ratio", "gpu_utilization"]);
 }
 
