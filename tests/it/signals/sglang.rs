@@ -29,6 +29,8 @@ fn cases() -> Vec<Case> {
             )
         )
     };
+    let before_any_abort = format!("{before}{}", aborted(0));
+    let after_aborts = after.clone();
     vec![
         ("sg-healthy", before.clone(), after.clone()),
         ("sg-queue", queue.clone(), queue.clone()),
@@ -45,6 +47,7 @@ fn cases() -> Vec<Case> {
         ("sg-stalled", queue.clone(), queue),
         ("sg-mixed", before, after),
         ("sg-mixed", old(0), old(60)),
+        ("sg-aborted", before_any_abort, format!("{}{}", refused(&after_aborts), aborted(100))),
     ]
 }
 
@@ -63,7 +66,7 @@ pub(super) fn pages() -> Vec<Page> {
     cases().into_iter().enumerate().flat_map(minute).collect()
 }
 
-const INSTANCES: [&str; 15] = [
+const INSTANCES: [&str; 16] = [
     "10.3.0.1:30000",
     "10.3.0.2:30000",
     "10.3.0.3:30000",
@@ -79,6 +82,7 @@ const INSTANCES: [&str; 15] = [
     "10.3.0.13:30000",
     "10.3.0.14:30000",
     "10.3.0.15:30000",
+    "10.3.0.16:30000",
 ];
 
 fn page(name: &str) -> String {
@@ -166,6 +170,10 @@ fn old(second: u32) -> String {
         format!("sglang:time_per_output_token_seconds_bucket{{model_name=\"tiny\",le=\"{le}\"}} {}\n", 60 * second)
     };
     rows.map(|(name, value)| one(name, value)).concat() + &bucket("0.05") + &bucket("+Inf")
+}
+
+fn aborted(count: u32) -> String {
+    format!("sglang:num_aborted_requests_total{{engine_type=\"unified\",model_name=\"tiny\"}} {count}\n")
 }
 
 fn retracted(count: u32) -> String {
@@ -312,6 +320,12 @@ fn a_total_and_its_priorities_are_counted_once() {
 fn streams_that_a_full_queue_answered_200_count_as_refused() {
     let seen = read("sg-refused");
     assert_values(&seen, &[("admission_rejection_rate", 100.0 / 60.0), ("error_ratio", 0.0)]);
+}
+
+#[test]
+fn requests_that_clients_gave_up_in_the_queue_are_abandoned_and_not_refused() {
+    let seen = read("sg-aborted");
+    assert_values(&seen, &[("abandoned_ratio", 100.0 / 274.0), ("admission_rejection_rate", 0.0)]);
 }
 
 #[test]
