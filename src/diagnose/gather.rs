@@ -4,12 +4,19 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::batch::Answer;
 use super::observation::{Observations, Replica, reduce};
-use super::plan::{Ask, Side, tier};
+use super::plan::{Ask, HISTOGRAM, Side, histograms, tier};
 use super::scope::workload_of;
 use crate::alert::Labels;
 use crate::playbook::Library;
 use crate::prom::Row;
 use crate::signal::{Engine, Fleet};
+
+/// What a row's pod is called; an exporter's own `pod` comes after the one it speaks of.
+const POD_LABELS: [&str; 4] = ["exported_pod", "pod", "kubernetes_pod", "pod_name"];
+/// How Prometheus keeps a native histogram's classic buckets too.
+/// Source: <https://prometheus.io/docs/prometheus/latest/configuration/configuration/#scrape_config>
+const CLASSIC: &str = "`always_scrape_classic_histograms: true` in the scrape configuration \
+    (`scrape_classic_histograms` before Prometheus 3)";
 
 /// The replicas of the pool, by the names that they have in different exporters.
 #[derive(Debug, Clone, Default)]
@@ -24,11 +31,11 @@ impl Members {
     /// Reads the answers to the questions for the pool's replicas.
     pub(super) fn of(library: &Library, asks: &[Ask], answers: &[Answer]) -> Self {
         let mut members = Self::default();
-        for (ask, answer) in asks.iter().zip(answers).filter(|(ask, _)| ask.signal.is_empty()) {
+        for (ask, answer) in asks.iter().zip(answers).filter(|(ask, _)| ask.is_for_replicas()) {
             let (Some(engine), Ok(rows)) = (library.engines.get(&ask.engine), answer) else { continue };
             members.replicas.extend(rows.iter().filter_map(|row| name(engine, &row.labels)));
-            let pods = rows.iter().filter_map(|row| row.labels.get("pod")).filter(|pod| !pod.is_empty());
-            members.pods.extend(pods.cloned());
+            let pods = rows.iter().filter_map(|row| first(row, &POD_LABELS)).filter(|pod| !pod.is_empty());
+            members.pods.extend(pods.map(str::to_owned));
         }
         members.workloads = members.pods.iter().map(|pod| workload_of(pod).to_owned()).collect();
         members
@@ -41,14 +48,13 @@ impl Members {
 
     /// Whether a row of an exporter that others share is about this pool.
     fn have(&self, row: &Row) -> bool {
-        let first = |labels: &[&str]| labels.iter().find_map(|label| row.labels.get(*label).map(String::as_str));
         // A LeaderWorkerSet's worker pods belong to a StatefulSet that is called like their leader, `<set>-0`.
         let ours = |workload: &str| self.workloads.contains(workload) || self.pods.contains(workload);
         self.pods.is_empty()
-            || match first(&["exported_pod", "pod"]) {
+            || match first(row, &POD_LABELS) {
                 Some(pod) => self.pods.contains(pod) || ours(workload_of(pod)),
                 // A namespace has other workloads too.
-                None => first(&["deployment", "statefulset", "daemonset"]).is_none_or(ours),
+                None => first(row, &["deployment", "statefulset", "daemonset"]).is_none_or(ours),
             }
     }
 }
@@ -116,9 +122,34 @@ pub(super) fn gather(
                 o.baseline = reduce(signal.fleet, replicas.iter().map(|r| r.value)).or(o.baseline);
             }
             Side::PastPool => o.baseline = values.map(|(_, v)| v).next().or(o.baseline),
+            Side::Native => {}
         }
     }
+    say_what_is_native(asks, answers, seen);
     degraded
+}
+
+/// Names the histograms that Prometheus keeps in a form that no query here reads.
+fn say_what_is_native(asks: &[Ask], answers: &[Answer], seen: &mut Observations) {
+    let native: BTreeSet<&str> = asks
+        .iter()
+        .zip(answers)
+        .filter(|(ask, _)| ask.side == Side::Native)
+        .filter_map(|(_, answer)| answer.as_ref().ok())
+        .flat_map(|rows| rows.iter().filter_map(|row| row.labels.get(HISTOGRAM).map(String::as_str)))
+        .collect();
+    for o in seen.signals.values_mut().filter(|o| o.value.is_none() && o.replicas.is_empty()) {
+        let found = o.query.as_deref().and_then(|query| histograms(query).find(|name| native.contains(name)));
+        if let Some(name) = found {
+            o.why = Some(format!("`{name}` is a native histogram here, and only classic ones are read"));
+            o.enable = Some(CLASSIC.to_owned());
+        }
+    }
+}
+
+/// The value of the first of these labels that is there.
+fn first<'a>(row: &'a Row, labels: &[&str]) -> Option<&'a str> {
+    labels.iter().find_map(|label| row.labels.get(*label).map(String::as_str))
 }
 
 /// The row's replica: the first of the engine's replica labels that is not empty.

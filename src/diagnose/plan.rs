@@ -1,6 +1,6 @@
 //! plan: which questions a diagnosis asks. Their number depends on the playbook, never on the replicas.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -28,12 +28,14 @@ pub enum Side {
     PastReplicas,
     /// The pool's value in the past.
     PastPool,
+    /// Which of the histograms are native ones.
+    Native,
 }
 
 /// One question.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ask {
-    /// The signal, or `""` for the list of the pool's replicas.
+    /// The signal, or `""` for the list of the pool's replicas and for [`Side::Native`].
     pub signal: String,
     /// The engine that answers.
     pub engine: String,
@@ -43,6 +45,13 @@ pub struct Ask {
     pub query: String,
     /// The evaluation time.
     pub at: Timestamp,
+}
+
+impl Ask {
+    /// Whether it asks who the pool's replicas are.
+    pub(super) fn is_for_replicas(&self) -> bool {
+        self.signal.is_empty() && self.side == Side::Replicas
+    }
 }
 
 /// All questions of a diagnosis.
@@ -127,12 +136,47 @@ pub(super) fn plan_for(library: &Library, request: &Request, found: &Found, need
             plan.unavailable.insert(signal.to_owned(), (reason, enable));
         }
     }
+    native_question(library, request, found, &mut plan);
     plan
 }
 
 /// What to do where nothing of an engine is there.
 fn scrape(engine: &Engine) -> String {
     engine.enable.clone().unwrap_or_else(|| format!("scrape {}", engine.engine))
+}
+
+/// The label under which [`Side::Native`] names a histogram.
+pub(super) const HISTOGRAM: &str = "histogram";
+
+/// The classic histograms that a query reads, by their names without `_bucket`.
+pub(super) fn histograms(query: &str) -> impl Iterator<Item = &str> {
+    query.match_indices("_bucket").map(|(at, _)| {
+        let own = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == ':';
+        &query[query[..at].rfind(|c| !own(c)).map_or(0, |i| i + 1)..at]
+    })
+}
+
+/// A classic histogram has no series of its plain name; where there is one, Prometheus keeps it as a native one.
+fn native_question(library: &Library, request: &Request, found: &Found, plan: &mut Plan) {
+    for (engine, seen) in found.pool(library) {
+        let asked = plan.asks.iter().filter(|ask| ask.engine == engine.engine);
+        let names: BTreeSet<&str> = asked.flat_map(|ask| histograms(&ask.query)).collect();
+        if names.is_empty() {
+            continue;
+        }
+        let names: Vec<&str> = names.into_iter().collect();
+        let scope = matchers(&seen.matchers);
+        let rows = format!("{{__name__=~\"{}\", {scope}}}", names.join("|"));
+        plan.asks.push(Ask {
+            signal: String::new(),
+            engine: engine.engine.clone(),
+            side: Side::Native,
+            query: format!(
+                "count by ({HISTOGRAM}) (label_replace({rows}, \"{HISTOGRAM}\", \"$1\", \"__name__\", \"(.+)\"))"
+            ),
+            at: request.at,
+        });
+    }
 }
 
 /// The engines that may tell a signal, those whose answer counts first.
@@ -167,7 +211,13 @@ pub(crate) fn nobody(library: &Library, kind: EngineKind) -> (String, Option<Str
 /// The replicas that the pool had within the last hour, the gone ones included.
 fn pool_question(library: &Library, request: &Request, found: &Found, plan: &mut Plan) {
     for (engine, seen) in found.pool(library) {
-        let query = format!("count by ($by) (last_over_time({}{{$scope}}[1h]))", engine.detect);
+        let query = match engine.detect_also.as_slice() {
+            [] => format!("count by ($by) (last_over_time({}{{$scope}}[1h]))", engine.detect),
+            _ => {
+                let names: Vec<&str> = engine.tell_tales().collect();
+                format!("count by ($by) (last_over_time({{__name__=~\"{}\", $scope}}[1h]))", names.join("|"))
+            }
+        };
         plan.asks.push(Ask {
             signal: String::new(),
             engine: engine.engine.clone(),

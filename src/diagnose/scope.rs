@@ -22,7 +22,8 @@ const DIMENSIONS: [(&str, &[&str]); 4] = [
 ];
 
 /// Alert labels that name one replica.
-const REPLICA_LABELS: [&str; 5] = ["exported_pod", "pod", "pod_name", "replica", "instance"];
+const REPLICA_LABELS: [&str; 7] =
+    ["exported_pod", "pod", "kubernetes_pod", "pod_name", "ReplicaId", "replica", "instance"];
 
 /// Which pool is meant: dimension to value, and the replicas that the alerts name.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -119,7 +120,7 @@ pub fn detection(library: &Library) -> String {
     let mut names: BTreeSet<String> = BTreeSet::new();
     let mut labels: BTreeSet<&str> = BTreeSet::from(["__name__"]);
     for engine in library.engines.values() {
-        for metric in std::iter::once(&engine.detect).chain(engine.versions.iter().map(|v| &v.metric)) {
+        for metric in engine.tell_tales().chain(engine.versions.iter().map(|v| v.metric.as_str())) {
             names.extend(engine.spellings(metric).into_iter().map(|(_, name)| name));
         }
         labels.extend(telling_labels(engine));
@@ -185,7 +186,7 @@ pub fn read_detection(library: &Library, scope: &Scope, rows: &[Labels]) -> Foun
                 .collect()
         };
         let ours: Vec<Matcher> = engine.own_series().collect();
-        let there: Vec<_> = named(&engine.detect).into_iter().filter(|(_, row)| fits(&ours, row)).collect();
+        let there: Vec<_> = engine.tell_tales().flat_map(named).filter(|(_, row)| fits(&ours, row)).collect();
         if there.is_empty() {
             continue;
         }

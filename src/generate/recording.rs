@@ -125,12 +125,12 @@ fn pool(engine: &Engine) -> Vec<(&'static str, &str)> {
 }
 
 /// The engines whose answer counts before this one's.
-fn better<'a>(library: &'a Library, engine: &Engine, signal: &str) -> Vec<&'a str> {
+fn better<'a>(library: &'a Library, engine: &Engine, signal: &str) -> Vec<&'a Engine> {
     let of = library.signals.get(signal).map(|s| s.of.as_slice()).unwrap_or_default();
     let rank = |kind: EngineKind| of.iter().position(|k| *k == kind).unwrap_or(of.len());
     let own = (rank(engine.kind), engine.stand_in);
     let others = library.engines.values().filter(|other| tells(other, signal));
-    others.filter(|other| (rank(other.kind), other.stand_in) < own).map(|other| other.engine.as_str()).collect()
+    others.filter(|other| (rank(other.kind), other.stand_in) < own).collect()
 }
 
 pub(super) fn indented(text: &str) -> String {

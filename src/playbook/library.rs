@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Cause, CauseEntry, Evidence, Kind, Playbook, QuickLook, SourceFile, Step, suggestion};
+use super::{Cause, CauseEntry, Evidence, Kind, Playbook, QuickLook, SourceFile, Step};
 use crate::signal::{Engine, OwnLabels, Signal};
 
 /// Everything loaded: signals, engines, playbooks, causes, and the text they came from.
@@ -67,8 +67,8 @@ impl Library {
     pub fn put_first(&mut self, own: &BTreeMap<String, OwnLabels>) -> Result<(), String> {
         for (name, labels) in own {
             let Some(engine) = self.engines.get_mut(name) else {
-                let hint = suggestion(name, self.engines.keys().map(String::as_str)).unwrap_or_default();
-                return Err(format!("`engines.{name}:` there is no such engine {hint}").trim_end().to_owned());
+                let known: Vec<&str> = self.engines.keys().map(String::as_str).collect();
+                return Err(format!("`engines.{name}:` no such engine: expected one of {}", known.join(", ")));
             };
             engine.put_first(labels).map_err(|error| format!("`engines.{name}:` {error}"))?;
         }

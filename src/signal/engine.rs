@@ -90,6 +90,9 @@ pub struct Engine {
     pub detect: String,
     /// What to do where none of its series is there.
     pub enable: Option<String>,
+    /// Series that show it too, where not every page has the same.
+    #[serde(default)]
+    pub detect_also: Vec<String>,
     /// How the names of its series may begin; queries are written with the first, asked with what Prometheus holds.
     #[serde(default)]
     pub prefixes: Vec<String>,
@@ -130,9 +133,14 @@ pub struct OwnLabels {
 }
 
 impl Engine {
+    /// The series that show that the engine is there; one suffices.
+    pub fn tell_tales(&self) -> impl Iterator<Item = &str> {
+        std::iter::once(&self.detect).chain(&self.detect_also).map(String::as_str)
+    }
+
     /// Every spelling of the series that shows that the engine is there.
     pub fn detected_by(&self) -> Vec<String> {
-        self.spellings(&self.detect).into_iter().map(|(_, name)| name).collect()
+        self.tell_tales().flat_map(|metric| self.spellings(metric)).map(|(_, name)| name).collect()
     }
 
     /// Every spelling of a metric with the prefix it has: as written, with the other prefixes, and its copies.

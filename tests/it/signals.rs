@@ -2,7 +2,10 @@
 //! detection, plan, observe. Expected values are worked out by hand from the pages.
 
 mod captured;
+mod elsewhere;
 mod exporters;
+mod sglang;
+mod small;
 mod spellings;
 
 use std::collections::BTreeMap;
@@ -22,6 +25,9 @@ const EVERYTHING: &str = "everything";
 pub(crate) fn history() -> String {
     let mut all = captured::pages();
     all.extend(spellings::pages());
+    all.extend(elsewhere::pages());
+    all.extend(sglang::pages());
+    all.extend(small::pages());
     crate::harness::pages(&all)
 }
 
@@ -91,6 +97,13 @@ fn assert_no_data(seen: &Observed, signals: &[&str]) {
 fn told_by(engine: &str) -> Vec<&'static str> {
     let signals = library().engines[engine].signals.iter();
     signals.filter(|(_, entry)| entry.query.is_some()).map(|(name, _)| name.as_str()).collect()
+}
+
+/// Every signal that an engine's file has a query for stands in one of the lists.
+fn assert_complete(engine: &str, expected: &[(&str, f64)], silent: &[&str]) {
+    let named = |signal: &&str| expected.iter().any(|(name, _)| name == signal) || silent.contains(signal);
+    let forgotten: Vec<&str> = told_by(engine).into_iter().filter(|signal| !named(signal)).collect();
+    assert_eq!(forgotten, Vec::<&str>::new(), "a signal of {engine}.yaml that this table lacks");
 }
 
 /// The lowest version that was recognised.
