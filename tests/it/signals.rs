@@ -23,16 +23,13 @@ const WINDOW: Duration = Duration::from_secs(61);
 /// A playbook that asks for everything.
 const EVERYTHING: &str = "everything";
 
-/// Captured pages as history.
-pub(crate) fn history() -> String {
-    let mut all = captured::pages();
-    all.extend(spellings::pages());
-    all.extend(litellm::pages());
-    all.extend(dynamo::pages());
-    all.extend(llm_d::pages());
-    all.extend(routers::pages());
-    all.extend(gpus::pages());
-    crate::harness::pages(&all)
+/// Captured pages as histories. Importing one takes as long as its pages times the time that they span, so cases whose
+/// slots lie far apart are not put into one.
+pub(crate) fn captured_histories() -> [String; 2] {
+    let engines = captured::pages().into_iter().chain(spellings::pages());
+    let neighbours = litellm::pages().into_iter().chain(dynamo::pages()).chain(llm_d::pages());
+    let neighbours = neighbours.chain(routers::pages()).chain(gpus::pages());
+    [crate::harness::pages(&engines.collect::<Vec<_>>()), crate::harness::pages(&neighbours.collect::<Vec<_>>())]
 }
 
 /// Simulated exporters as OpenMetrics lines.
