@@ -113,7 +113,19 @@ fn set() -> Vec<Page> {
         .collect();
     let daemons = "kube_daemonset_status_desired_number_scheduled{daemonset=\"dcgm-exporter\"} 9\n\
                    kube_daemonset_status_number_ready{daemonset=\"dcgm-exporter\"} 2\n";
-    let page = sets + daemons;
+    // Of KEDA, of the neighbour, and of a resource of its own kind.
+    let scalers: String = [("keda-hpa-qwen", "StatefulSet", "qwen", 4, 4), ("x", "Deployment", "other", 9, 9), ("y", "Own", "z", 1, 3)]
+        .iter()
+        .map(|(name, kind, target, desired, most)| {
+            let own = format!("horizontalpodautoscaler=\"{name}\"");
+            format!(
+                "kube_horizontalpodautoscaler_info{{{own},scaletargetref_kind=\"{kind}\",scaletargetref_name=\"{target}\"}} 1\n\
+                 kube_horizontalpodautoscaler_status_desired_replicas{{{own}}} {desired}\n\
+                 kube_horizontalpodautoscaler_spec_max_replicas{{{own}}} {most}\n"
+            )
+        })
+        .collect();
+    let page = sets + daemons + &scalers;
     pages.extend(honoured("kube-state-metrics-0", &page, &page));
     pages
 }
@@ -199,7 +211,7 @@ fn the_oldest_exporter_tells_what_it_reads() {
 }
 
 #[test]
-fn the_workers_of_a_multi_node_set_belong_to_their_leader_and_daemons_to_nobody() {
+fn the_workers_of_a_multi_node_set_belong_to_their_leader_and_what_is_of_others_does_not_count() {
     let seen = read(SET, "set");
     assert_eq!(seen.seen.pool, ["qwen-0"]);
     assert_values(
@@ -213,5 +225,6 @@ fn the_workers_of_a_multi_node_set_belong_to_their_leader_and_daemons_to_nobody(
             ("replicas_unready", 1.0),
         ],
     );
+    assert_eq!(replicas(&seen, "autoscaler_at_max"), [("qwen", 1.0), ("y", 0.0)].into());
     assert_eq!(replicas(&seen, "error_exits"), [("qwen-0", 0.0), ("qwen-0-1", 1.0)].into());
 }
