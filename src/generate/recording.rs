@@ -105,10 +105,15 @@ fn expression(library: &Library, engine: &Engine, recorded: &Recorded<'_>, windo
         // Where relabelling already gave the common name, it stays.
         expr = format!("label_replace(\n{}\n, \"{name}\", \"$1\", \"{label}\", \"(.+)\")", indented(&expr));
     }
+    // A gateway may live in a namespace of its own; a stand-in lives where its engine does.
     let better = better(library, engine, recorded.signal);
-    if !better.is_empty() {
-        expr =
-            format!("(\n{}\n) unless on () {}{{engine=~\"{}\"}}", indented(&expr), recorded.name(), better.join("|"));
+    for (on, same_kind) in [("", false), ("cluster, namespace", true)] {
+        let of = better.iter().filter(|other| (other.kind == engine.kind) == same_kind);
+        let names: Vec<&str> = of.map(|other| other.engine.as_str()).collect();
+        if !names.is_empty() {
+            let (own, name, names) = (indented(&expr), recorded.name(), names.join("|"));
+            expr = format!("(\n{own}\n) unless on ({on}) {name}{{engine=~\"{names}\"}}");
+        }
     }
     expr
 }
