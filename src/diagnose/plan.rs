@@ -136,12 +136,12 @@ fn scrape(engine: &Engine) -> String {
 
 /// What to say of a serving signal when no serving engine was found.
 pub(crate) fn no_engine(library: &Library) -> (String, Option<String>) {
-    let serving = library.engines.values().filter(|e| e.kind == EngineKind::Serving);
-    let series: Vec<String> = serving.map(|e| format!("`{}`", e.detect)).collect();
-    (
-        "no serving engine was found in this Prometheus".to_owned(),
-        Some(format!("scrape the engines' `/metrics`; one of these series must be there: {}", series.join(", "))),
-    )
+    let serving = || library.engines.values().filter(|e| e.kind == EngineKind::Serving);
+    let series: Vec<String> = serving().map(|e| format!("`{}`", e.detect)).collect();
+    let series = series.join(", ");
+    let mut enable = format!("scrape the engines' `/metrics`; one of these series must be there: {series}");
+    serving().filter_map(|e| e.enable.as_deref()).for_each(|more| enable.push_str(&format!(". {more}")));
+    ("no serving engine was found in this Prometheus".to_owned(), Some(enable))
 }
 
 /// The replicas that the pool had within the last hour, the gone ones included.

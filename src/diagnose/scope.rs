@@ -92,6 +92,13 @@ pub(super) fn presence(library: &Library) -> String {
     format!("count by ({}) ({{__name__=~\"{}\"}})", labels.join(", "), names.join("|"))
 }
 
+/// Asks for the time of the serving engines' newest sample, in unix seconds.
+pub fn newest(library: &Library) -> String {
+    let serving = library.engines.values().filter(|e| e.kind == EngineKind::Serving);
+    let names: Vec<String> = serving.flat_map(|e| spellings(e, &e.detect)).map(|(_, name)| name).collect();
+    format!("max(timestamp({{__name__=~\"{}\"}}))", names.join("|"))
+}
+
 /// Whether the rows of [`presence`] show the pool that was found.
 pub(super) fn was_present(library: &Library, found: &Found, rows: &[Row]) -> bool {
     let is_serving = |name: &str| library.engines.get(name).is_some_and(|e| e.kind == EngineKind::Serving);
