@@ -85,11 +85,22 @@ pub struct Found {
 
 /// Asks whether serving engines were there at a moment, by the labels that scopes are made of.
 pub(super) fn presence(library: &Library) -> String {
+    serving_by_scope(library, "", "")
+}
+
+/// Asks which serving engines there were within the last day, with their names, by the labels of scopes.
+pub fn last_day(library: &Library) -> String {
+    serving_by_scope(library, "__name__, ", "[1d]")
+}
+
+fn serving_by_scope(library: &Library, more: &str, range: &str) -> String {
     let serving = || library.engines.values().filter(|e| e.kind == EngineKind::Serving);
     let names: Vec<String> = serving().flat_map(|e| spellings(e, &e.detect)).map(|(_, name)| name).collect();
     let labels: BTreeSet<&str> = serving().flat_map(|e| e.scope.values().flatten()).map(String::as_str).collect();
     let labels: Vec<&str> = labels.into_iter().collect();
-    format!("count by ({}) ({{__name__=~\"{}\"}})", labels.join(", "), names.join("|"))
+    let series = format!("{{__name__=~\"{}\"}}{range}", names.join("|"));
+    let series = if range.is_empty() { series } else { format!("last_over_time({series})") };
+    format!("count by ({more}{}) ({series})", labels.join(", "))
 }
 
 /// Asks for the time of the serving engines' newest sample, in unix seconds.
@@ -127,7 +138,7 @@ pub fn detection(library: &Library) -> String {
     format!("count by ({}) (last_over_time({{__name__=~\"{}\"}}[1h]))", labels.join(", "), names.join("|"))
 }
 
-/// The pools that the rows of [`detection`] show: dimension to value, as their serving engines tell it; each once.
+/// The pools that the rows of [`detection`] or [`last_day`] show: dimension to value, as their serving engines tell it; each once.
 ///
 /// A job is no pool: one pool may be scraped by several.
 pub fn pools(library: &Library, rows: &[Labels]) -> BTreeSet<BTreeMap<String, String>> {
@@ -146,6 +157,20 @@ pub fn pools(library: &Library, rows: &[Labels]) -> BTreeSet<BTreeMap<String, St
             })
         })
         .collect()
+}
+
+/// The namespaces in which the rows of [`detection`] show an orchestrator at work.
+pub fn orchestrated(library: &Library, rows: &[Labels]) -> BTreeSet<String> {
+    let platforms = library.engines.values().filter(|e| e.kind == EngineKind::Platform);
+    let labels: Vec<(&String, &String)> = platforms
+        .filter_map(|engine| Some((&engine.detect, engine.scope.get("namespace")?)))
+        .flat_map(|(detect, labels)| labels.iter().map(move |label| (detect, label)))
+        .collect();
+    let of = |row: &Labels| -> Vec<String> {
+        let told = labels.iter().filter(|(detect, _)| row.get("__name__") == Some(detect));
+        told.filter_map(|(_, label)| row.get(*label).cloned()).collect()
+    };
+    rows.iter().flat_map(of).collect()
 }
 
 /// Every spelling of a metric with the prefix it has: as written, and with the engine's other prefixes.

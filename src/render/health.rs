@@ -17,12 +17,14 @@ const HEADING: usize = 10;
 const TITLE: usize = 30;
 /// Where titles begin: indent, heading, state, and the gaps between.
 const BEFORE: usize = 2 + HEADING + 1 + 4 + 1;
+/// Of several pools, how many have more than a line.
+const SCREENFUL: usize = 5;
 /// Signals that are named together.
 const FEW: usize = 3;
 
 /// The whole look as terminal text with ANSI styles; `anstream` strips them where they do not belong.
 ///
-/// A pool alone is shown whole; of several, what is wrong.
+/// A pool alone is shown whole; of several, what is wrong, and what cannot be seen once for all.
 pub fn health(health: &Health) -> String {
     let tone = style(health.state);
     let mut out = format!("{tone}▌ {}{tone:#}\n", clean(&headline(health)));
@@ -37,13 +39,22 @@ pub fn health(health: &Health) -> String {
         State::Healthy => 3,
     });
     let alone = pools.len() == 1;
-    let mut after_healthy = false;
+    let brief = pools.len() > SCREENFUL;
+    let mut sick = 0;
+    let mut line = false;
     for pool in &pools {
-        if !(after_healthy && pool.state == State::Healthy) {
+        let wrong = matches!(pool.state, State::Critical | State::Warning);
+        let in_short = !(alone || wrong && sick < SCREENFUL);
+        sick += usize::from(wrong);
+        // Single lines stand together.
+        if !(line && in_short) {
             out.push('\n');
         }
-        after_healthy = pool.state == State::Healthy;
-        if alone || pool.state != State::Healthy { whole(&mut out, pool, alone) } else { in_short(&mut out, pool) }
+        line = in_short;
+        if in_short { self::in_short(&mut out, pool, brief) } else { whole(&mut out, pool, alone) }
+    }
+    if !alone {
+        unseen(&mut out, &pools);
     }
     if health.left_out > 0 {
         let text = format!("{} more pools were left out: narrow with --scope namespace=…,model=…", health.left_out);
@@ -99,6 +110,7 @@ fn name(labels: &Labels) -> String {
 
 fn replicas(pool: &Pool) -> String {
     match pool.replicas {
+        0 => "no replica for an hour".to_owned(),
         1 => "1 replica".to_owned(),
         n => format!("{n} replicas"),
     }
@@ -137,7 +149,9 @@ fn whole(out: &mut String, pool: &Pool, all: bool) {
         heading = &check.heading;
         lines(out, pool, check, if repeated { "" } else { heading });
     }
-    seen(out, pool);
+    if all {
+        seen(out, pool);
+    }
     next(out, pool);
 }
 
@@ -239,6 +253,24 @@ fn seen(out: &mut String, pool: &Pool) {
     let missing = pool.checks.iter().filter(|c| c.value.is_none() && !(pool.idle && c.enable.is_none()));
     let missing = missing.map(|c| (c.title.as_str(), c.why.as_deref().unwrap_or_default(), c.enable.as_deref()));
     gaps(out, &gap, "?", missing);
+}
+
+/// What cannot be seen of several pools.
+fn unseen(out: &mut String, pools: &[&Pool]) {
+    let mut missing: Vec<(&str, &str, Option<&str>)> = Vec::new();
+    for pool in pools {
+        for check in pool.checks.iter().filter(|c| c.value.is_none() && !(pool.idle && c.enable.is_none())) {
+            let gap = (check.title.as_str(), check.why.as_deref().unwrap_or_default(), check.enable.as_deref());
+            if !missing.contains(&gap) {
+                missing.push(gap);
+            }
+        }
+    }
+    if !missing.is_empty() {
+        let bold = Style::new().bold();
+        out.push_str(&format!("\n{bold}What cannot be seen of some pools{bold:#}\n"));
+        gaps(out, "  ", "?", missing.into_iter());
+    }
 }
 
 /// What has no data, with what brings it; what shares both is named together.
@@ -344,10 +376,13 @@ fn quoted(text: &str) -> String {
     if text.chars().all(plain) { text.to_owned() } else { format!("'{}'", text.replace('\'', "'\\''")) }
 }
 
-/// A healthy pool among several: its name and the first number of each heading.
-fn in_short(out: &mut String, pool: &Pool) {
+/// A pool among several: its name and, unless there are many, the first number of each heading.
+fn in_short(out: &mut String, pool: &Pool, brief: bool) {
     let seen = pool.coverage;
     title(out, pool, &format!("{} · {} of {} checks have data", replicas(pool), seen.with_data, seen.of));
+    if brief {
+        return;
+    }
     let mut heading = "";
     let mut numbers = Vec::new();
     for check in pool.checks.iter().filter(|check| check.value.is_some()) {
