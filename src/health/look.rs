@@ -206,9 +206,9 @@ fn shown(labels: &Labels) -> String {
     labels.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(", ")
 }
 
-/// A pool's name: `llm / llama`.
+/// A pool's name: `llm/llama`.
 fn named(labels: &Labels) -> String {
-    DIMENSIONS.iter().filter_map(|d| labels.get(*d)).map(String::as_str).collect::<Vec<_>>().join(" / ")
+    DIMENSIONS.iter().filter_map(|d| labels.get(*d)).map(String::as_str).collect::<Vec<_>>().join("/")
 }
 
 fn few(mut values: Vec<String>, most: usize) -> String {

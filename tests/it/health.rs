@@ -6,8 +6,9 @@ use std::process::{Command, Output};
 use std::time::Duration;
 
 use llm_diagnose::alert::Labels;
+use llm_diagnose::check;
 use llm_diagnose::health::{Check, Health, Look, Pool, State, look};
-use llm_diagnose::playbook::{SourceFile, parse};
+use llm_diagnose::playbook::{SourceFile, load, parse};
 use serde_json::Value;
 
 use crate::chains::moment;
@@ -256,7 +257,7 @@ fn a_pool_that_is_gone_for_hours_is_critical_while_somebody_wants_it_and_a_note_
     assert_eq!((pool.labels["namespace"].as_str(), pool.state, pool.replicas), ("vanished", State::Critical, 0));
     let ready = check(pool, "replicas_ready");
     assert_eq!((ready.state, ready.playbook.as_deref()), (Some(State::Critical), Some("replica-down")));
-    assert!(health.notes.iter().any(|note| note.ends_with("`removed / m`")), "{:?}", health.notes);
+    assert!(health.notes.iter().any(|note| note.ends_with("`removed/m`")), "{:?}", health.notes);
     let removed = looked_at(&[("namespace", "removed")], when);
     assert_eq!((removed.state, removed.pools.len()), (State::Unknown, 0));
 }
@@ -284,6 +285,22 @@ fn an_own_playbooks_alert_is_a_check_without_further_ado() {
     let ours: Vec<_> = ours.map(|c| (c.heading.as_str(), c.signal.as_str(), c.state.unwrap())).collect();
     let expected = [("latency", "ttft_p99", State::Critical), ("other", "prompt_tokens_mean", State::Warning)];
     assert_eq!((ours.as_slice(), health.state), (&expected[..], State::Critical));
+}
+
+#[test]
+fn what_is_wrong_in_an_own_quick_look_is_found_by_the_lint() {
+    let directory = tempfile::tempdir().unwrap();
+    let text = "schema: 1\nheadings:\n  - heading: h\n    checks:\n      - { signal: ttft_p98 }\n      \
+        - { signal: oom_killed, playbook: host-om }\n      - { signal: gpu_sm_clock, playbook: gpu-throttled }\n";
+    std::fs::write(directory.path().join("health.yaml"), text).unwrap();
+    let problems = check::lint(&load(Some(directory.path())).unwrap());
+    let found: Vec<_> = problems.iter().map(|p| (p.rule, p.line, p.hint.as_deref().unwrap_or_default())).collect();
+    let expected = [
+        ("health/unknown-signal", 5, "did you mean `ttft_p99`?"),
+        ("health/unknown-playbook", 6, "did you mean `host-oom`?"),
+        ("health/no-threshold", 7, "leave `playbook` out: a number to know"),
+    ];
+    assert_eq!(found, expected);
 }
 
 #[test]
