@@ -20,7 +20,7 @@ const MOST_POOLS: usize = 50;
 /// Values of a dimension that are named where none fits.
 const FEW: usize = 8;
 /// Pools that are gone and named.
-const FEW_GONE: usize = 3;
+const FEW_GONE: usize = 2;
 /// Of the time, what the list of pools may take at most.
 const LISTING: u32 = 2;
 

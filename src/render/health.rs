@@ -14,7 +14,7 @@ const COLUMNS: usize = 100;
 /// The headings' column.
 const HEADING: usize = 10;
 /// The signals' titles; longer ones go on below.
-const TITLE: usize = 30;
+const TITLE: usize = 31;
 /// Where titles begin: indent, heading, state, and the gaps between.
 const BEFORE: usize = 2 + HEADING + 1 + 4 + 1;
 /// Of several pools, how many have more than a line.
@@ -159,7 +159,7 @@ fn whole(out: &mut String, pool: &Pool, all: bool) {
 fn row(cells: [&str; 7]) -> String {
     let [heading, state, title, value, warning, critical, playbook] = cells;
     // A long value takes of its title's room.
-    let room = (TITLE + 12).saturating_sub(title.chars().count());
+    let room = (TITLE + 11).saturating_sub(title.chars().count());
     format!("  {heading:<HEADING$} {state:<4} {title}{value:>room$}  {warning:>8}  {critical:>8} {playbook}")
         .trim_end()
         .to_owned()
