@@ -23,8 +23,7 @@ pub(super) fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     settings.listen = listen.unwrap_or(settings.listen);
     settings.state_dir = match state_dir {
         Some(dir) => dir,
-        None if settings.state_dir.as_os_str().is_empty() => default_state_dir(),
-        None => settings.state_dir,
+        None => state_directory(&settings),
     };
     settings.slack.channel = slack_channel.unwrap_or(settings.slack.channel);
     settings.playbooks.dir = playbooks.or(settings.playbooks.dir);
@@ -56,8 +55,11 @@ pub(super) fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Where systemd says, else where the user's state belongs.
-fn default_state_dir() -> std::path::PathBuf {
+/// Where the configuration says, else systemd, else where the user's state belongs.
+pub(super) fn state_directory(settings: &Config) -> std::path::PathBuf {
+    if !settings.state_dir.as_os_str().is_empty() {
+        return settings.state_dir.clone();
+    }
     let env = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(std::path::PathBuf::from);
     env("STATE_DIRECTORY")
         .or_else(|| env("XDG_STATE_HOME").map(|d| d.join("llm-diagnose")))

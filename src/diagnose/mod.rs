@@ -32,7 +32,7 @@ pub use observation::{Observation, Observations, Replica};
 pub use observe::{Observed, diagnose, observe};
 pub(crate) use plan::nobody;
 pub use plan::{Ask, Plan, Side, plan};
-pub use scope::{EngineSeen, Found, Scope, detection, pools, read_detection};
+pub use scope::{EngineSeen, Found, Scope, detection, last_day, newest, orchestrated, pools, read_detection};
 pub use signals::observe_signals;
 
 /// The version of the JSON output; a change that breaks readers gives it another name.

@@ -200,12 +200,11 @@ pub(crate) fn nobody(library: &Library, kind: EngineKind) -> (String, Option<Str
         EngineKind::Gpu => "GPU exporter",
         EngineKind::Platform => "orchestrator",
     };
-    let series: Vec<String> =
-        library.engines.values().filter(|e| e.kind == kind).map(|e| format!("`{}`", e.detect)).collect();
-    (
-        format!("no {what} was found in this Prometheus"),
-        Some(format!("scrape its `/metrics`; one of these series must be there: {}", series.join(", "))),
-    )
+    let known = || library.engines.values().filter(|e| e.kind == kind);
+    let series: Vec<String> = known().map(|e| format!("`{}`", e.detect)).collect();
+    let mut enable = format!("scrape its `/metrics`; one of these series must be there: {}", series.join(", "));
+    known().filter_map(|e| e.enable.as_deref()).for_each(|more| enable.push_str(&format!(". {more}")));
+    (format!("no {what} was found in this Prometheus"), Some(enable))
 }
 
 /// The replicas that the pool had within the last hour, the gone ones included.

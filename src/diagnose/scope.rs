@@ -96,11 +96,29 @@ impl Found {
 
 /// Asks whether what serves was there at a moment, by the labels that scopes are made of.
 pub(super) fn presence(library: &Library) -> String {
-    let serving = || library.engines.values().filter(|e| e.kind.is_pool());
-    let names: Vec<String> = serving().flat_map(Engine::detected_by).collect();
-    let labels: BTreeSet<&str> = serving().flat_map(telling_labels).collect();
+    served_by_scope(library, "", "")
+}
+
+/// Asks what served within the last day, with the names of the series, by the labels of scopes.
+pub fn last_day(library: &Library) -> String {
+    served_by_scope(library, "__name__, ", "[1d]")
+}
+
+fn served_by_scope(library: &Library, more: &str, range: &str) -> String {
+    let pools = || library.engines.values().filter(|e| e.kind.is_pool());
+    let names: Vec<String> = pools().flat_map(Engine::detected_by).collect();
+    let labels: BTreeSet<&str> = pools().flat_map(telling_labels).collect();
     let labels: Vec<&str> = labels.into_iter().collect();
-    format!("count by ({}) ({{__name__=~\"{}\"}})", labels.join(", "), names.join("|"))
+    let series = format!("{{__name__=~\"{}\"}}{range}", names.join("|"));
+    let series = if range.is_empty() { series } else { format!("last_over_time({series})") };
+    format!("count by ({more}{}) ({series})", labels.join(", "))
+}
+
+/// Asks for the time of the serving engines' newest sample, in unix seconds.
+pub fn newest(library: &Library) -> String {
+    let serving = library.engines.values().filter(|e| e.kind == EngineKind::Serving);
+    let names: Vec<String> = serving.flat_map(Engine::detected_by).collect();
+    format!("max(timestamp({{__name__=~\"{}\"}}))", names.join("|"))
 }
 
 /// Whether the rows of [`presence`] show the pool that was found.
@@ -130,7 +148,7 @@ pub fn detection(library: &Library) -> String {
     format!("count by ({}) (last_over_time({{__name__=~\"{}\"}}[1h]))", labels.join(", "), names.join("|"))
 }
 
-/// The pools that the rows of [`detection`] show: dimension to value, as their serving engines tell it; each once.
+/// The pools that the rows of [`detection`] or [`last_day`] show: dimension to value, as their serving engines tell it; each once.
 ///
 /// Where only gateways are known, the pools are theirs. A job is no pool: one pool may be scraped by several.
 pub fn pools(library: &Library, rows: &[Labels]) -> BTreeSet<BTreeMap<String, String>> {
@@ -157,6 +175,20 @@ pub fn pools(library: &Library, rows: &[Labels]) -> BTreeSet<BTreeMap<String, St
         }
     }
     by_rank.into_values().next().unwrap_or_default()
+}
+
+/// The namespaces in which the rows of [`detection`] show an orchestrator at work.
+pub fn orchestrated(library: &Library, rows: &[Labels]) -> BTreeSet<String> {
+    let platforms = library.engines.values().filter(|e| e.kind == EngineKind::Platform);
+    let labels: Vec<(&String, &String)> = platforms
+        .filter_map(|engine| Some((&engine.detect, engine.scope.get("namespace")?)))
+        .flat_map(|(detect, labels)| labels.iter().map(move |label| (detect, label)))
+        .collect();
+    let of = |row: &Labels| -> Vec<String> {
+        let told = labels.iter().filter(|(detect, _)| row.get("__name__") == Some(detect));
+        told.filter_map(|(_, label)| row.get(*label).cloned()).collect()
+    };
+    rows.iter().flat_map(of).collect()
 }
 
 /// The labels by which an engine's series are bound to a scope, or known as another program's.

@@ -120,6 +120,9 @@ fn covered(library: &Library, observed: &Observed, signal: &str) -> SignalCovera
     let why = match (answer, feature) {
         (Answer::Answers, _) => None,
         (Answer::Unused, Some(feature)) => Some(format!("only with {feature}")),
+        (Answer::Missing, _) if o.answered && o.enable.is_none() => {
+            Some("no series: nothing of the kind happened within the window, or this version lacks it".to_owned())
+        }
         (Answer::Unused | Answer::Missing, _) => Some(o.why.clone().unwrap_or_else(|| "it was not asked".to_owned())),
     };
     let title = library.signals.get(signal).map_or(signal, |s| s.title.as_str()).to_owned();

@@ -3,16 +3,15 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use futures::future::join_all;
+use futures::future::{join, join_all};
 use jiff::Timestamp;
 
 use super::checks::{Row, check, is_idle, is_served, rows, signals};
 use super::{Health, Pool, SCHEMA, Seen, State};
 use crate::alert::Labels;
-use crate::diagnose::{EngineFound, Scope, detection, nobody, observe_signals, pools};
+use crate::diagnose::{EngineFound, Scope, detection, last_day, nobody, observe_signals, orchestrated, pools};
 use crate::playbook::Library;
-use crate::prom::Prometheus;
-use crate::signal::EngineKind;
+use crate::prom::{self, Prometheus};
 
 /// The dimensions by which a look can be narrowed.
 pub const DIMENSIONS: [&str; 3] = ["cluster", "namespace", "model"];
@@ -20,6 +19,8 @@ pub const DIMENSIONS: [&str; 3] = ["cluster", "namespace", "model"];
 const MOST_POOLS: usize = 50;
 /// Values of a dimension that are named where none fits.
 const FEW: usize = 8;
+/// Pools that are gone and named.
+const FEW_GONE: usize = 2;
 /// Of the time, what the list of pools may take at most.
 const LISTING: u32 = 2;
 
@@ -93,43 +94,71 @@ struct Part {
 
 async fn one(library: &Library, rows: &[Row<'_>], source: Source<'_>, what: &Look, started: Instant) -> Part {
     let (prometheus, fixed) = source;
-    let mut part = Part { queries: 1, ..Part::default() };
-    let listed = prometheus.query(&detection(library), what.at, started + what.deadline / LISTING).await;
-    let listed: Vec<Labels> = match listed {
-        Ok(rows) => rows.iter().map(|row| row.labels.clone()).collect(),
-        Err(error) => {
+    let mut part = Part { queries: 2, ..Part::default() };
+    let until = started + what.deadline / LISTING;
+    let (hour, day) = (detection(library), last_day(library));
+    let (hour, day) = join(prometheus.query(&hour, what.at, until), prometheus.query(&day, what.at, until)).await;
+    let labels = |rows: &[prom::Row]| -> Vec<Labels> { rows.iter().map(|row| row.labels.clone()).collect() };
+    let (hour, day) = match (hour, day) {
+        (Ok(hour), Ok(day)) => (labels(&hour), labels(&day)),
+        (Err(error), _) | (_, Err(error)) => {
             part.away = true;
             part.problems.push(format!("{}: {error}", prometheus.url));
             return part;
         }
     };
-    let mut found: Vec<BTreeMap<String, String>> = pools(library, &listed).into_iter().collect();
-    if found.is_empty() {
+    let orchestrated = orchestrated(library, &hour);
+    let (hour, day) = (pools(library, &hour), pools(library, &day));
+    let mut there: Vec<Labels> = hour.iter().cloned().collect();
+    let mut gone: Vec<Labels> = day.difference(&hour).cloned().collect();
+    if there.is_empty() && gone.is_empty() {
         let (why, enable) = nobody(library, EngineKind::Serving);
+        use crate::signal::EngineKind;
         part.notes.extend([Some(why), enable].into_iter().flatten());
         return part;
     }
     for (dimension, value) in what.scope.iter().filter(|(dimension, _)| !fixed.contains_key(*dimension)) {
-        let carried: Vec<String> = found.iter().filter_map(|pool| pool.get(dimension).cloned()).collect();
+        let carried: Vec<String> = there.iter().chain(&gone).filter_map(|pool| pool.get(dimension).cloned()).collect();
         if carried.is_empty() {
             part.notes.push(format!(
                 "the engines' series carry no label for {dimension} `{value}`: it was not used to narrow the fleet"
             ));
             continue;
         }
-        found.retain(|pool| pool.get(dimension) == Some(value));
-        if found.is_empty() {
-            part.notes.push(format!("no pool of the last hour has {dimension} `{value}`; there is {}", few(carried)));
+        for list in [&mut there, &mut gone] {
+            list.retain(|pool| pool.get(dimension) == Some(value));
+        }
+        if there.is_empty() && gone.is_empty() {
+            part.notes
+                .push(format!("no pool of the last day has {dimension} `{value}`; there is {}", few(carried, FEW)));
+            return part;
         }
     }
-    part.left_out = found.len().saturating_sub(MOST_POOLS);
-    found.truncate(MOST_POOLS);
+    part.left_out = there.len().saturating_sub(MOST_POOLS);
+    there.truncate(MOST_POOLS);
+    // Only an orchestrator can still miss what its engines no longer tell.
+    let (mut gone, lost): (Vec<Labels>, Vec<Labels>) =
+        gone.into_iter().partition(|pool| pool.get("namespace").is_some_and(|n| orchestrated.contains(n)));
+    gone.truncate(MOST_POOLS);
     let asked = signals(library, rows);
-    let looks = found.into_iter().map(|labels| pool(library, prometheus, rows, &asked, labels, what, started));
-    for (pool, problems, queries) in join_all(looks).await {
+    let served = there.len();
+    let all = there.into_iter().chain(gone);
+    let looks = all.map(|labels| pool(library, prometheus, rows, &asked, labels, what, started));
+    let mut quiet: Vec<String> = lost.iter().map(named).collect();
+    for (i, (pool, problems, queries)) in join_all(looks).await.into_iter().enumerate() {
         part.queries += queries;
         part.problems.extend(problems);
-        part.pools.push(pool);
+        // What served within the day may have been taken away; it is missed only when somebody still wants it.
+        match i < served || pool.state == State::Critical {
+            true => part.pools.push(pool),
+            false => quiet.push(named(&pool.labels)),
+        }
+    }
+    if !quiet.is_empty() {
+        part.notes.push(format!(
+            "served within the last day but not within the last hour, and nobody is known to want it: {}",
+            few(quiet, FEW_GONE)
+        ));
     }
     part.problems.sort();
     part.problems.dedup();
@@ -175,14 +204,19 @@ async fn pool(
 }
 
 fn shown(labels: &Labels) -> String {
-    labels.iter().map(|(name, value)| format!("{name}=`{value}`")).collect::<Vec<_>>().join(", ")
+    labels.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(", ")
 }
 
-fn few(mut values: Vec<String>) -> String {
+/// A pool's name: `llm/llama`.
+fn named(labels: &Labels) -> String {
+    DIMENSIONS.iter().filter_map(|d| labels.get(*d)).map(String::as_str).collect::<Vec<_>>().join("/")
+}
+
+fn few(mut values: Vec<String>, most: usize) -> String {
     values.sort();
     values.dedup();
-    let more = values.len().saturating_sub(FEW);
-    values.truncate(FEW);
-    let shown = values.iter().map(|value| format!("`{value}`")).collect::<Vec<_>>().join(", ");
+    let more = values.len().saturating_sub(most);
+    values.truncate(most);
+    let shown = values.iter().map(|value| format!("`{}`", value.replace('`', ""))).collect::<Vec<_>>().join(", ");
     if more == 0 { shown } else { format!("{shown} and {more} more") }
 }

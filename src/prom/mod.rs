@@ -175,6 +175,22 @@ impl Prometheus {
         answer
     }
 
+    /// What time Prometheus thinks it is, in unix seconds.
+    ///
+    /// # Errors
+    /// As [`Prometheus::query`].
+    pub async fn clock(&self, timeout: Duration) -> Result<f64, PromError> {
+        let millis = i64::try_from(timeout.as_millis()).unwrap_or(i64::MAX).max(1);
+        let ask = async {
+            // Without a time of ours Prometheus takes its own.
+            let sent = self.client.query("time()").timeout(millis).post_raw().await;
+            let rows = answer::read_rows(sent.map_err(PromError::from_client)?, ANSWER_BYTES).await?;
+            let none = || PromError::NotPrometheus("`time()` has no value".to_owned());
+            rows.first().map(|row| row.value).ok_or_else(none)
+        };
+        tokio::time::timeout(timeout, ask).await.unwrap_or(Err(PromError::Late))
+    }
+
     /// Asks for something trivial, to see whether it is there.
     ///
     /// # Errors

@@ -4,7 +4,8 @@ use anstyle::{AnsiColor, Style};
 
 use super::text::clean;
 use crate::alert::Labels;
-use crate::health::{Check, Health, Pool, State, Threshold};
+use crate::diagnose::EngineFound;
+use crate::health::{Answer, Check, Coverage, Eyes, Health, Pool, SignalCoverage, State, Threshold};
 use crate::playbook::{Condition, Reference, Severity};
 use crate::signal::{Unit, format_value};
 
@@ -13,15 +14,17 @@ const COLUMNS: usize = 100;
 /// The headings' column.
 const HEADING: usize = 10;
 /// The signals' titles; longer ones go on below.
-const TITLE: usize = 30;
+const TITLE: usize = 31;
 /// Where titles begin: indent, heading, state, and the gaps between.
 const BEFORE: usize = 2 + HEADING + 1 + 4 + 1;
+/// Of several pools, how many have more than a line.
+const SCREENFUL: usize = 5;
 /// Signals that are named together.
 const FEW: usize = 3;
 
 /// The whole look as terminal text with ANSI styles; `anstream` strips them where they do not belong.
 ///
-/// A pool alone is shown whole; of several, what is wrong.
+/// A pool alone is shown whole; of several, what is wrong, and what cannot be seen once for all.
 pub fn health(health: &Health) -> String {
     let tone = style(health.state);
     let mut out = format!("{tone}▌ {}{tone:#}\n", clean(&headline(health)));
@@ -36,13 +39,22 @@ pub fn health(health: &Health) -> String {
         State::Healthy => 3,
     });
     let alone = pools.len() == 1;
-    let mut after_healthy = false;
+    let brief = pools.len() > SCREENFUL;
+    let mut sick = 0;
+    let mut line = false;
     for pool in &pools {
-        if !(after_healthy && pool.state == State::Healthy) {
+        let wrong = matches!(pool.state, State::Critical | State::Warning);
+        let in_short = !(alone || wrong && sick < SCREENFUL);
+        sick += usize::from(wrong);
+        // Single lines stand together.
+        if !(line && in_short) {
             out.push('\n');
         }
-        after_healthy = pool.state == State::Healthy;
-        if alone || pool.state != State::Healthy { whole(&mut out, pool, alone) } else { in_short(&mut out, pool) }
+        line = in_short;
+        if in_short { self::in_short(&mut out, pool, brief) } else { whole(&mut out, pool, alone) }
+    }
+    if !alone {
+        unseen(&mut out, &pools);
     }
     if health.left_out > 0 {
         let text = format!("{} more pools were left out: narrow with --scope namespace=…,model=…", health.left_out);
@@ -98,6 +110,7 @@ fn name(labels: &Labels) -> String {
 
 fn replicas(pool: &Pool) -> String {
     match pool.replicas {
+        0 => "no replica for an hour".to_owned(),
         1 => "1 replica".to_owned(),
         n => format!("{n} replicas"),
     }
@@ -118,11 +131,7 @@ fn title(out: &mut String, pool: &Pool, rest: &str) {
 }
 
 fn whole(out: &mut String, pool: &Pool, all: bool) {
-    let engines: Vec<String> = pool
-        .engines
-        .iter()
-        .map(|e| e.at_least.as_ref().map_or_else(|| e.engine.clone(), |v| format!("{} ≥ {v}", e.engine)))
-        .collect();
+    let engines: Vec<String> = pool.engines.iter().map(engine).collect();
     title(out, pool, &format!("{} · {}", replicas(pool), engines.join(", ")));
     let shown: Vec<&Check> = pool
         .checks
@@ -140,7 +149,9 @@ fn whole(out: &mut String, pool: &Pool, all: bool) {
         heading = &check.heading;
         lines(out, pool, check, if repeated { "" } else { heading });
     }
-    coverage(out, pool);
+    if all {
+        seen(out, pool);
+    }
     next(out, pool);
 }
 
@@ -148,7 +159,7 @@ fn whole(out: &mut String, pool: &Pool, all: bool) {
 fn row(cells: [&str; 7]) -> String {
     let [heading, state, title, value, warning, critical, playbook] = cells;
     // A long value takes of its title's room.
-    let room = (TITLE + 12).saturating_sub(title.chars().count());
+    let room = (TITLE + 11).saturating_sub(title.chars().count());
     format!("  {heading:<HEADING$} {state:<4} {title}{value:>room$}  {warning:>8}  {critical:>8} {playbook}")
         .trim_end()
         .to_owned()
@@ -231,37 +242,108 @@ fn said(when: &str, unit: Unit) -> String {
 }
 
 /// How much is seen, and for what is not: why, and the line that changes it.
-fn coverage(out: &mut String, pool: &Pool) {
+fn seen(out: &mut String, pool: &Pool) {
     let gap = " ".repeat(BEFORE - 5);
-    let seen = pool.coverage;
+    let counted = pool.coverage;
     let idle = if pool.idle { "; nothing is asked of it now, so latencies and shares have no value" } else { "" };
-    let text = format!("{} of {} checks have data{idle}", seen.with_data, seen.of);
+    let text = format!("{} of {} checks have data{idle}", counted.with_data, counted.of);
     for (i, line) in wrap(&text, COLUMNS - 2 - HEADING - 1).iter().enumerate() {
         out.push_str(&format!("  {:<HEADING$} {line}\n", if i == 0 { "coverage" } else { "" }));
     }
-    let mut gaps: Vec<(String, Option<&str>, Vec<&str>)> = Vec::new();
-    for check in pool.checks.iter().filter(|check| check.value.is_none()) {
-        let why = check.why.clone().unwrap_or_default();
-        let enable = check.enable.as_deref();
-        if pool.idle && enable.is_none() {
-            continue;
-        }
-        match gaps.iter_mut().find(|(w, e, _)| *w == why && *e == enable) {
-            Some((_, _, titles)) => titles.push(&check.title),
-            None => gaps.push((why, enable, vec![&check.title])),
+    let missing = pool.checks.iter().filter(|c| c.value.is_none() && !(pool.idle && c.enable.is_none()));
+    let missing = missing.map(|c| (c.title.as_str(), c.why.as_deref().unwrap_or_default(), c.enable.as_deref()));
+    gaps(out, &gap, "?", missing);
+}
+
+/// What cannot be seen of several pools.
+fn unseen(out: &mut String, pools: &[&Pool]) {
+    let mut missing: Vec<(&str, &str, Option<&str>)> = Vec::new();
+    for pool in pools {
+        for check in pool.checks.iter().filter(|c| c.value.is_none() && !(pool.idle && c.enable.is_none())) {
+            let gap = (check.title.as_str(), check.why.as_deref().unwrap_or_default(), check.enable.as_deref());
+            if !missing.contains(&gap) {
+                missing.push(gap);
+            }
         }
     }
-    for (why, enable, titles) in gaps {
-        let more = match titles.len().saturating_sub(FEW) {
-            0 => String::new(),
-            n => format!(" and {n} more"),
-        };
-        let named = titles.iter().take(FEW).copied().collect::<Vec<_>>().join(", ");
-        hang(out, &gap, "? ", &format!("{named}{more}: {why}"));
+    if !missing.is_empty() {
+        let bold = Style::new().bold();
+        out.push_str(&format!("\n{bold}What cannot be seen of some pools{bold:#}\n"));
+        gaps(out, "  ", "?", missing.into_iter());
+    }
+}
+
+/// What has no data, with what brings it; what shares both is named together.
+fn gaps<'a>(
+    out: &mut String,
+    gap: &str,
+    mark: &str,
+    missing: impl Iterator<Item = (&'a str, &'a str, Option<&'a str>)>,
+) {
+    let mut grouped: Vec<(&str, Option<&str>, Vec<&str>)> = Vec::new();
+    for (title, why, enable) in missing {
+        match grouped.iter_mut().find(|(w, e, _)| *w == why && *e == enable) {
+            Some((_, _, titles)) => titles.push(title),
+            None => grouped.push((why, enable, vec![title])),
+        }
+    }
+    for (why, enable, titles) in grouped {
+        hang(out, gap, &format!("{mark} "), &format!("{}: {why}", few(&titles)));
         if let Some(enable) = enable {
-            hang(out, &gap, "  → ", enable);
+            hang(out, gap, "  → ", enable);
         }
     }
+}
+
+fn few(names: &[&str]) -> String {
+    let named = names.iter().take(FEW).copied().collect::<Vec<_>>().join(", ");
+    match names.len().saturating_sub(FEW) {
+        0 => named,
+        n => format!("{named} and {n} more"),
+    }
+}
+
+/// What a Prometheus lets the playbooks see, as terminal text.
+pub fn coverage(coverage: &Coverage) -> String {
+    let bold = Style::new().bold();
+    let mut out = String::new();
+    let of = |answer: Answer| coverage.signals.iter().filter(move |s| s.answer == answer);
+    let count = |answer: Answer| of(answer).count();
+    let engines: Vec<String> = coverage.engines.iter().map(engine).collect();
+    let found = if engines.is_empty() { "no engine and no exporter found".to_owned() } else { engines.join(", ") };
+    out.push_str(&format!("\n{bold}Signals in Prometheus `{}`{bold:#}\n", clean(&coverage.prometheus)));
+    let text = format!(
+        "{found}; {} of {} signals answer, {} tell of features that are not in use, {} are missing",
+        count(Answer::Answers),
+        coverage.signals.len(),
+        count(Answer::Unused),
+        count(Answer::Missing),
+    );
+    hang(&mut out, "  ", "", &text);
+    fn shown(s: &SignalCoverage) -> (&str, &str, Option<&str>) {
+        (&s.title, s.why.as_deref().unwrap_or_default(), s.enable.as_deref())
+    }
+    gaps(&mut out, "  ", "?", of(Answer::Missing).map(shown));
+    gaps(&mut out, "  ", "–", of(Answer::Unused).map(shown).map(|(title, why, _)| (title, why, None)));
+    coverage.problems.iter().for_each(|problem| hang(&mut out, "  ", "! ", problem));
+    if !coverage.playbooks.is_empty() {
+        out.push_str(&format!("\n{bold}Playbooks that do not see everything{bold:#}\n"));
+    }
+    let title = |name: &String| coverage.signals.iter().find(|s| s.signal == *name).map_or("", |s| s.title.as_str());
+    for sight in &coverage.playbooks {
+        let eyes = match sight.eyes {
+            Eyes::Blind => "blind",
+            Eyes::HalfBlind => "half-blind",
+        };
+        let missing: Vec<&str> = sight.missing.iter().map(title).collect();
+        let mark = format!("{eyes:<HEADING$} {:<26} ", clean(&sight.playbook));
+        hang(&mut out, "  ", &mark, &format!("lacks {}", few(&missing)));
+    }
+    out
+}
+
+fn engine(engine: &EngineFound) -> String {
+    engine.at_least.as_ref().map_or_else(|| engine.engine.clone(), |version| format!("{} ≥ {version}", engine.engine))
 }
 
 /// A text behind a mark, its further lines below its first.
@@ -294,10 +376,13 @@ fn quoted(text: &str) -> String {
     if text.chars().all(plain) { text.to_owned() } else { format!("'{}'", text.replace('\'', "'\\''")) }
 }
 
-/// A healthy pool among several: its name and the first number of each heading.
-fn in_short(out: &mut String, pool: &Pool) {
+/// A pool among several: its name and, unless there are many, the first number of each heading.
+fn in_short(out: &mut String, pool: &Pool, brief: bool) {
     let seen = pool.coverage;
     title(out, pool, &format!("{} · {} of {} checks have data", replicas(pool), seen.with_data, seen.of));
+    if brief {
+        return;
+    }
     let mut heading = "";
     let mut numbers = Vec::new();
     for check in pool.checks.iter().filter(|check| check.value.is_some()) {

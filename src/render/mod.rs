@@ -13,7 +13,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 pub use blocks::{SlackMessage, slack};
-pub use health::health;
+pub use health::{coverage, health};
 pub use page::{index_page, message_page};
 pub use phrases::{IncidentView, diagnosis_message, incident_message};
 pub use text::terminal;

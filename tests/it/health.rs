@@ -1,15 +1,50 @@
 //! Fleet health on simulated fleets: state, exit status, thresholds and coverage, as a person and a monitor see them.
 
+use std::io::{Read, Write};
+use std::net::TcpListener;
 use std::process::{Command, Output};
 use std::time::Duration;
 
 use llm_diagnose::alert::Labels;
+use llm_diagnose::check;
 use llm_diagnose::health::{Check, Health, Look, Pool, State, look};
+use llm_diagnose::playbook::{SourceFile, load, parse};
 use serde_json::Value;
 
 use crate::chains::moment;
-use crate::harness::{DEADLINE, WINDOW, at, client, library, run, shared};
+use crate::harness::{DEADLINE, WINDOW, at, client, library, run, shared, slot};
 use crate::running::{BINARY, Running};
+
+/// Slots of our own, more than a day after the engines of earlier ones.
+const VANISHED: usize = 35;
+const FOREIGN: usize = 33;
+/// Longer than the hour in which pools are looked for.
+const AWAY_SECONDS: i64 = 4_200;
+
+/// Two pools whose engines stop answering, one of them still wanted; and an engine that nobody here knows.
+pub(crate) fn histories() -> Vec<String> {
+    let series = |name: &str, labels: &str, value: u32, from: i64, to: i64| -> Vec<(i64, String)> {
+        (from..=to).step_by(60).map(|t| (t, format!("{name}{{{labels}}} {value} {t}\n"))).collect()
+    };
+    let (begin, end) = (slot(VANISHED), slot(VANISHED) + AWAY_SECONDS);
+    let engine = |namespace: &str| format!("namespace=\"{namespace}\",model_name=\"m\",pod=\"m-0\",job=\"vllm\"");
+    let deployment = "namespace=\"vanished\",deployment=\"m\",job=\"kube-state-metrics\"";
+    let pod = "namespace=\"vanished\",pod=\"m-0\",job=\"kube-state-metrics\"";
+    let foreign = slot(FOREIGN);
+    let mut lines = [
+        series("vllm:num_requests_running", &engine("vanished"), 1, begin, begin + 300),
+        series("vllm:num_requests_running", &engine("removed"), 1, begin, begin + 300),
+        series("kube_pod_info", pod, 1, begin, end),
+        series("kube_deployment_spec_replicas", deployment, 2, begin, end),
+        series("kube_deployment_status_replicas_ready", deployment, 0, begin, end),
+        series("sglang:num_running_reqs", "namespace=\"foreign\",model_name=\"m\"", 1, foreign, foreign + 300),
+        series("kube_pod_info", "namespace=\"foreign\",pod=\"s-0\"", 1, foreign, foreign + 300),
+    ]
+    .concat();
+    // The import takes no sample that is much older than the last one.
+    lines.sort();
+    vec![lines.into_iter().map(|(_, line)| line).collect()]
+}
 
 fn looked(name: &str) -> Health {
     looked_at(&[("namespace", name)], moment(name))
@@ -163,7 +198,8 @@ fn a_scope_that_nothing_has_is_unknown_and_names_what_is_there() {
     let when = moment("healthy");
     let health = looked_at(&[("namespace", "elsewhere")], when);
     assert_eq!((health.state, health.pools.len()), (State::Unknown, 0));
-    assert_eq!(health.notes, ["no pool of the last hour has namespace `elsewhere`; there is `healthy`"]);
+    let said = &health.notes[0];
+    assert!(said.contains("has namespace `elsewhere`; there is ") && said.contains("`healthy`"), "{said}");
     let evil = looked_at(&[("model", "\"} or vector(1) #")], when);
     assert_eq!((evil.state, evil.problems.len()), (State::Unknown, 0));
 }
@@ -187,7 +223,7 @@ fn a_prometheus_that_is_away_is_unknown_at_once() {
 #[test]
 fn a_prometheus_that_hangs_is_given_up_at_the_deadline() {
     // The kernel takes the connection; nobody ever reads from it.
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let prometheus = client(&format!("http://{}", listener.local_addr().unwrap()));
     let (labels, deadline) = (Labels::new(), Duration::from_millis(600));
     let what = Look { scope: Labels::new(), at: at(moment("healthy")), window: WINDOW, deadline };
@@ -207,9 +243,98 @@ fn two_prometheus_are_one_fleet_and_a_label_chooses_between_them() {
         run(look(library(), &[(prometheus, &eu), (&away, &us)], &what))
     };
     assert_eq!((ask(None).state, ask(None).pools.len()), (State::Unknown, 1), "half of the fleet is not seen");
-    assert_eq!((ask(Some("eu")).state, ask(Some("eu")).notes.len()), (State::Healthy, 0));
+    let eu = ask(Some("eu"));
+    assert!(eu.state == State::Healthy && !eu.notes.iter().any(|note| note.contains("cluster")), "{:?}", eu.notes);
     assert_eq!((ask(Some("us")).state, ask(Some("us")).pools.len()), (State::Unknown, 0));
-    assert!(ask(Some("ap")).notes[0].contains("cluster=`ap`"));
+    assert!(ask(Some("ap")).notes[0].contains("cluster=ap"));
+}
+
+#[test]
+fn a_pool_that_is_gone_for_hours_is_critical_while_somebody_wants_it_and_a_note_otherwise() {
+    let when = slot(VANISHED) + AWAY_SECONDS;
+    let health = looked_at(&[], when);
+    let pool = only(&health);
+    assert_eq!((pool.labels["namespace"].as_str(), pool.state, pool.replicas), ("vanished", State::Critical, 0));
+    let ready = check(pool, "replicas_ready");
+    assert_eq!((ready.state, ready.playbook.as_deref()), (Some(State::Critical), Some("replica-down")));
+    assert!(health.notes.iter().any(|note| note.ends_with("`removed/m`")), "{:?}", health.notes);
+    let removed = looked_at(&[("namespace", "removed")], when);
+    assert_eq!((removed.state, removed.pools.len()), (State::Unknown, 0));
+}
+
+#[test]
+fn engines_that_nobody_here_knows_are_no_pools() {
+    let health = looked_at(&[], slot(FOREIGN) + 300);
+    assert_eq!((health.state, health.pools.len()), (State::Unknown, 0));
+    assert!(health.notes[0].contains("no serving engine was found"), "{:?}", health.notes);
+}
+
+#[test]
+fn an_own_playbooks_alert_is_a_check_without_further_ado() {
+    let mut own = library().clone();
+    let text = "playbook: chat-slow\nschema: 1\nkind: symptom\ntitle: t\nmeaning: m\nimpact: i\nsymptom: []\nalerts:\n  \
+        - { alert: ChatSlow, severity: critical, for: 1m, when: [{ signal: ttft_p99, when: '> 0.01' }] }\n  \
+        - { alert: ChatLong, severity: warning, for: 1m, when: [{ signal: prompt_tokens_mean, when: '> 1' }] }\n";
+    let playbook = parse(&SourceFile { path: "chat-slow.yaml".to_owned(), text: text.to_owned() }).unwrap();
+    own.playbooks.insert("chat-slow".to_owned(), playbook);
+    let scope = Labels::from([("namespace".to_owned(), "healthy".to_owned())]);
+    let what = Look { scope, at: at(moment("healthy")), window: WINDOW, deadline: DEADLINE };
+    let (prometheus, labels) = (shared(), Labels::new());
+    let health = run(look(&own, &[(prometheus, &labels)], &what));
+    let ours = only(&health).checks.iter().filter(|c| c.playbook.as_deref() == Some("chat-slow"));
+    let ours: Vec<_> = ours.map(|c| (c.heading.as_str(), c.signal.as_str(), c.state.unwrap())).collect();
+    let expected = [("latency", "ttft_p99", State::Critical), ("other", "prompt_tokens_mean", State::Warning)];
+    assert_eq!((ours.as_slice(), health.state), (&expected[..], State::Critical));
+}
+
+#[test]
+fn what_is_wrong_in_an_own_quick_look_is_found_by_the_lint() {
+    let directory = tempfile::tempdir().unwrap();
+    let text = "schema: 1\nheadings:\n  - heading: h\n    checks:\n      - { signal: ttft_p98 }\n      \
+        - { signal: oom_killed, playbook: host-om }\n      - { signal: gpu_sm_clock, playbook: gpu-throttled }\n";
+    std::fs::write(directory.path().join("health.yaml"), text).unwrap();
+    let problems = check::lint(&load(Some(directory.path())).unwrap());
+    let found: Vec<_> = problems.iter().map(|p| (p.rule, p.line, p.hint.as_deref().unwrap_or_default())).collect();
+    let expected = [
+        ("health/unknown-signal", 5, "did you mean `ttft_p99`?"),
+        ("health/unknown-playbook", 6, "did you mean `host-oom`?"),
+        ("health/no-threshold", 7, "leave `playbook` out: a number to know"),
+    ];
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn of_many_pools_fifty_are_looked_at_and_the_others_are_counted() {
+    let prometheus = client(&with_pools(60));
+    let (labels, deadline) = (Labels::new(), Duration::from_secs(20));
+    let what = Look { scope: Labels::new(), at: at(moment("healthy")), window: WINDOW, deadline };
+    let health = run(look(library(), &[(&prometheus, &labels)], &what));
+    assert_eq!((health.pools.len(), health.left_out, health.state), (50, 10, State::Unknown), "{:?}", health.problems);
+    let said = llm_diagnose::render::health(&health);
+    assert!(said.contains("10 more pools were left out"), "{said}");
+    assert!(said.lines().count() <= 100, "a line for each pool, and what cannot be seen once:\n{said}");
+}
+
+/// A Prometheus that knows so many pools and nothing else of them; it answers until the test ends.
+fn with_pools(many: usize) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let row =
+        |i| format!(r#"{{"metric":{{"__name__":"vllm:num_requests_running","namespace":"n{i}"}},"value":[1,"1"]}}"#);
+    let rows = (0..many).map(row).collect::<Vec<_>>().join(",");
+    std::thread::spawn(move || {
+        for connection in listener.incoming() {
+            let Ok(mut connection) = connection else { return };
+            let mut request = [0; 65_536];
+            let read = connection.read(&mut request).unwrap_or(0);
+            let asked = String::from_utf8_lossy(&request[..read]).contains("__name__%3D%7E");
+            let rows = if asked { rows.as_str() } else { "" };
+            let body = format!(r#"{{"status":"success","data":{{"resultType":"vector","result":[{rows}]}}}}"#);
+            let head = format!("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: {}\r\n\r\n", body.len());
+            let _ = connection.write_all(format!("{head}{body}").as_bytes());
+        }
+    });
+    url
 }
 
 #[test]

@@ -7,6 +7,7 @@ mod chains;
 mod cli;
 mod delivery;
 mod docs;
+mod doctor;
 mod generated;
 mod harness;
 mod health;

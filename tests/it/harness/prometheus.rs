@@ -74,7 +74,8 @@ impl Shared {
             fs::write(path, history).unwrap();
         }
         let mut file = File::create(&simulated).unwrap();
-        for history in crate::chains::histories().into_iter().chain(crate::signals::histories()) {
+        let histories = crate::chains::histories().into_iter().chain(crate::signals::histories());
+        for history in histories.chain(crate::health::histories()) {
             file.write_all(history.as_bytes()).unwrap();
         }
         file.write_all(b"# EOF\n").unwrap();
