@@ -125,17 +125,20 @@ fn humanized(signal: &Signal) -> &'static str {
     }
 }
 
-/// One variant per serving engine that tells all of the alert's serving signals, joined by `or`.
+/// One variant per engine that tells all of the alert's leading signals, joined by `or`.
+///
+/// Those of serving engines lead, then those of gateways, which have requests in namespaces where no engine lives.
 fn expression(library: &Library, alert: &AlertRule, options: &RuleOptions) -> Result<String, String> {
     let signals: Vec<&str> = alert.when.iter().flat_map(Evidence::checks).map(|(signal, _)| signal).collect();
-    let serving: Vec<&Engine> = library.engines.values().filter(|e| e.kind == EngineKind::Serving).collect();
-    let told_by_serving: Vec<&str> = signals.iter().copied().filter(|s| serving.iter().any(|e| tells(e, s))).collect();
+    let leading = [EngineKind::Serving, EngineKind::Gateway].into_iter().find_map(|kind| {
+        let engines: Vec<&Engine> = library.engines.values().filter(|e| e.kind == kind).collect();
+        let told: Vec<&str> = signals.iter().copied().filter(|s| engines.iter().any(|e| tells(e, s))).collect();
+        (!told.is_empty()).then_some((engines, told))
+    });
+    let Some((engines, told)) = leading else { return joined(library, None, alert, options) };
     let mut variants = Vec::new();
-    if told_by_serving.is_empty() {
-        variants.push(joined(library, None, alert, options)?);
-    }
-    for engine in serving.into_iter().filter(|_| !told_by_serving.is_empty()) {
-        if told_by_serving.iter().all(|signal| tells(engine, signal)) {
+    for engine in engines {
+        if told.iter().all(|signal| tells(engine, signal)) {
             variants.push(joined(library, Some(engine), alert, options)?);
         }
     }
@@ -157,18 +160,18 @@ struct Part {
 
 fn joined(
     library: &Library,
-    serving: Option<&Engine>,
+    leading: Option<&Engine>,
     alert: &AlertRule,
     options: &RuleOptions,
 ) -> Result<String, String> {
-    let mut parts = alert.when.iter().map(|evidence| part(library, serving, evidence, alert.each, options));
+    let mut parts = alert.when.iter().map(|evidence| part(library, leading, evidence, alert.each, options));
     let mut whole = parts.next().ok_or("`when` is empty")??;
     for next in parts {
         let next = next?;
         let on: Vec<&str> = whole.labels.iter().filter(|l| next.labels.contains(l)).map(String::as_str).collect();
         whole.expr = format!("{}\nand on ({})\n{}", whole.expr, on.join(", "), next.expr);
     }
-    Ok(if serving.is_none() { models_only(library, &whole.expr, alert.each) } else { whole.expr })
+    Ok(if leading.is_none() { models_only(library, &whole.expr, alert.each) } else { whole.expr })
 }
 
 /// Of the orchestrator's rows, those that concern models; it knows no models, so their replicas' names must tell.
@@ -197,19 +200,19 @@ fn models_only(library: &Library, expr: &str, each: Each) -> String {
 
 fn part(
     library: &Library,
-    serving: Option<&Engine>,
+    leading: Option<&Engine>,
     evidence: &Evidence,
     each: Each,
     options: &RuleOptions,
 ) -> Result<Part, String> {
     if let (Some(signal), Some(when)) = (&evidence.signal, &evidence.when) {
-        return compared(library, serving, signal, when, each, options);
+        return compared(library, leading, signal, when, each, options);
     }
     if evidence.any.is_empty() {
         return Err("each entry of `when` needs either `signal` with `when`, or `any`".to_owned());
     }
     let alternatives =
-        evidence.any.iter().map(|e| part(library, serving, e, each, options)).collect::<Result<Vec<_>, _>>()?;
+        evidence.any.iter().map(|e| part(library, leading, e, each, options)).collect::<Result<Vec<_>, _>>()?;
     let labels = alternatives.first().map(|p| p.labels.clone()).unwrap_or_default();
     let either: Vec<String> = alternatives.into_iter().map(|p| indented(&p.expr)).collect();
     Ok(Part { expr: format!("(\n{}\n)", either.join("\n  or\n")), labels })
@@ -217,13 +220,13 @@ fn part(
 
 fn compared(
     library: &Library,
-    serving: Option<&Engine>,
+    leading: Option<&Engine>,
     signal: &str,
     when: &Condition,
     each: Each,
     options: &RuleOptions,
 ) -> Result<Part, String> {
-    let engine = serving
+    let engine = leading
         .filter(|e| tells(e, signal))
         .or_else(|| library.engines.values().find(|e| e.kind != EngineKind::Serving && tells(e, signal)))
         .ok_or_else(|| format!("no engine tells `{signal}`"))?;
@@ -292,5 +295,27 @@ mod tests {
         assert_eq!(why("5m", Some("> 2x baseline")), "`ttft_p99 > 2x baseline` compares with the past or with peers");
         assert_eq!(why("5m", None), "`when` is empty");
         assert_eq!(why("soon", Some("> 2")), "`for: soon` is no duration");
+    }
+
+    #[test]
+    fn a_gateways_alert_asks_every_gateway_that_tells_it_and_needs_no_engine_beside() {
+        let mut library = load(None).unwrap();
+        let mut gateway = library.engines["vllm"].clone();
+        gateway.kind = EngineKind::Gateway;
+        let query = gateway.signals.remove("error_ratio");
+        gateway.signals.clear();
+        for (name, tells) in [("one", true), ("other", true), ("silent", false)] {
+            let mut engine = Engine { engine: name.to_owned(), ..gateway.clone() };
+            let mut entry = query.clone().unwrap();
+            entry.query = tells.then(|| format!("max by ($by) ({name}_errors{{$scope}})"));
+            engine.signals.insert("gateway_error_ratio".to_owned(), entry);
+            library.engines.insert(name.to_owned(), engine);
+        }
+        library.playbooks.retain(|id, _| id == "gateway-errors");
+        let window = Duration::from_secs(300);
+        let options = RuleOptions { window, hold: None, runbook_base: "https://r/".to_owned() };
+        let critical = rules(&library, &options).unwrap();
+        assert!(critical.contains("one_errors{}") && critical.contains("other_errors{}"), "{critical}");
+        assert!(!critical.contains("silent_errors") && !critical.contains("last_over_time"), "{critical}");
     }
 }
