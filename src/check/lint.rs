@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use super::promql;
 use crate::playbook::{
-    CauseEntry, Condition, Evidence, Kind, Library, Problem, QuickCheck, Reference, SourceFile, Step, suggestion,
+    CauseEntry, Condition, Evidence, Kind, Library, Problem, QuickCheck, Reference, SourceFile, Step, shipped,
+    suggestion,
 };
 use crate::signal::{EngineKind, Unit, VersionReq};
 
@@ -54,6 +55,7 @@ pub fn lint(library: &Library) -> Vec<Problem> {
 
 fn signals(library: &Library, problems: &mut Vec<Problem>) {
     let names: Vec<&str> = library.signals.keys().map(String::as_str).collect();
+    let ours = shipped();
     for engine in library.engines.values() {
         let Some(file) = library.files.get(&format!("signals/{}.yaml", engine.engine)) else { continue };
         let mut say = |rule, needle: &str, message, hint| problems.push(Problem::at(rule, file, needle, message, hint));
@@ -80,7 +82,9 @@ fn signals(library: &Library, problems: &mut Vec<Problem>) {
                 say("signal/version", &probe.metric, error, None);
             }
         }
-        for (name, _) in library.signals.iter().filter(|(_, s)| s.of.contains(&engine.kind)) {
+        // A user's own file may tell the few signals that it was written for.
+        let complete = ours.contains_key(&format!("signals/{}.yaml", engine.engine));
+        for (name, _) in library.signals.iter().filter(|(_, s)| complete && s.of.contains(&engine.kind)) {
             if !engine.signals.contains_key(name) {
                 let hint = "write its `query`, or `unsupported:` with the reason".to_owned();
                 say("signal/unanswered", "signals", format!("{} does not answer `{name}`", engine.engine), Some(hint));

@@ -287,4 +287,26 @@ mod tests {
         assert_eq!(why("5m", None), "`when` is empty");
         assert_eq!(why("soon", Some("> 2")), "`for: soon` is no duration");
     }
+
+    #[test]
+    fn a_gateways_alert_asks_every_gateway_that_tells_it_and_needs_no_engine_beside() {
+        let mut library = load(None).unwrap();
+        let mut gateway = library.engines["vllm"].clone();
+        gateway.kind = EngineKind::Gateway;
+        let query = gateway.signals.remove("error_ratio");
+        gateway.signals.clear();
+        for (name, tells) in [("one", true), ("other", true), ("silent", false)] {
+            let mut engine = Engine { engine: name.to_owned(), ..gateway.clone() };
+            let mut entry = query.clone().unwrap();
+            entry.query = tells.then(|| format!("max by ($by) ({name}_errors{{$scope}})"));
+            engine.signals.insert("gateway_error_ratio".to_owned(), entry);
+            library.engines.insert(name.to_owned(), engine);
+        }
+        library.playbooks.retain(|id, _| id == "gateway-errors");
+        let window = Duration::from_secs(300);
+        let options = RuleOptions { window, hold: None, runbook_base: "https://r/".to_owned() };
+        let critical = rules(&library, &options).unwrap();
+        assert!(critical.contains("one_errors{") && critical.contains("other_errors{"), "{critical}");
+        assert!(!critical.contains("silent_errors") && !critical.contains("last_over_time"), "{critical}");
+    }
 }
