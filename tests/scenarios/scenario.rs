@@ -84,6 +84,9 @@ pub(crate) struct Expect {
     /// Roots of which one must end the best chain.
     #[serde(default)]
     pub(crate) root: Vec<String>,
+    /// It can happen to a fleet of one replica.
+    #[serde(default)]
+    pub(crate) alone: bool,
 }
 
 /// Reads all scenarios beside this file.

@@ -7,6 +7,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::Context;
+use futures::stream::{self, StreamExt, TryStreamExt};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::process::Command;
@@ -204,9 +205,9 @@ impl PrometheusBuilder {
         let binary = find_binary(&["prometheus"])?;
         let directory = process::directory()?;
         let data = directory.path().join("data");
-        for history in &self.histories {
-            import(history, &data).await?;
-        }
+        // Two at a time: an import is one thread's work, and reading and writing of files.
+        let imports = self.histories.iter().map(|history| import(history, &data));
+        let () = stream::iter(imports).buffer_unordered(2).try_collect().await?;
         process::write(&directory, "prometheus.yml", &self.config()?)?;
         let flags = self.flags;
         let resend_delay = prometheus_duration(self.resend_delay);

@@ -1,0 +1,159 @@
+//! Labelled scenarios: fleets break in known ways, and what the product says is compared with what it was.
+//!
+//! `cargo test --test scenarios` runs a fixed third of the half that rules are tuned on and fails below its bars;
+//! `-- --all` runs everything, the handicaps too; `--write FILE` makes the page; `--only NAME` one family, in detail.
+
+mod report;
+mod run;
+mod scenario;
+mod world;
+
+use std::process::ExitCode;
+use std::time::Instant;
+
+use llm_diagnose::playbook;
+use llm_diagnose::prom::{Config, Prometheus};
+use llm_diagnose_lab::stack;
+
+use report::Rates;
+use run::{Handicap, Outcome, outcomes};
+use world::{Forced, Situation, histories};
+
+/// The seeds of the half that rules were tuned on, and of the half that nobody looked at for that.
+const TUNED: u64 = 1;
+const HELD_OUT: u64 = 2;
+/// Least shares of right mechanisms, right roots, and right roots among the first three.
+const BARS: (f64, f64, f64) = (0.95, 0.90, 0.98);
+
+struct Options {
+    all: bool,
+    write: Option<String>,
+    only: Option<String>,
+    tuned: bool,
+}
+
+fn options() -> Options {
+    let mut options = Options { all: false, write: None, only: None, tuned: false };
+    let mut words = std::env::args().skip(1);
+    while let Some(word) = words.next() {
+        match word.as_str() {
+            "--all" => options.all = true,
+            "--tuned" => options.tuned = true,
+            "--write" => options.write = words.next(),
+            "--only" => options.only = words.next(),
+            // What `cargo test` hands to every test program.
+            _ => {}
+        }
+    }
+    options
+}
+
+fn main() -> ExitCode {
+    let options = options();
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let library = playbook::load(None).unwrap_or_else(|problems| panic!("{problems:?}"));
+    let families = scenario::all();
+    let mut chosen = Vec::new();
+    for (i, family) in families.iter().enumerate() {
+        let named = options.only.as_ref().is_none_or(|only| family.name.contains(only.as_str()));
+        let third = options.all || options.tuned || options.only.is_some() || i % 3 == 0;
+        if named && third {
+            chosen.push((family.clone(), false, TUNED));
+            if options.all || options.only.is_some() {
+                chosen.push((family.clone(), true, HELD_OUT));
+            }
+        }
+    }
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let started = Instant::now();
+    let told = |what: &str| eprintln!("{what} after {:.0} s", started.elapsed().as_secs_f64());
+    runtime.block_on(async {
+        let situations = Situation::lay_out(&chosen, Forced::default());
+        let (prometheus, _server) = serve(&library, &situations, &told).await;
+        let found = outcomes(&library, &prometheus, &situations, Handicap::None).await;
+        told("diagnosed");
+        let mut degraded = Vec::new();
+        if options.all {
+            for (name, handicap) in [
+                ("no GPU exporter", Handicap::NoGpuExporter),
+                ("no kube-state-metrics", Handicap::NoKubernetes),
+                ("no yesterday", Handicap::NoYesterday),
+            ] {
+                degraded.push((name.to_owned(), outcomes(&library, &prometheus, &situations, handicap).await));
+            }
+            told("handicapped");
+            // Fleets of another shape need histories of their own: of every third family, of both halves.
+            let some: Vec<_> = chosen.iter().enumerate().filter(|(i, _)| i / 2 % 3 == 0).map(|(_, one)| one.clone()).collect();
+            let slow = Forced { interval: Some(60.0), replicas: None };
+            let lone = Forced { interval: None, replicas: Some(1) };
+            for (name, forced, some) in [("60 s between scrapes", slow, some.clone()), ("one replica only", lone, some)] {
+                let alone = |s: &(scenario::Scenario, bool, u64)| forced.replicas.is_none() || s.0.expect.alone;
+                let some: Vec<_> = some.into_iter().filter(alone).collect();
+                let situations = Situation::lay_out(&some, forced);
+                let (prometheus, _server) = serve(&library, &situations, &told).await;
+                degraded.push((name.to_owned(), outcomes(&library, &prometheus, &situations, Handicap::None).await));
+            }
+            told("degraded");
+        }
+        if let Some(path) = &options.write {
+            std::fs::write(path, report::page(&found, &degraded, "make scenarios")).unwrap();
+        }
+        print(&found, options.only.is_some());
+        for (name, outcomes) in &degraded {
+            println!("{name}: {:?}", Rates::of(outcomes.iter()));
+        }
+        verdict(&found)
+    })
+}
+
+async fn serve(
+    library: &playbook::Library,
+    situations: &[Situation],
+    told: &impl Fn(&str),
+) -> (Prometheus, stack::Prometheus) {
+    let directory = tempfile::tempdir().unwrap();
+    let files = histories(library, situations, directory.path());
+    told("simulated");
+    let builder = files.into_iter().fold(stack::Prometheus::builder(), |builder, file| builder.backfill(file));
+    let server = builder.start().await.unwrap();
+    told("imported");
+    let config = Config { url: server.url.clone(), ..Config::default() };
+    (Prometheus::new(&config).unwrap(), server)
+}
+
+fn print(found: &[Outcome], detail: bool) {
+    for o in found.iter().filter(|o| detail || !o.right()) {
+        let score = o.score.map_or(String::new(), |score| format!("{score:.2}"));
+        println!(
+            "{} {}{} from {}: expected {}, found {} ({:?} {score})",
+            if o.right() { "ok   " } else { "WRONG" },
+            o.scenario,
+            if o.held_out { " (held out)" } else { "" },
+            o.entry,
+            o.expected,
+            o.found(),
+            o.verdict
+        );
+        if detail && !o.right() {
+            println!("{}", serde_json::to_string_pretty(&*o.diagnosis).unwrap());
+        }
+    }
+    for (name, held_out) in [("tuned on", false), ("never tuned on", true)] {
+        println!("{name}: {:?}", Rates::of(found.iter().filter(|o| o.held_out == held_out)));
+    }
+}
+
+fn verdict(found: &[Outcome]) -> ExitCode {
+    let rates = Rates::of(found.iter());
+    let share = |hits: usize| hits as f64 / rates.faults.max(1) as f64;
+    let (mechanism, root, top3) = BARS;
+    let held = share(rates.mechanism) >= mechanism
+        && share(rates.root) >= root
+        && share(rates.top3) >= top3
+        && rates.false_alarms == 0;
+    if held {
+        return ExitCode::SUCCESS;
+    }
+    println!("below the bars: mechanism {mechanism}, root {root}, among three {top3}, no likely cause on a healthy fleet");
+    ExitCode::FAILURE
+}
