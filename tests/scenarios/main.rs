@@ -2,6 +2,8 @@
 //!
 //! `cargo test --test scenarios` runs a fixed third of the half that rules are tuned on and fails below its bars;
 //! `-- --all` runs everything, the handicaps too; `--write FILE` makes the page; `--only NAME` one family, in detail.
+//! `--tuned` runs the whole half that rules are tuned on; with `--serve` it leaves its Prometheus running until it is
+//! interrupted, and `--url URL` asks that one instead of simulating again.
 
 mod report;
 mod run;
@@ -30,15 +32,19 @@ struct Options {
     write: Option<String>,
     only: Option<String>,
     tuned: bool,
+    serve: bool,
+    url: Option<String>,
 }
 
 fn options() -> Options {
-    let mut options = Options { all: false, write: None, only: None, tuned: false };
+    let mut options = Options { all: false, write: None, only: None, tuned: false, serve: false, url: None };
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
         match word.as_str() {
             "--all" => options.all = true,
             "--tuned" => options.tuned = true,
+            "--serve" => options.serve = true,
+            "--url" => options.url = words.next(),
             "--write" => options.write = words.next(),
             "--only" => options.only = words.next(),
             // What `cargo test` hands to every test program.
@@ -55,11 +61,12 @@ fn main() -> ExitCode {
     let families = scenario::all();
     let mut chosen = Vec::new();
     for (i, family) in families.iter().enumerate() {
-        let named = options.only.as_ref().is_none_or(|only| family.name.contains(only.as_str()));
+        // A running Prometheus holds all families, each in its place.
+        let named = options.url.is_some() || options.only.as_ref().is_none_or(|only| family.name.contains(only.as_str()));
         let third = options.all || options.tuned || options.only.is_some() || i % 3 == 0;
         if named && third {
             chosen.push((family.clone(), false, TUNED));
-            if options.all || options.only.is_some() {
+            if options.all || (options.only.is_some() && options.url.is_none()) {
                 chosen.push((family.clone(), true, HELD_OUT));
             }
         }
@@ -69,7 +76,21 @@ fn main() -> ExitCode {
     let told = |what: &str| eprintln!("{what} after {:.0} s", started.elapsed().as_secs_f64());
     runtime.block_on(async {
         let situations = Situation::lay_out(&chosen, Forced::default());
-        let (prometheus, _server) = serve(&library, &situations, &told).await;
+        let (prometheus, server) = match &options.url {
+            Some(url) => (client(url), None),
+            None => {
+                let (prometheus, server) = serve(&library, &situations, &told).await;
+                (prometheus, Some(server))
+            }
+        };
+        if let Some(server) = server.as_ref().filter(|_| options.serve) {
+            println!("{}", server.url);
+            let _ = tokio::signal::ctrl_c().await;
+            return ExitCode::SUCCESS;
+        }
+        // A single family is looked at where all of them were laid out.
+        let shown = |s: &&Situation| options.only.as_ref().is_none_or(|only| s.scenario.name.contains(only.as_str()));
+        let situations: Vec<Situation> = situations.iter().filter(shown).cloned().collect();
         let found = outcomes(&library, &prometheus, &situations, Handicap::None).await;
         told("diagnosed");
         let mut degraded = Vec::new();
@@ -117,8 +138,11 @@ async fn serve(
     let builder = files.into_iter().fold(stack::Prometheus::builder(), |builder, file| builder.backfill(file));
     let server = builder.start().await.unwrap();
     told("imported");
-    let config = Config { url: server.url.clone(), ..Config::default() };
-    (Prometheus::new(&config).unwrap(), server)
+    (client(&server.url), server)
+}
+
+fn client(url: &str) -> Prometheus {
+    Prometheus::new(&Config { url: url.to_owned(), ..Config::default() }).unwrap()
 }
 
 fn print(found: &[Outcome], detail: bool) {

@@ -122,14 +122,14 @@ impl Situation {
         let faults = self.faults(&mut dice);
         let spec = self.spec(&mut dice, &faults);
         let at = self.at as f64;
-        let interval = self.forced.interval.unwrap_or_else(|| *dice.pick(&[15.0, 15.0, 30.0]));
+        let interval = self.forced.interval.unwrap_or_else(|| *dice.pick(&[15.0, 30.0, 30.0]));
         let missed = *dice.pick(&[0.0, 0.0, 0.005]);
         let begin = at - AGE_SECONDS as f64;
         // A fleet has run for a while when its history begins, so that it is not taken for freshly started.
         let mut fleet = Fleet::new(spec, self.seed, begin - 3_900.0).unwrap();
         fleet.advance_to(begin);
         let yesterday = at - 86_400.0;
-        let dense = [(yesterday - 1_500.0, yesterday + 30.0), (at - 3_900.0, at + 60.0)];
+        let dense = [(yesterday - 1_300.0, yesterday + 30.0), (at - 3_300.0, at + 60.0)];
         let mut history =
             History::new(interval).sparse(SPARSE_SECONDS, &dense).only(wanted).missing(missed).spread();
         let mut events: Vec<(f64, bool, Fault)> = Vec::new();
@@ -166,6 +166,7 @@ impl Situation {
                 other => panic!("{}: unknown exporter `{other}`", self.scenario.name),
             })
             .collect();
+        let mut last = ("", String::new());
         for line in text.lines().filter(|line| !line.starts_with('#')) {
             if line.starts_with("up{") && line.contains("kube-state-metrics") && !first {
                 continue;
@@ -173,9 +174,15 @@ impl Situation {
             if without.iter().any(|name| line.starts_with(name)) {
                 continue;
             }
-            let line = line.replace("\"10.42.", &format!("\"10.1{n}.")).replace("\"10.0.0.", &format!("\"10.2{n}.0."));
-            let line = line.replace("gpu-node-", &format!("gpu-node-{n}-")).replace("\"GPU-", &format!("\"GPU-{n}"));
-            writeln!(out, "{line}").unwrap();
+            // Lines of one series follow each other and differ after the labels only.
+            let (labels, rest) = line.split_at(line.rfind('}').map_or(0, |end| end + 1));
+            if labels != last.0 {
+                let own = labels.replace("\"10.42.", &format!("\"10.1{n}."));
+                let own = own.replace("\"10.0.0.", &format!("\"10.2{n}.0."));
+                let own = own.replace("gpu-node-", &format!("gpu-node-{n}-")).replace("\"GPU-", &format!("\"GPU-{n}"));
+                last = (labels, own);
+            }
+            writeln!(out, "{}{rest}", last.1).unwrap();
         }
     }
 
