@@ -115,6 +115,7 @@ impl Engine {
 
     /// Takes a request in at its arrival, to which the engine must have advanced.
     pub fn enqueue(&mut self, request: Request) {
+        self.stats.received += 1;
         self.next_deadline = self.next_deadline.min(request.arrived + self.read_timeout);
         self.waiting.push_back(Sequence::new(request));
     }
@@ -227,6 +228,7 @@ impl Engine {
         self.stats.prefill_seconds += prefill_seconds;
         self.last_end = self.now;
         self.report();
+        self.stats.read_off(self.now, tokens, prefill_seconds > 0.0);
     }
 
     /// Turns sequences whose context is computed into decoding ones; prompt tokens booked and tokens sampled.
@@ -327,6 +329,7 @@ impl Engine {
         }
         self.next_deadline += self.read_timeout;
         self.report();
+        self.stats.read_off(self.now, 0, false);
     }
 
     /// Gives the blocks of a sequence that left `running` back.

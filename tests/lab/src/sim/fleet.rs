@@ -299,7 +299,8 @@ impl Fleet {
         // Each start of each replica has its own noise.
         let seed = self.seed ^ ((i as u64 + 1) << 32 | replica.starts);
         let timeout = self.spec.workload.read_timeout_seconds;
-        let engine = Engine::new(&self.spec.engine, self.config.clone(), timeout, seed, self.now);
+        let mut engine = Engine::new(&self.spec.engine, self.config.clone(), timeout, seed, self.now);
+        self.spec.dialect.prepare(&mut engine.stats);
         replica.engine = Some(engine);
         self.apply_faults_to(i);
     }

@@ -21,10 +21,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::io::{self, BufWriter, Write};
 
 use super::exposition::{Family, Kind, push_labels};
-use super::fleet::Fleet;
-use super::target::Target;
+use super::target::{Scraped, Target};
 
-/// Scrapes of a fleet at a fixed interval.
+/// Scrapes of a fleet, or of a site, at a fixed interval.
 ///
 /// Runs of equal values are kept as one, so an hour of eight replicas at 15 s takes some 10 MB.
 #[derive(Debug)]
@@ -59,7 +58,7 @@ struct Run {
 /// Advances the fleet from its present to `to`, scraping it from `from` on, and writes the history.
 ///
 /// All times are unix seconds; see [`History`] for faults in between.
-pub fn write(fleet: &mut Fleet, from: f64, to: f64, interval_seconds: f64, out: impl Write) -> io::Result<()> {
+pub fn write(fleet: &mut impl Scraped, from: f64, to: f64, interval_seconds: f64, out: impl Write) -> io::Result<()> {
     fleet.advance_to(from);
     let mut history = History::new(interval_seconds);
     history.record(fleet, to);
@@ -78,7 +77,7 @@ impl History {
     }
 
     /// Scrapes all targets from the fleet's present up to `until` (unix seconds), to which it advances.
-    pub fn record(&mut self, fleet: &mut Fleet, until: f64) {
+    pub fn record(&mut self, fleet: &mut impl Scraped, until: f64) {
         let targets = fleet.targets();
         let mut scrape = (fleet.now() / self.interval_seconds).ceil() as u64;
         while self.seconds(scrape) <= until {
@@ -91,14 +90,16 @@ impl History {
         fleet.advance_to(until);
     }
 
-    fn scrape(&mut self, fleet: &Fleet, target: &Target, scrape: u64) {
+    fn scrape(&mut self, fleet: &impl Scraped, target: &Target, scrape: u64) {
         let families = fleet.families(target);
         let up = if families.is_some() { 1.0 } else { 0.0 };
         let up = Family::new("up", Kind::Gauge, "").with(Vec::new(), up);
         for family in families.iter().flatten().chain([&up]) {
             for sample in &family.samples {
                 let mut text = String::with_capacity(200);
-                text.push_str(family.name);
+                let [first, last] = family.written();
+                text.push_str(first);
+                text.push_str(last);
                 text.push_str(sample.suffix);
                 text.push('{');
                 push_labels(&mut text, &target.attach(&sample.labels));
@@ -114,7 +115,7 @@ impl History {
             None => {
                 let id = self.series.len();
                 let (name, kind) = open_metrics(family);
-                let group = self.families.entry(name.to_owned()).or_insert_with(|| Group { kind, series: Vec::new() });
+                let group = self.families.entry(name).or_insert_with(|| Group { kind, series: Vec::new() });
                 group.series.push(id);
                 self.ids.insert(text.clone(), id);
                 self.series.push(Series { text, runs: Vec::new() });
@@ -155,10 +156,11 @@ impl History {
 }
 
 /// Name and type of a family in OpenMetrics, where a counter's samples must end in `_total`.
-fn open_metrics(family: &Family) -> (&'static str, &'static str) {
-    match (family.kind, family.name.strip_suffix("_total")) {
-        (Kind::Counter, Some(name)) => (name, "counter"),
-        (Kind::Counter, None) => (family.name, "unknown"),
-        (Kind::Gauge | Kind::Histogram, _) => (family.name, family.kind.as_str()),
+fn open_metrics(family: &Family) -> (String, &'static str) {
+    let name = family.written().concat();
+    match (family.kind, name.strip_suffix("_total")) {
+        (Kind::Counter, Some(name)) => (name.to_owned(), "counter"),
+        (Kind::Counter, None) => (name, "unknown"),
+        (Kind::Gauge | Kind::Histogram, _) => (name, family.kind.as_str()),
     }
 }

@@ -19,6 +19,9 @@
 //! # Ok::<(), anyhow::Error>(())
 //! ```
 
+#[cfg(test)]
+mod captured;
+pub mod dialect;
 mod effect;
 mod engine;
 pub mod exposition;
@@ -29,9 +32,16 @@ pub mod gpu;
 pub mod history;
 pub mod live;
 mod page_dcgm;
+mod page_generic;
 mod page_kube;
+mod page_llamacpp;
+mod page_nvidia;
+mod page_sglang;
+mod page_tgi;
+mod page_trtllm;
 mod page_vllm;
 pub mod pod;
+pub mod reading;
 pub mod spec;
 pub mod stats;
 pub mod target;
@@ -39,9 +49,12 @@ mod workload;
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_dialects;
 
+pub use dialect::Dialect;
 pub use fault::Fault;
 pub use fleet::Fleet;
 pub use history::History;
 pub use spec::FleetSpec;
-pub use target::{Target, TargetKind};
+pub use target::{Scraped, Target, TargetKind};

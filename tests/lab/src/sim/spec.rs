@@ -4,6 +4,8 @@
 
 use anyhow::{Result, ensure};
 
+use super::dialect::Dialect;
+
 /// Tokens in one KV block, vLLM's default for CUDA.
 pub const BLOCK_TOKENS: u32 = 16;
 
@@ -24,6 +26,8 @@ pub struct FleetSpec {
     pub diurnal_amplitude: f64,
     /// What the requests look like.
     pub workload: Workload,
+    /// Whose metrics pages the serving pods have.
+    pub dialect: Dialect,
     /// How one replica serves them.
     pub engine: EngineSpec,
     /// How the router picks a replica.
@@ -32,8 +36,12 @@ pub struct FleetSpec {
     pub router_delay_seconds: f64,
     /// Seconds from the start of a container to its readiness.
     pub startup_seconds: f64,
-    /// GPUs, and so replicas, per node; each node runs one dcgm-exporter.
+    /// GPUs, and so replicas, per node; each node runs one GPU exporter.
     pub gpus_per_node: usize,
+    /// Who tells about the GPUs.
+    pub gpu_exporter: GpuExporter,
+    /// kube-state-metrics is scraped.
+    pub kube_state_metrics: bool,
     /// Which optional fields dcgm-exporter has enabled.
     pub dcgm: DcgmSpec,
     /// `minReplicas` and `maxReplicas` of the autoscaler, which looks at CPU and so never acts.
@@ -61,7 +69,7 @@ pub struct Workload {
     pub read_timeout_seconds: Option<f64>,
 }
 
-/// Limits and costs of one vLLM engine.
+/// Limits and costs of one engine.
 #[derive(Debug, Clone)]
 pub struct EngineSpec {
     /// `--max-num-seqs`: sequences in one batch.
@@ -84,7 +92,7 @@ pub struct EngineSpec {
     pub kv_token_seconds: f64,
     /// Relative noise of a step's duration, 0..1.
     pub noise: f64,
-    /// Whose metric names the page has.
+    /// Which generation of names a vLLM page has.
     pub release: Release,
 }
 
@@ -106,6 +114,17 @@ pub enum Routing {
     LeastLoaded,
     /// In turn, but in proportion to a weight per replica; missing weights are 1.
     Weighted(Vec<f64>),
+}
+
+/// Exporters of GPU metrics.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GpuExporter {
+    /// NVIDIA's dcgm-exporter.
+    Dcgm,
+    /// utkuozdemir/nvidia_gpu_exporter, which knows GPUs by their uuid and no pods.
+    NvidiaGpuExporter,
+    /// None: nobody tells.
+    Absent,
 }
 
 /// Options of dcgm-exporter.
@@ -130,11 +149,14 @@ impl FleetSpec {
             requests_per_second: 3.0 * replicas as f64,
             diurnal_amplitude: 0.1,
             workload: Workload::default(),
+            dialect: Dialect::Vllm,
             engine: EngineSpec::default(),
             routing: Routing::RoundRobin,
             router_delay_seconds: 5.0,
             startup_seconds: 8.0,
             gpus_per_node: 2,
+            gpu_exporter: GpuExporter::Dcgm,
+            kube_state_metrics: true,
             dcgm: DcgmSpec { clock_events: true, violations: true, honor_labels: false },
             autoscaler: (replicas.div_ceil(2), 2 * replicas),
         }
