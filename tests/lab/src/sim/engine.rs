@@ -13,6 +13,7 @@ use rand::Rng;
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
 
+use super::fleet::door::{Event, Happening};
 use super::spec::{BLOCK_TOKENS, EngineSpec};
 use super::stats::EngineStats;
 use super::workload::Request;
@@ -40,6 +41,8 @@ pub struct Engine {
     rng: SmallRng,
     /// What it reports.
     pub stats: EngineStats,
+    /// What happened to requests with tickets, until somebody takes it.
+    pub events: Vec<Event>,
     /// A step takes so many times as long.
     pub slowdown: f64,
     stalled: bool,
@@ -83,6 +86,7 @@ impl Engine {
         Self {
             stats: EngineStats::new(spec, config.num_gpu_blocks, now),
             free_blocks: config.num_gpu_blocks,
+            events: Vec::new(),
             spec: spec.clone(),
             config,
             read_timeout: read_timeout.unwrap_or(f64::INFINITY),
@@ -111,6 +115,19 @@ impl Engine {
     /// Blocks held by sequences.
     pub fn used_blocks(&self) -> u32 {
         self.config.num_gpu_blocks - self.free_blocks
+    }
+
+    /// When it ended its last step, in unix seconds.
+    pub fn last_step(&self) -> f64 {
+        self.last_end
+    }
+
+    /// What is left to tell after its end: all it held is lost.
+    pub fn into_events(mut self) -> Vec<Event> {
+        for sequence in self.waiting.iter().chain(&self.running) {
+            note(&mut self.events, &sequence.request, self.now, Happening::Lost);
+        }
+        self.events
     }
 
     /// Takes a request in at its arrival, to which the engine must have advanced.
@@ -248,6 +265,7 @@ impl Engine {
                 self.stats.prompt_tokens += u64::from(request.prompt);
                 self.stats.prompt_tokens_cached += u64::from(request.cached);
                 self.stats.ttft.observe(self.now - request.arrived + FRONTEND_SECONDS);
+                note(&mut self.events, request, self.now, Happening::FirstToken);
             } else {
                 self.stats.itl.observe(self.now - sequence.last_heard);
             }
@@ -299,13 +317,21 @@ impl Engine {
         stats.request_max_tokens.observe(f64::from(request.max_tokens));
         stats.request_computed_tokens.observe(f64::from(request.prompt - request.cached));
         stats.request_preemptions.observe(f64::from(sequence.preemptions));
+        note(&mut self.events, request, self.now, Happening::Finished);
     }
 
     /// Drops the requests whose clients heard nothing for too long; no step may be under way.
     fn drop_abandoned(&mut self) {
         let before = self.in_flight();
         let heard_by = self.now - self.read_timeout;
-        self.waiting.retain(|sequence| sequence.last_heard > heard_by);
+        let (events, now) = (&mut self.events, self.now);
+        self.waiting.retain(|sequence| {
+            let stays = sequence.last_heard > heard_by;
+            if !stays {
+                note(events, &sequence.request, now, Happening::Abandoned);
+            }
+            stays
+        });
         let decoders_left = self.last_end > heard_by;
         let mut i = 0;
         while i < self.running.len() {
@@ -316,6 +342,7 @@ impl Engine {
                 continue;
             }
             let sequence = self.running.remove(i);
+            note(&mut self.events, &sequence.request, self.now, Happening::Abandoned);
             self.release(&sequence, decodes);
             self.decoding -= usize::from(decodes);
         }
@@ -391,6 +418,12 @@ impl Sequence {
         }
         self.preemptions += 1;
         self.to_compute = self.context() - self.request.cached;
+    }
+}
+
+fn note(events: &mut Vec<Event>, request: &Request, at: f64, what: Happening) {
+    if request.ticket != 0 {
+        events.push(Event { ticket: request.ticket, at, what });
     }
 }
 

@@ -1,5 +1,7 @@
 //! The fleet: arrivals, router, replicas and faults on one virtual clock.
 
+pub mod door;
+
 use anyhow::{Result, ensure};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
@@ -34,6 +36,8 @@ pub struct Fleet {
     generation: u64,
     next_turn: usize,
     ended: Ended,
+    /// Of engines that are gone, for a gateway.
+    events: Vec<door::Event>,
 }
 
 /// One pod, its GPU and, while it is up, its engine.
@@ -91,6 +95,7 @@ impl Fleet {
             generation: 1,
             next_turn: 0,
             ended: Ended::default(),
+            events: Vec::new(),
             spec,
         };
         for i in 0..fleet.replicas.len() {
@@ -310,6 +315,7 @@ impl Fleet {
             engine.advance_to(self.now);
             count_ended(&mut self.ended, &engine.stats);
             self.ended.lost += engine.in_flight();
+            self.events.append(&mut engine.into_events());
         }
     }
 

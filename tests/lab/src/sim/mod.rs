@@ -1,11 +1,12 @@
-//! A vLLM serving fleet, simulated request by request.
+//! An LLM serving fleet, simulated request by request.
 //!
 //! Every number on its metrics pages is the consequence of requests that arrived, waited, were computed in steps and
 //! ended; nothing is painted. A [`Fleet`] lives on a virtual clock: [`live`] ties it to the wall clock and serves its
-//! pages to a real Prometheus, [`History`] writes what a Prometheus would have scraped.
+//! pages to a real Prometheus, [`History`] writes what a Prometheus would have scraped. The engine is vLLM's scheduler;
+//! its pages speak a [`Dialect`]. A [`gateway::Site`] puts a gateway in front of one or more fleets.
 //!
-//! Not simulated: tokens' contents, gateways in front of the router, several engines in one pod, LoRA, speculative
-//! decoding, disaggregated prefill, and the sharing of KV blocks between live requests.
+//! Not simulated: tokens' contents, several engines in one pod, LoRA, speculative decoding, disaggregated prefill, and
+//! the sharing of KV blocks between live requests.
 //!
 //! ```
 //! use llm_diagnose_lab::sim::{Fault, Fleet, FleetSpec};
@@ -28,6 +29,7 @@ pub mod exposition;
 pub mod fault;
 pub mod figures;
 pub mod fleet;
+pub mod gateway;
 pub mod gpu;
 pub mod history;
 pub mod live;

@@ -26,6 +26,8 @@ pub struct Request {
     pub stops: bool,
     /// An error answers it before the engine sees it.
     pub refused: bool,
+    /// What a gateway knows it by, 0 without one.
+    pub ticket: u64,
 }
 
 /// How faults bend the workload; all 1 or 0 when there are none.
@@ -90,6 +92,7 @@ pub fn draw(rng: &mut StdRng, spec: &FleetSpec, bend: &Bend, t: f64) -> Request 
         max_tokens,
         stops,
         refused: error_u < bend.error_share,
+        ticket: 0,
     }
 }
 
