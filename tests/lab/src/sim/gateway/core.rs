@@ -32,6 +32,8 @@ pub struct Gateway {
     pub backends: Vec<Vec<Backend>>,
     /// Its own slots.
     pub cpu: Pool,
+    /// Share of its slots that worked during the last seconds, 0..1.
+    pub busy: f64,
     pub(super) faults: Vec<GatewayFault>,
     pub(super) key_windows: Vec<(f64, u32)>,
     /// What it calls out to while that is slow.
@@ -73,6 +75,7 @@ impl Gateway {
             flows: BTreeMap::new(),
             backends: fleets.iter().map(|fleet| vec![Backend::new(); fleet.replicas().len()]).collect(),
             cpu: Pool::new(spec.cpu_slots),
+            busy: 0.0,
             faults: Vec::new(),
             key_windows: vec![(f64::NEG_INFINITY, 0); spec.keys.len()],
             callout: None,
@@ -138,6 +141,17 @@ impl Gateway {
     /// Its lease is over: it is no backend any more.
     pub fn is_forgotten(&self, backend: &Backend, now: f64) -> bool {
         backend.gone_since.is_some_and(|since| now - since >= self.spec.lease_seconds)
+    }
+
+    /// Follows how busy its slots are, at each tick.
+    pub(super) fn follow_load(&mut self, now: f64) {
+        // About five seconds of memory at ten looks a second.
+        self.busy += 0.02 * (self.cpu.busy(now) - self.busy);
+    }
+
+    /// What it called out to answers at once again.
+    pub(super) fn forget_callout(&mut self) {
+        self.callout = None;
     }
 
     /// The end of a call to something else that starts at `now`, `None` if its turn comes after `deadline`.

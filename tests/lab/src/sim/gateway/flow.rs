@@ -93,8 +93,8 @@ impl Gateway {
     }
 
     /// Its client goes away while the gateway still has it.
-    pub(super) fn leave(&mut self, ticket: u64) {
-        self.end(ticket, Outcome::ClientGone);
+    pub(super) fn leave(&mut self, ticket: u64, now: f64) {
+        self.end(ticket, Outcome::ClientGone, now);
     }
 
     /// Sends a request on, the first time or again; the fleet has advanced to `now`.
@@ -104,7 +104,7 @@ impl Gateway {
         self.notice(&fleets[fleet], fleet, now);
         let replica = match self.pick(fleet, now) {
             Ok(replica) => replica,
-            Err(outcome) => return self.end(ticket, outcome),
+            Err(outcome) => return self.end(ticket, outcome, now),
         };
         let unreachable = self.is_unreachable(replica);
         let limit = self.backend_limit();
@@ -122,6 +122,7 @@ impl Gateway {
             sent.before.observe(before);
             sent.work.observe(work);
             sent.callout.observe(callout);
+            sent.input.observe(f64::from(flow.request.prompt));
         }
         let request = flow.request.clone();
         if unreachable {
@@ -142,7 +143,7 @@ impl Gateway {
     pub(super) fn check_silence(&mut self, fleets: &[Fleet], ticket: u64, now: f64) {
         let Some((gateway, client)) = self.deadlines(ticket, fleets) else { return };
         if now >= client && client <= gateway {
-            self.end(ticket, Outcome::ClientGone);
+            self.end(ticket, Outcome::ClientGone, now);
         } else if now >= gateway {
             self.fail(ticket, Outcome::TimedOut, now);
         } else {
@@ -170,7 +171,11 @@ impl Gateway {
     pub(super) fn hear(&mut self, event: Event, now: f64) {
         let Some(flow) = self.flows.get_mut(&event.ticket) else { return };
         match event.what {
-            Happening::FirstToken => flow.first_token = Some(event.at),
+            Happening::FirstToken => {
+                flow.first_token = Some(event.at);
+                let (fleet, seconds) = (flow.fleet, event.at - flow.arrived);
+                self.ledger.sent(fleet).ttft.observe(seconds);
+            }
             Happening::Finished => self.succeed(event.ticket, event.at),
             Happening::Lost => self.fail(event.ticket, Outcome::Dropped, now),
             Happening::Abandoned => {
@@ -178,7 +183,7 @@ impl Gateway {
                 if own {
                     self.fail(event.ticket, Outcome::TimedOut, now);
                 } else {
-                    self.end(event.ticket, Outcome::ClientGone);
+                    self.end(event.ticket, Outcome::ClientGone, now);
                 }
             }
         }
@@ -197,7 +202,6 @@ impl Gateway {
         meter.total.observe(at - flow.arrived);
         meter.backend.observe(at - flow.sent);
         meter.ttft.observe(first - flow.sent);
-        meter.client_ttft.observe(first - flow.arrived);
         meter.per_token.observe((at - flow.sent) / f64::from(flow.request.output.max(1)));
         meter.itl.observe_n(gap, gaps);
         meter.input.observe(f64::from(flow.request.prompt));
@@ -208,7 +212,7 @@ impl Gateway {
         backend.last = (f64::from(flow.request.prompt), first - flow.sent, gap);
         *self.ledger.tries.entry(Row { fleet, key, replica: Some(replica), outcome: Outcome::Success }).or_default() +=
             1;
-        self.end(ticket, Outcome::Success);
+        self.end(ticket, Outcome::Success, at);
     }
 
     /// A try failed: cools the backend down, tries again or gives up.
@@ -240,11 +244,14 @@ impl Gateway {
             self.backends[fleet][replica].in_flight -= 1;
             return self.schedule(now, Due::Send(ticket));
         }
-        self.end(ticket, outcome);
+        self.end(ticket, outcome, now);
     }
 
-    fn end(&mut self, ticket: u64, outcome: Outcome) {
+    fn end(&mut self, ticket: u64, outcome: Outcome, at: f64) {
         let Some(flow) = self.flows.remove(&ticket) else { return };
+        if flow.tries > 0 {
+            self.ledger.sent(flow.fleet).duration.observe(at - flow.arrived);
+        }
         let row = Row { fleet: flow.fleet, key: flow.key, replica: flow.replica, outcome };
         // Without a backend to send it to, a request that is tried again has already given its place up.
         let holds = !matches!(outcome, Outcome::AllCooling | Outcome::NoBackends | Outcome::Vanished);

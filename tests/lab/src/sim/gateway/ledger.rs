@@ -84,8 +84,6 @@ pub struct Meter {
     pub backend: Histogram,
     /// Seconds from sending to the first token.
     pub ttft: Histogram,
-    /// Seconds from arrival to the first token.
-    pub client_ttft: Histogram,
     /// Seconds per token after the first, per request.
     pub per_token: Histogram,
     /// Seconds between tokens, per token.
@@ -107,6 +105,12 @@ pub struct Sent {
     pub work: Histogram,
     /// Seconds of calls to something else.
     pub callout: Histogram,
+    /// Seconds from arrival to the first token, whatever came after it.
+    pub ttft: Histogram,
+    /// Seconds from arrival to the end, however it ended.
+    pub duration: Histogram,
+    /// Prompt tokens per request.
+    pub input: Histogram,
 }
 
 /// Upper bounds of a gateway's histograms.
@@ -203,24 +207,26 @@ impl Ledger {
 
     /// The measurements of requests sent on to `fleet`.
     pub fn sent(&mut self, fleet: usize) -> &mut Sent {
-        let short = self.bounds.short;
-        self.sent.entry(fleet).or_insert_with(|| Sent {
-            before: Histogram::new(short),
-            work: Histogram::new(short),
-            callout: Histogram::new(short),
-        })
+        let bounds = self.bounds;
+        self.sent.entry(fleet).or_insert_with(|| Sent::new(bounds))
     }
 
     /// The measurements of all requests sent on, whatever the fleet.
     pub fn all_sent(&self) -> Sent {
-        let short = self.bounds.short;
-        let empty = Sent { before: Histogram::new(short), work: Histogram::new(short), callout: Histogram::new(short) };
-        self.sent.values().fold(empty, |mut all, sent| {
+        self.sent.values().fold(Sent::new(self.bounds), |mut all, sent| {
             all.before.merge(&sent.before);
             all.work.merge(&sent.work);
             all.callout.merge(&sent.callout);
+            all.ttft.merge(&sent.ttft);
+            all.duration.merge(&sent.duration);
+            all.input.merge(&sent.input);
             all
         })
+    }
+
+    /// The measurements of requests sent on to `fleet`, empty ones if there were none.
+    pub fn sent_to(&self, fleet: usize) -> Sent {
+        self.sent.get(&fleet).cloned().unwrap_or_else(|| Sent::new(self.bounds))
     }
 
     /// All meters of a fleet as one.
@@ -248,6 +254,19 @@ impl Ledger {
     }
 }
 
+impl Sent {
+    fn new(bounds: Bounds) -> Self {
+        Self {
+            before: Histogram::new(bounds.short),
+            work: Histogram::new(bounds.short),
+            callout: Histogram::new(bounds.short),
+            ttft: Histogram::new(bounds.ttft),
+            duration: Histogram::new(bounds.long),
+            input: Histogram::new(bounds.input),
+        }
+    }
+}
+
 impl Meter {
     fn new(bounds: Bounds) -> Self {
         Self {
@@ -256,7 +275,6 @@ impl Meter {
             total: Histogram::new(bounds.long),
             backend: Histogram::new(bounds.long),
             ttft: Histogram::new(bounds.ttft),
-            client_ttft: Histogram::new(bounds.ttft),
             per_token: Histogram::new(bounds.itl),
             itl: Histogram::new(bounds.itl),
             input: Histogram::new(bounds.input),
@@ -271,7 +289,6 @@ impl Meter {
         self.total.merge(&other.total);
         self.backend.merge(&other.backend);
         self.ttft.merge(&other.ttft);
-        self.client_ttft.merge(&other.client_ttft);
         self.per_token.merge(&other.per_token);
         self.itl.merge(&other.itl);
         self.input.merge(&other.input);

@@ -5,20 +5,25 @@ use super::super::fleet::Fleet;
 use super::super::spec::BLOCK_TOKENS;
 use super::super::stats::Histogram;
 use super::core::Gateway;
-use super::ledger::{Meter, Outcome};
+use super::ledger::{Meter, Outcome, Sent};
 
 /// Identity of the frontend, as workers have one.
 const FRONTEND: u64 = 0x1bc2_d560_a629_13e3;
 
 type Observed = (&'static str, &'static str, fn(&Meter) -> &Histogram);
 
-static HISTOGRAMS: [Observed; 6] = [
-    ("dynamo_frontend_request_duration_seconds", "Duration of LLM requests", |m| &m.total),
-    ("dynamo_frontend_time_to_first_token_seconds", "Time to first token in seconds", |m| &m.client_ttft),
+/// Of requests that were answered in full.
+static HISTOGRAMS: [Observed; 3] = [
     ("dynamo_frontend_inter_token_latency_seconds", "Inter-token latency in seconds", |m| &m.itl),
-    ("dynamo_frontend_input_sequence_tokens", "Input sequence length in tokens", |m| &m.input),
     ("dynamo_frontend_output_sequence_tokens", "Output sequence length in tokens", |m| &m.output),
     ("dynamo_frontend_cached_tokens", "Number of cached tokens (prefix cache hits) per request", |m| &m.cached),
+];
+
+/// Of all requests that were sent on.
+static SENT: [(&str, &str, fn(&Sent) -> &Histogram); 3] = [
+    ("dynamo_frontend_request_duration_seconds", "Duration of LLM requests", |s| &s.duration),
+    ("dynamo_frontend_time_to_first_token_seconds", "Time to first token in seconds", |s| &s.ttft),
+    ("dynamo_frontend_input_sequence_tokens", "Input sequence length in tokens", |s| &s.input),
 ];
 
 /// The frontend's page at `now` (unix seconds).
@@ -29,6 +34,12 @@ pub fn families(gateway: &Gateway, fleets: &[Fleet], now: f64) -> Vec<Family> {
         let family = Family::new(name, Kind::Histogram, help);
         page.push(fleets.iter().enumerate().fold(family, |family, (i, fleet)| {
             family.with_histogram_in(&of_model(fleet), histogram(&gateway.ledger.of_fleet(i)), Numbers::Go)
+        }));
+    }
+    for (name, help, histogram) in &SENT {
+        let family = Family::new(name, Kind::Histogram, help);
+        page.push(fleets.iter().enumerate().fold(family, |family, (i, fleet)| {
+            family.with_histogram_in(&of_model(fleet), histogram(&gateway.ledger.sent_to(i)), Numbers::Go)
         }));
     }
     let stage =
@@ -269,7 +280,7 @@ fn runtime(gateway: &Gateway, now: f64) -> Vec<Family> {
     let waiting = gateway.flows.values().filter(|flow| flow.replica.is_none()).count() as f64;
     let done: u64 = gateway.ledger.served.values().map(|meter| meter.total.count()).sum();
     let open = gateway.flows.len() as f64 - waiting;
-    let busy = (1000.0 * gateway.cpu.busy(now)).round();
+    let busy = (1000.0 * gateway.busy).round();
     let tokio = Family::new(
         "dynamo_tokio_worker_busy_ratio",
         Kind::Gauge,

@@ -19,7 +19,7 @@ pub enum Names {
 type Spelled = (Option<&'static str>, Option<&'static str>, &'static str);
 type Observed = (Spelled, fn(&Meter) -> &Histogram);
 
-static HISTOGRAMS: [Observed; 7] = [
+static HISTOGRAMS: [Observed; 6] = [
     (
         (
             Some("llm_d_epp_request_duration_seconds"),
@@ -27,14 +27,6 @@ static HISTOGRAMS: [Observed; 7] = [
             "Inference response latency distribution in seconds",
         ),
         |m| &m.total,
-    ),
-    (
-        (
-            Some("llm_d_epp_request_ttft_seconds"),
-            Some("inference_objective_request_ttft_seconds"),
-            "Time to first token",
-        ),
-        |m| &m.client_ttft,
     ),
     ((Some("llm_d_epp_request_streaming_itl_seconds"), None, "Time between streamed tokens"), |m| &m.itl),
     (
@@ -83,16 +75,26 @@ pub fn families(gateway: &Gateway, fleets: &[Fleet], names: Names) -> Vec<Family
         let Some(name) = choose(names, *current, *old) else { continue };
         let family = Family::new(name, Kind::Histogram, help);
         page.push(fleets.iter().enumerate().fold(family, |family, (i, fleet)| {
-            let mut labels = of_model(fleet, names);
-            if name == "llm_d_epp_request_ttft_seconds" {
-                labels.push(("streaming", "true".to_owned()));
-            }
-            family.with_histogram_in(&labels, histogram(&gateway.ledger.of_fleet(i)), Numbers::Go)
+            let meter = gateway.ledger.of_fleet(i);
+            family.with_histogram_in(&of_model(fleet, names), histogram(&meter), Numbers::Go)
         }));
     }
+    page.push(first_tokens(gateway, fleets, names));
     page.extend(pool(gateway, fleets, names));
     page.extend(scheduler(gateway, fleets, names));
     page
+}
+
+fn first_tokens(gateway: &Gateway, fleets: &[Fleet], names: Names) -> Family {
+    let name = named(names, "llm_d_epp_request_ttft_seconds", "inference_objective_request_ttft_seconds");
+    let family = Family::new(name, Kind::Histogram, "Time to first token");
+    fleets.iter().enumerate().fold(family, |family, (i, fleet)| {
+        let mut labels = of_model(fleet, names);
+        if names == Names::LlmD {
+            labels.push(("streaming", "true".to_owned()));
+        }
+        family.with_histogram_in(&labels, &gateway.ledger.sent_to(i).ttft, Numbers::Go)
+    })
 }
 
 fn choose(names: Names, current: Option<&'static str>, old: Option<&'static str>) -> Option<&'static str> {

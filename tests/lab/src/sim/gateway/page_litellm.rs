@@ -400,7 +400,10 @@ impl Page<'_> {
             "requested_model" | "model_group" => self.group(row.fleet),
             "model" | "litellm_model_name" => self.fleets[row.fleet].spec().model_name.clone(),
             "model_id" => pod.map_or_else(String::new, |pod| pod.name.clone()),
-            "api_base" => pod.map_or_else(String::new, |pod| format!("http://{}:8000/v1", pod.ip)),
+            "api_base" => {
+                let (_, port) = self.fleets[row.fleet].spec().dialect.job();
+                pod.map_or_else(String::new, |pod| format!("http://{}:{port}/v1", pod.ip))
+            }
             "api_provider" => pod.map_or("None", |_| "openai").to_owned(),
             _ => "None".to_owned(),
         }

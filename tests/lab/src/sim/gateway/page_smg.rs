@@ -112,7 +112,8 @@ fn workers(gateway: &Gateway, fleets: &[Fleet], now: f64) -> Vec<Family> {
     for (i, fleet) in fleets.iter().enumerate() {
         let mut known = 0;
         for (j, backend) in gateway.backends[i].iter().enumerate() {
-            let url = format!("http://{}:30000", fleet.replicas()[j].pod.ip);
+            let (_, port) = fleet.spec().dialect.job();
+            let url = format!("http://{}:{port}", fleet.replicas()[j].pod.ip);
             let worker = || vec![("worker", url.clone())];
             // One that was taken out reads -1: gone, not unhealthy.
             let forgotten = gateway.is_forgotten(backend, now);

@@ -122,6 +122,7 @@ impl Site {
     pub fn clear(&mut self, fault: GatewayFault) {
         let before = self.gateway.faults.len();
         self.gateway.faults.retain(|old| old.name() != fault.name());
+        self.gateway.forget_callout();
         if self.gateway.faults.len() < before
             && let GatewayFault::BackendTimeout { .. } = fault
         {
@@ -161,6 +162,7 @@ impl Site {
 
     /// Takes in what happened inside the engines.
     fn listen(&mut self, now: f64) {
+        self.gateway.follow_load(now);
         for (i, fleet) in self.fleets.iter_mut().enumerate() {
             fleet.advance_to(now);
             self.gateway.notice(fleet, i, now);
@@ -185,7 +187,7 @@ impl Site {
                 self.bring_fleet(ticket, now);
                 self.gateway.check_silence(&self.fleets, ticket, now);
             }
-            Due::Leave(ticket) => self.gateway.leave(ticket),
+            Due::Leave(ticket) => self.gateway.leave(ticket, now),
         }
     }
 

@@ -323,6 +323,41 @@ fn a_slow_callout_delays_requests_while_the_engines_idle() {
     assert!(mean("litellm_guardrail_latency_seconds") > 3.0);
     let stats = site.fleets()[0].replicas()[0].stats().expect("up");
     assert!(stats.kv_usage < 0.25 && stats.waiting == 0, "{stats:?}");
+    for (kind, name) in [
+        (GatewayKind::Dynamo, "dynamo_frontend_stage_duration_seconds"),
+        (GatewayKind::Epp, "llm_d_epp_plugin_duration_seconds"),
+        (GatewayKind::EppObjective, "inference_extension_plugin_duration_seconds"),
+    ] {
+        let (_, before, after) = under(kind, "upstream-bottleneck");
+        let part = |suffix: &str| rise(&before, &after, &format!("{name}_{suffix}"), &[]);
+        assert!(part("sum") / part("count") > 3.0, "{kind:?}");
+    }
+}
+
+#[test]
+fn a_router_without_workers_says_so_and_shows_them_as_gone() {
+    let (_, before, after) = under(GatewayKind::Smg, "backend-unreachable");
+    let answers = |code| rise(&before, &after, "smg_http_responses_total", &[("status_code", code)]);
+    assert!(answers("502") > 50.0 && answers("503") > 500.0, "{} {}", answers("502"), answers("503"));
+    let errors = [("error_type", "no_workers")];
+    assert_eq!(rise(&before, &after, "smg_router_request_errors_total", &errors), answers("503"));
+    assert_eq!((value(&before, "smg_worker_health", &[]), value(&after, "smg_worker_health", &[])), (3.0, -3.0));
+    assert_eq!(value(&after, "smg_worker_pool_size", &[]), 0.0);
+}
+
+#[test]
+fn dynamo_sees_the_first_token_of_requests_that_never_end() {
+    let mut site = site(GatewayKind::Dynamo);
+    let fleet = site.fleet_mut(0).expect("one fleet");
+    for replica in 0..3 {
+        fleet.inject(super::super::Fault::StalledEngine { replica }).expect("it is there");
+    }
+    site.advance_to(START + 180.0);
+    let page = site.gateway_page();
+    let counted = |name: &str| value(&page, name, &[]);
+    let first = counted("dynamo_frontend_time_to_first_token_seconds_count");
+    assert!(first > count(&site, Outcome::Success) as f64 + 10.0);
+    assert_eq!(counted("dynamo_frontend_request_duration_seconds_count"), counted("dynamo_frontend_requests_total"));
 }
 
 #[test]
