@@ -11,6 +11,7 @@ use super::ledger::{Meter, Outcome, Sent};
 const FRONTEND: u64 = 0x1bc2_d560_a629_13e3;
 
 type Observed = (&'static str, &'static str, fn(&Meter) -> &Histogram);
+type OfSent = (&'static str, &'static str, fn(&Sent) -> &Histogram);
 
 /// Of requests that were answered in full.
 static HISTOGRAMS: [Observed; 3] = [
@@ -20,7 +21,7 @@ static HISTOGRAMS: [Observed; 3] = [
 ];
 
 /// Of all requests that were sent on.
-static SENT: [(&str, &str, fn(&Sent) -> &Histogram); 3] = [
+static SENT: [OfSent; 3] = [
     ("dynamo_frontend_request_duration_seconds", "Duration of LLM requests", |s| &s.duration),
     ("dynamo_frontend_time_to_first_token_seconds", "Time to first token in seconds", |s| &s.ttft),
     ("dynamo_frontend_input_sequence_tokens", "Input sequence length in tokens", |s| &s.input),
