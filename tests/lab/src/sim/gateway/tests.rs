@@ -2,7 +2,7 @@
 
 use super::super::captured::{assert_like, shapes, value};
 use super::super::tests_dialects::assert_well_formed;
-use super::super::{FleetSpec, History, Scraped, TargetKind};
+use super::super::{Dialect, FleetSpec, History, Scraped, TargetKind};
 use super::ledger::Outcome;
 use super::{GatewayFault, GatewayKind, GatewaySpec, LimitScope, Site};
 
@@ -121,6 +121,25 @@ fn a_history_of_a_site_has_all_its_pages() {
     assert!(text.contains("requested_model=\"code-8b\"") && text.contains("deployment=\"code\""));
     let instances: std::collections::BTreeSet<_> = site.targets().into_iter().map(|target| target.instance).collect();
     assert_eq!(instances.len(), 8);
+}
+
+#[test]
+fn promtool_makes_blocks_of_the_history_of_any_site() {
+    let dialects = Dialect::ALL.into_iter().enumerate();
+    for (kind, dialect) in dialects.map(|(i, dialect)| (KINDS[i % KINDS.len()], dialect)) {
+        let spec = FleetSpec { dialect, ..FleetSpec::sized(2) };
+        let mut site = Site::new(GatewaySpec::new(kind), vec![spec], 3, START).expect("valid");
+        let folder = tempfile::tempdir().expect("a folder");
+        let text = folder.path().join("history.txt");
+        let file = std::fs::File::create(&text).expect("a file");
+        super::super::history::write(&mut site, START + 30.0, START + 60.0, 15.0, file).expect("it is written");
+        let made = std::process::Command::new("promtool")
+            .args(["tsdb", "create-blocks-from", "openmetrics"])
+            .args([&text, &folder.path().join("data")])
+            .output()
+            .expect("promtool is installed");
+        assert!(made.status.success(), "{kind:?} {dialect}: {}", String::from_utf8_lossy(&made.stderr));
+    }
 }
 
 #[test]
