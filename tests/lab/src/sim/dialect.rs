@@ -123,6 +123,18 @@ impl Dialect {
         }
     }
 
+    /// What the names of the engine's own metrics begin with, before they are renamed.
+    pub(super) fn beginning(self) -> &'static str {
+        match self {
+            Dialect::Vllm | Dialect::VllmUnderscored | Dialect::KserveVllm | Dialect::RayVllm => "vllm:",
+            Dialect::Sglang | Dialect::SglangUnderscored => "sglang:",
+            Dialect::Tgi => "tgi_",
+            Dialect::Trtllm => "trtllm_",
+            Dialect::LlamaCpp => "llamacpp:",
+            Dialect::Generic => "llm_",
+        }
+    }
+
     /// How its pages write numbers.
     pub(super) fn numbers(self) -> Numbers {
         match self {

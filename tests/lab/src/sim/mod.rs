@@ -5,8 +5,10 @@
 //! pages to a real Prometheus, [`History`] writes what a Prometheus would have scraped. The engine is vLLM's scheduler;
 //! its pages speak a [`Dialect`]. A [`gateway::Site`] puts a gateway in front of one or more fleets.
 //!
-//! Not simulated: tokens' contents, several engines in one pod, LoRA, speculative decoding, disaggregated prefill, and
-//! the sharing of KV blocks between live requests.
+//! Not simulated: tokens' contents, several engines in one pod, the replicas that compute prompts for others, pods that
+//! move to another node, and the sharing of KV blocks between live requests.
+//! Simplified: the whole batch accepts equally many draft tokens, KV blocks are taken when their transfer has ended,
+//! and `lora_requests_info` forgets old label sets.
 //!
 //! ```
 //! use llm_diagnose_lab::sim::{Fault, Fleet, FleetSpec};
@@ -20,8 +22,10 @@
 //! # Ok::<(), anyhow::Error>(())
 //! ```
 
+mod adapters;
 #[cfg(test)]
 mod captured;
+mod cluster;
 pub mod dialect;
 mod effect;
 mod engine;
@@ -29,10 +33,13 @@ pub mod exposition;
 pub mod fault;
 pub mod figures;
 pub mod fleet;
+mod frontend;
 pub mod gateway;
 pub mod gpu;
 pub mod history;
+mod intake;
 pub mod live;
+mod page_cadvisor;
 mod page_dcgm;
 mod page_generic;
 mod page_kube;
@@ -42,13 +49,21 @@ mod page_sglang;
 mod page_tgi;
 mod page_trtllm;
 mod page_vllm;
+mod page_vllm_options;
+mod parameter;
 pub mod pod;
 pub mod reading;
+mod recipe;
+mod sequence;
 pub mod spec;
 pub mod stats;
 pub mod target;
 mod workload;
 
+#[cfg(test)]
+mod cluster_tests;
+#[cfg(test)]
+mod fault_tests;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]

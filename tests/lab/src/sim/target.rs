@@ -1,9 +1,11 @@
 //! What Prometheus scrapes: one page per serving pod, one per GPU node, kube-state-metrics, and a site's gateway.
 
 use super::exposition::{self, Family, Numbers};
+use super::fault::Page;
 use super::fleet::{Fleet, Replica};
+use super::pod::PodState;
 use super::spec::GpuExporter;
-use super::{page_dcgm, page_kube, page_nvidia};
+use super::{page_cadvisor, page_dcgm, page_kube, page_nvidia};
 
 /// Something on the virtual clock that has pages to scrape.
 pub trait Scraped {
@@ -11,7 +13,7 @@ pub trait Scraped {
     fn now(&self) -> f64;
     /// Simulates up to `t` (unix seconds); a time in the past changes nothing.
     fn advance_to(&mut self, t: f64);
-    /// All targets, the same ones at any time.
+    /// All targets that service discovery finds at the present.
     fn targets(&self) -> Vec<Target>;
     /// The metrics of a target at the present, `None` if it does not answer.
     fn families(&self, target: &Target) -> Option<Vec<Family>>;
@@ -56,10 +58,13 @@ pub enum TargetKind {
     Gateway,
     /// kube-state-metrics.
     KubeStateMetrics,
+    /// The kubelet's cAdvisor on the node with this index.
+    Cadvisor(usize),
 }
 
 impl Fleet {
-    /// All targets, in the order of the live server's paths.
+    /// All targets that service discovery finds, in the order of the live server's paths; those of replicas that were
+    /// added come last.
     pub fn targets(&self) -> Vec<Target> {
         let spec = self.spec();
         let (job, port) = spec.dialect.job();
@@ -68,7 +73,8 @@ impl Fleet {
             let labels = [&spec.namespace, &replica.pod.name, page_dcgm::CONTAINER];
             targets.push(Target::new(TargetKind::Serving(i), job, &replica.pod.ip, port, labels, false));
         }
-        for (i, replicas) in self.replicas().chunks(spec.gpus_per_node).enumerate() {
+        let nodes = || self.replicas().chunks(spec.gpus_per_node).map(|replicas| &replicas[0].pod).enumerate();
+        for (i, host) in nodes() {
             let (kind, name, port, honor) = match spec.gpu_exporter {
                 GpuExporter::Dcgm => (TargetKind::Dcgm(i), "dcgm-exporter", 9400, spec.dcgm.honor_labels),
                 GpuExporter::NvidiaGpuExporter => {
@@ -78,23 +84,57 @@ impl Fleet {
             };
             let container = if name == "dcgm-exporter" { "nvidia-dcgm-exporter" } else { name };
             let labels = ["gpu-operator", &format!("{container}-{i}"), container];
-            targets.push(Target::new(kind, name, &replicas[0].pod.host_ip, port, labels, honor));
+            targets.push(Target::new(kind, name, &host.host_ip, port, labels, honor));
         }
         if spec.kube_state_metrics {
             let labels = ["monitoring", "kube-state-metrics-0", "kube-state-metrics"];
             let kind = TargetKind::KubeStateMetrics;
             targets.push(Target::new(kind, "kube-state-metrics", "10.42.200.5", 8080, labels, true));
         }
+        for (i, host) in nodes().filter(|_| spec.cadvisor) {
+            let labels = ["kube-system", "", ""];
+            let mut target = Target::new(TargetKind::Cadvisor(i), "kubelet", &host.host_ip, 10250, labels, true);
+            target.labels = vec![("node", host.node.clone())];
+            targets.push(target);
+        }
+        let first_nodes = spec.replicas.div_ceil(spec.gpus_per_node);
+        targets.sort_by_key(|target| match target.kind {
+            TargetKind::Serving(i) => i >= spec.replicas,
+            TargetKind::Dcgm(node) | TargetKind::NvidiaGpuExporter(node) | TargetKind::Cadvisor(node) => {
+                node >= first_nodes
+            }
+            TargetKind::KubeStateMetrics | TargetKind::Gateway => false,
+        });
         for (i, target) in targets.iter_mut().enumerate() {
             target.path = format!("/targets/{i}/metrics");
         }
+        targets.retain(|target| match target.kind {
+            // A pod without an address is no target.
+            TargetKind::Serving(i) => !matches!(self.replicas()[i].pod.state, PodState::Gone | PodState::Unschedulable),
+            _ => true,
+        });
         targets
     }
 
     /// The metrics of a target at the fleet's present, `None` if it does not answer.
     pub fn families(&self, target: &Target) -> Option<Vec<Family>> {
+        let missing = self.missing_page(target.kind);
+        if missing.is_some_and(|page| page != Page::Stats) {
+            return None;
+        }
         match target.kind {
-            TargetKind::Serving(i) => self.spec().dialect.families(self.spec(), self.replicas().get(i)?, self.now()),
+            TargetKind::Serving(i) => {
+                let mut page = self.spec().dialect.families(self.spec(), self.replicas().get(i)?, self.now())?;
+                let engine = self.spec().dialect.beginning();
+                page.retain(|family| missing.is_none() || !family.name.starts_with(engine));
+                Some(page)
+            }
+            TargetKind::Dcgm(node) | TargetKind::NvidiaGpuExporter(node) | TargetKind::Cadvisor(node)
+                if !self.node_is_up(node) =>
+            {
+                None
+            }
+            TargetKind::Cadvisor(node) => Some(page_cadvisor::families(self.spec(), self.on_node(node)?, self.now())),
             TargetKind::Dcgm(node) => {
                 let first = node * self.spec().gpus_per_node;
                 Some(page_dcgm::families(self.spec(), self.on_node(node)?, first))

@@ -18,10 +18,12 @@ pub struct Event {
 /// The turns in a request's life inside an engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Happening {
-    /// Its first token was sampled.
+    /// The API server had its first token.
     FirstToken,
     /// Its last token was sampled.
     Finished,
+    /// It ended with an error inside the engine, behind a status of 200.
+    Failed,
     /// Nobody heard of it for the read timeout, so the engine dropped it.
     Abandoned,
     /// It died with its engine.
@@ -45,8 +47,8 @@ impl Fleet {
 
     /// The request that the clients send at `now`, and the seconds to their next one.
     pub(in super::super) fn draw(&mut self, now: f64) -> (Request, f64) {
-        let request = workload::draw(&mut self.rng, &self.spec, &self.bend, now);
-        let rate = workload::rate(&self.spec, &self.bend, now);
+        let request = workload::draw(&mut self.rng, &mut self.dice, &self.spec, &self.bend, now);
+        let rate = workload::rate(&self.spec, &self.bend, now) * self.wander.factor(&self.spec.unrest, now);
         (request, workload::next_gap(&mut self.rng, rate))
     }
 
@@ -57,51 +59,61 @@ impl Fleet {
             Fault::ClientErrors { status, .. } => Some(*status),
             _ => None,
         });
-        let engine = self.replicas.get_mut(replica).and_then(|replica| {
-            replica.sent += 1;
-            replica.engine.as_mut()
-        });
+        let status = status.filter(|_| request.refused);
+        let (refusals, engine) = match self.replicas.get_mut(replica) {
+            Some(replica) => {
+                replica.sent += 1;
+                (replica.refusals, replica.engine.as_mut())
+            }
+            None => (0.0, None),
+        };
         let Some(engine) = engine else {
             self.ended.refused += 1;
             return Err(Refusal::Unreachable);
         };
         engine.advance_to(self.now);
-        match status {
-            Some(status) if request.refused => {
-                reject(engine, status);
-                Err(Refusal::Status(status))
-            }
-            _ => {
-                engine.enqueue(Request { arrived: self.now, ..request });
-                Ok(())
-            }
+        let status = status.or((request.luck.status < refusals).then_some(ErrorStatus::Server));
+        if let Some(status) = status {
+            reject(engine, status);
+            return Err(Refusal::Status(status));
         }
+        engine.enqueue(Request { arrived: self.now, ..request });
+        Ok(())
     }
 
-    /// What happened to requests with tickets since the last call, in order of time.
+    /// What happened to requests with tickets since the last call and up to the present, in order of time.
     pub(in super::super) fn take_events(&mut self) -> Vec<Event> {
         let mut events = std::mem::take(&mut self.events);
         for engine in self.replicas.iter_mut().filter_map(|replica| replica.engine.as_mut()) {
             events.append(&mut engine.events);
         }
         events.sort_by(|a, b| a.at.total_cmp(&b.at).then(a.ticket.cmp(&b.ticket)));
+        // What the API server has not sent yet is heard later.
+        self.events = events.split_off(events.partition_point(|event| event.at <= self.now));
         events
     }
 
     /// Moves its pods and nodes to addresses of their own, so that several fleets fit into one cluster.
     pub(in super::super) fn relocate(&mut self, number: usize) {
+        self.number = number;
         for (i, replica) in self.replicas.iter_mut().enumerate() {
-            let node = i / self.spec.gpus_per_node;
-            let pod = &mut replica.pod;
+            replica.relocate(number, i / self.spec.gpus_per_node, i);
+        }
+    }
+}
+
+impl Replica {
+    /// Moves its pod and its node to the addresses that the fleet of that number has; the first keeps what it has.
+    pub(in super::super) fn relocate(&mut self, number: usize, node: usize, i: usize) {
+        if number > 0 {
+            let pod = &mut self.pod;
             pod.uid.replace_range(9..13, &format!("{:04x}", 0x7d3e + number));
             pod.node = format!("gpu-node-{number}-{node}");
             pod.host_ip = format!("10.0.{number}.{}", 10 + node);
             pod.ip = format!("10.{}.{}.{}", 42 + number, i / 200, 10 + i % 200);
         }
     }
-}
 
-impl Replica {
     /// When its engine ended its last step, in unix seconds; `None` while it is down.
     pub(in super::super) fn last_step(&self) -> Option<f64> {
         self.engine.as_ref().map(super::Engine::last_step)

@@ -129,6 +129,8 @@ impl Gateway {
 
     /// Follows which replicas of a fleet are there.
     pub(super) fn notice(&mut self, fleet: &Fleet, index: usize, now: f64) {
+        let known = self.backends[index].len();
+        self.backends[index].resize_with(known.max(fleet.replicas().len()), Backend::new);
         for (i, replica) in fleet.replicas().iter().enumerate() {
             // A picker sees pods, not connections.
             let by_readiness = matches!(self.spec.kind, GatewayKind::Epp | GatewayKind::EppObjective);

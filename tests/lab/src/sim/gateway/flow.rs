@@ -75,7 +75,7 @@ impl Gateway {
             sent: now,
             first_token: None,
         };
-        let patience = self.patience(fleet);
+        let patience = self.patience(fleet).min(flow.request.leaves - now);
         if wait >= patience {
             // It leaves before its turn and costs nothing.
             self.schedule(now + patience, Due::Leave(ticket));
@@ -163,7 +163,7 @@ impl Gateway {
         let replica = &fleets[flow.fleet].replicas()[flow.replica?];
         let heard = flow.first_token.map(|first| replica.last_step().unwrap_or(first).max(first));
         let gateway = heard.unwrap_or(flow.sent) + self.spec.timeout_seconds;
-        let client = heard.unwrap_or(flow.arrived) + self.patience(flow.fleet);
+        let client = (heard.unwrap_or(flow.arrived) + self.patience(flow.fleet)).min(flow.request.leaves);
         Some((gateway, client))
     }
 
@@ -177,9 +177,17 @@ impl Gateway {
                 self.ledger.sent(fleet).ttft.observe(seconds);
             }
             Happening::Finished => self.succeed(event.ticket, event.at),
+            // An error event behind a status of 200: who only passes bytes on does not see it.
+            Happening::Failed => match self.spec.kind {
+                GatewayKind::LiteLlm | GatewayKind::Dynamo => self.fail(event.ticket, Outcome::BackendFailed, now),
+                GatewayKind::Epp | GatewayKind::EppObjective | GatewayKind::Smg => {
+                    self.succeed(event.ticket, event.at);
+                }
+            },
             Happening::Lost => self.fail(event.ticket, Outcome::Dropped, now),
             Happening::Abandoned => {
-                let own = self.spec.timeout_seconds <= self.patience(self.flows[&event.ticket].fleet);
+                let (fleet, left) = (flow.fleet, flow.request.leaves <= event.at);
+                let own = !left && self.spec.timeout_seconds <= self.patience(fleet);
                 if own {
                     self.fail(event.ticket, Outcome::TimedOut, now);
                 } else {

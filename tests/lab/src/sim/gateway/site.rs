@@ -177,7 +177,11 @@ impl Site {
             Due::Arrival(i) => {
                 let (request, gap) = self.fleets[i].draw(now);
                 self.gateway.schedule(now + gap, Due::Arrival(i));
-                self.gateway.arrive(i, request, now);
+                let most = self.fleets[i].spec().concurrency;
+                let open = || self.gateway.flows.values().filter(|flow| flow.fleet == i).count() as u64;
+                if most.is_none_or(|most| open() < most) {
+                    self.gateway.arrive(i, request, now);
+                }
             }
             Due::Send(ticket) => {
                 self.bring_fleet(ticket, now);
@@ -262,7 +266,8 @@ impl Scraped for Site {
             TargetKind::Gateway => Some(self.gateway_families()),
             TargetKind::KubeStateMetrics => {
                 let with_state = self.fleets.iter().filter(|fleet| fleet.spec().kube_state_metrics);
-                Some(joined(with_state.filter_map(|fleet| fleet.families(target))))
+                let pages: Option<Vec<_>> = with_state.map(|fleet| fleet.families(target)).collect();
+                Some(joined(pages?.into_iter()))
             }
             TargetKind::Serving(i) if self.gateway.spec.kind == GatewayKind::Dynamo => {
                 let mut page = fleet.families(target)?;
