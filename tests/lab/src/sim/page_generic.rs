@@ -11,12 +11,13 @@ pub fn families(spec: &FleetSpec, replica: &Replica, stats: &EngineStats, now: f
     let base: Labels = vec![("model", spec.model_name.clone())];
     let gauge = |name, help, value: f64| Family::new(name, Kind::Gauge, help).with(base.clone(), value);
     let counter = |name, help, value: u64| Family::new(name, Kind::Counter, help).with(base.clone(), value as f64);
-    let failed = stats.http_4xx + stats.http_5xx;
+    let refused = stats.http_4xx + stats.http_5xx;
+    let failed = refused + stats.finished_error;
     let memory = spec.engine.gpu_memory_utilization * gpu::MEMORY_MIB * 1024.0 * 1024.0;
     let rate = stats.readings.as_ref().map_or(0.0, |readings| readings.throughput(now));
     let mut page = vec![
         gauge("llm_tokens_per_second", "Generated tokens per second", rate),
-        counter("llm_requests_total", "Requests answered", stats.http_2xx + failed),
+        counter("llm_requests_total", "Requests answered", stats.http_2xx + refused),
         counter("llm_error_total", "Requests answered with an error", failed),
         counter("llm_preemption_total", "Preempted sequences", stats.preemptions),
         gauge("llm_gpu_utilization", "Share of the time a kernel ran, 0 to 1", replica.gpu.util),

@@ -6,7 +6,7 @@ use super::stats::EngineStats;
 /// The page at the moment that `stats` are of.
 pub fn families(stats: &EngineStats) -> Vec<Family> {
     let decode_seconds = stats.busy_seconds - stats.prefill_seconds;
-    let computed = (stats.prompt_tokens - stats.prompt_tokens_cached) as f64;
+    let computed = (stats.prompt_tokens - stats.prompt_tokens_cached - stats.prompt_tokens_external) as f64;
     let generated = stats.generation_tokens as f64;
     let steps = stats.iteration_tokens.count() as f64;
     let mean = |sum: f64, over: f64| if over > 0.0 { sum / over } else { 0.0 };

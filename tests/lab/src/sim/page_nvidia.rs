@@ -1,5 +1,6 @@
 //! The page of one utkuozdemir/nvidia_gpu_exporter (nvidia-smi backend): base units, GPUs by uuid, no pods.
 
+use super::effect::is_survivable;
 use super::exposition::{Family, Kind, Labels};
 use super::fleet::Replica;
 use super::gpu::{self, Gpu};
@@ -28,17 +29,20 @@ static FIELDS: [Field; 17] = [
     ("nvidia_smi_clocks_event_reasons_hw_thermal_slowdown", "clocks_event_reasons.hw_thermal_slowdown", |gpu| {
         bit(gpu, 0x40)
     }),
-    ("nvidia_smi_ecc_errors_uncorrected_volatile_total", "ecc.errors.uncorrected.volatile.total", |_| 0.0),
-    ("nvidia_smi_remapped_rows_uncorrectable", "remapped_rows.uncorrectable", |_| 0.0),
-    ("nvidia_smi_remapped_rows_failure", "remapped_rows.failure", |_| 0.0),
-    ("nvidia_smi_gpu_recovery_action", "gpu_recovery_action", |_| 0.0),
+    ("nvidia_smi_ecc_errors_uncorrected_volatile_total", "ecc.errors.uncorrected.volatile.total", |gpu| {
+        gpu.double_bit_errors as f64
+    }),
+    ("nvidia_smi_remapped_rows_uncorrectable", "remapped_rows.uncorrectable", |gpu| gpu.remapped_rows as f64),
+    ("nvidia_smi_remapped_rows_failure", "remapped_rows.failure", |gpu| f64::from(u8::from(gpu.remap_failed))),
+    ("nvidia_smi_gpu_recovery_action", "gpu_recovery_action", recovery_action),
 ];
 
 /// The page of the exporter on one node; `first` is the fleet's index of its first replica.
 pub fn families(spec: &FleetSpec, replicas: &[Replica], first: usize, now: f64) -> Vec<Family> {
     let uuids: Vec<Labels> = replicas.iter().enumerate().map(|(i, r)| vec![("uuid", uuid(r, first + i))]).collect();
     let per_gpu = |name, help, value: &dyn Fn(&Replica) -> f64| {
-        let gpus = replicas.iter().zip(&uuids);
+        // A GPU that fell off the bus is in no answer of nvidia-smi.
+        let gpus = replicas.iter().zip(&uuids).filter(|(replica, _)| !replica.gpu.lost);
         gpus.fold(Family::new(name, Kind::Gauge, help), |family, (replica, labels)| {
             family.with(labels.clone(), value(replica))
         })
@@ -48,13 +52,16 @@ pub fn families(spec: &FleetSpec, replicas: &[Replica], first: usize, now: f64) 
     let total = gpu::MEMORY_MIB * MIB;
     // The engine takes its share of the memory at start, whatever it then uses of it.
     let used = |replica: &Replica| {
-        if replica.stats().is_some() { (spec.engine.gpu_memory_utilization * total).round() } else { 0.0 }
+        let share = if replica.stats().is_some() { spec.engine.gpu_memory_utilization } else { 0.0 };
+        let neighbour = if replica.gpu.shared { gpu::NEIGHBOUR_MIB * MIB } else { 0.0 };
+        ((share * total).round() + neighbour).min(total)
     };
     page.push(per_gpu("nvidia_smi_memory_total_bytes", "memory.total [MiB]", &|_| total));
     page.push(per_gpu("nvidia_smi_memory_used_bytes", "memory.used [MiB]", &used));
     page.push(per_gpu("nvidia_smi_memory_free_bytes", "memory.free [MiB]", &|replica| total - used(replica)));
     let info = Family::new("nvidia_smi_gpu_info", Kind::Gauge, "Identity of the GPU.");
-    page.push(uuids.iter().enumerate().fold(info, |family, (i, uuid)| {
+    let told = uuids.iter().enumerate().filter(|(i, _)| !replicas[*i].gpu.lost);
+    page.push(told.fold(info, |family, (i, uuid)| {
         let mut labels = uuid.clone();
         labels.extend([
             ("name", gpu::MODEL.to_owned()),
@@ -73,6 +80,16 @@ pub fn families(spec: &FleetSpec, replicas: &[Replica], first: usize, now: f64) 
 
 fn uuid(replica: &Replica, index: usize) -> String {
     replica.pod.uid.replace("5f0c1a52", &format!("a30c{index:04x}"))
+}
+
+/// 0 for none, 1 for a reset, 4 for one after its work is drained.
+fn recovery_action(gpu: &Gpu) -> f64 {
+    match gpu.xid {
+        63 | 94 => 4.0,
+        74 => 1.0,
+        xid if xid == 0 || is_survivable(xid) => 0.0,
+        _ => 1.0,
+    }
 }
 
 fn bit(gpu: &Gpu, bit: u64) -> f64 {

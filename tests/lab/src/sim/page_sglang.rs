@@ -87,7 +87,9 @@ fn http(stats: &EngineStats, now: f64) -> Vec<Family> {
 }
 
 fn requests(stats: &EngineStats, request: &Labels, streamed: &Labels) -> Vec<Family> {
-    let ended = stats.finished_stop + stats.finished_length + stats.aborted;
+    // What fails inside the engine is aborted by it.
+    let aborted = stats.aborted + stats.finished_error;
+    let ended = stats.finished_stop + stats.finished_length + aborted;
     let counter = |name, help, labels: &Labels, value: f64| {
         let family = Family::new(name, Kind::Counter, help);
         // A child of a counter is born with its first event.
@@ -107,7 +109,7 @@ fn requests(stats: &EngineStats, request: &Labels, streamed: &Labels) -> Vec<Fam
             stats.request_generation_tokens.sum,
         ),
         counter("sglang:num_requests_total", "Number of requests processed.", streamed, ended as f64),
-        counter("sglang:num_aborted_requests_total", "Number of requests aborted.", request, stats.aborted as f64),
+        counter("sglang:num_aborted_requests_total", "Number of requests aborted.", request, aborted as f64),
         counter(
             "sglang:cached_tokens_total",
             "Number of cached prompt tokens by source (device/host/storage).",
@@ -158,8 +160,16 @@ fn gauges(spec: &FleetSpec, stats: &EngineStats, read: &Readings, labels: &Label
         gauge("sglang:num_pages", "Number of KV cache pages.", f64::from(stats.num_gpu_blocks)),
         gauge("sglang:context_len", "Maximum context length.", f64::from(spec.engine.max_model_len)),
         gauge("sglang:num_running_reqs", "The number of running requests.", read.running as f64),
-        gauge("sglang:num_queue_reqs", "The number of requests in the waiting queue.", read.waiting as f64),
-        gauge("sglang:num_grammar_queue_reqs", "The number of requests in the grammar waiting queue.", 0.0),
+        gauge(
+            "sglang:num_queue_reqs",
+            "The number of requests in the waiting queue.",
+            (read.waiting - read.deferred) as f64,
+        ),
+        gauge(
+            "sglang:num_grammar_queue_reqs",
+            "The number of requests in the grammar waiting queue.",
+            read.deferred as f64,
+        ),
         gauge("sglang:gen_throughput", "The generation throughput (token/s).", read.throughput(now)),
         gauge("sglang:cache_hit_rate", "The prefix cache hit rate.", read.hit_ratio),
         gauge("sglang:token_usage", "The token usage.", (100.0 * read.kv_usage).round() / 100.0),

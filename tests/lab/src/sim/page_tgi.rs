@@ -33,7 +33,7 @@ pub fn families(spec: &FleetSpec, stats: &EngineStats) -> Vec<Family> {
         counter("tgi_request_success", "Requests answered in full", succeeded),
     ];
     let mut failed = Family::new("tgi_request_failure", Kind::Counter, "Requests that failed, by error");
-    for (error, count) in [("validation", stats.http_4xx), ("generation", stats.http_5xx)] {
+    for (error, count) in [("validation", stats.http_4xx), ("generation", stats.http_5xx + stats.finished_error)] {
         if count > 0 {
             failed = failed.with(vec![("err", error.to_owned())], count as f64);
         }

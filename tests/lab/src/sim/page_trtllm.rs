@@ -34,10 +34,11 @@ pub fn families(spec: &FleetSpec, stats: &EngineStats) -> Vec<Family> {
     let used = (stats.kv_usage * blocks).round();
     let hit_rate = stats.cache_hits as f64 / (stats.cache_queries.max(1)) as f64;
     let finished = stats.finished_stop + stats.finished_length;
+    let failed = stats.http_4xx + stats.http_5xx + stats.finished_error;
     let slots = spec.engine.max_num_seqs as f64;
     let mut page = vec![
         succeeded,
-        counter("trtllm_request_error_total", "Count of failed requests.", stats.http_4xx + stats.http_5xx),
+        counter("trtllm_request_error_total", "Count of failed requests.", failed),
         counter("trtllm_prompt_tokens_total", "Number of prompt tokens.", stats.prompt_tokens),
         counter("trtllm_generation_tokens_total", "Number of generated tokens.", stats.generation_tokens),
         counter("trtllm_num_requests_completed_total", "Number of completed requests.", finished),

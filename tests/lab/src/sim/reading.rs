@@ -15,8 +15,10 @@ const IDLE_SECONDS: f64 = 30.0;
 pub struct Readings {
     /// Requests in the batch.
     pub running: u64,
-    /// Requests in the queue.
+    /// Requests in the queue, those included that are not ready for it.
     pub waiting: u64,
+    /// Requests that wait for a grammar.
+    pub deferred: u64,
     /// Used part of the KV pool, 0..1.
     pub kv_usage: f64,
     /// Part of the last prefill batch that the prefix cache held, 0..1.
@@ -35,6 +37,7 @@ impl Readings {
         Self {
             running: 0,
             waiting: 0,
+            deferred: 0,
             kv_usage: 0.0,
             hit_ratio: 0.0,
             throughput: 0.0,
@@ -77,6 +80,7 @@ impl EngineStats {
             }
         }
         readings.waiting = self.waiting;
+        readings.deferred = self.deferred - self.fetching;
         readings.kv_usage = self.kv_usage;
     }
 }

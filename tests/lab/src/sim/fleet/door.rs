@@ -93,6 +93,13 @@ impl Fleet {
         events
     }
 
+    /// Events that nobody has taken yet.
+    #[cfg(test)]
+    pub(in super::super) fn unheard(&self) -> usize {
+        let engines = self.replicas.iter().filter_map(|replica| replica.engine.as_ref());
+        self.events.len() + engines.map(|engine| engine.events.len()).sum::<usize>()
+    }
+
     /// Moves its pods and nodes to addresses of their own, so that several fleets fit into one cluster.
     pub(in super::super) fn relocate(&mut self, number: usize) {
         self.number = number;

@@ -3,7 +3,7 @@
 use super::super::fault::ErrorStatus;
 use super::super::fleet::Fleet;
 use super::super::fleet::door::{Event, Happening, Refusal};
-use super::super::workload::Request;
+use super::super::workload::{Luck, Request};
 use super::backend::{Backend, beyond};
 use super::core::{Due, Gateway};
 use super::fault::{GatewayFault, LimitScope};
@@ -124,7 +124,12 @@ impl Gateway {
             sent.callout.observe(callout);
             sent.input.observe(f64::from(flow.request.prompt));
         }
-        let request = flow.request.clone();
+        let mut request = flow.request.clone();
+        if flow.tries > 1 {
+            // What went wrong by chance may go well the next time.
+            let (status, error) = self.draw_pair();
+            request.luck = Luck { status, error, ..request.luck };
+        }
         if unreachable {
             return self.fail(ticket, Outcome::ConnectFailed, now);
         }

@@ -35,6 +35,8 @@ mod spec;
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_engines;
 
 pub use fault::{GatewayFault, LimitScope};
 pub use site::Site;
