@@ -79,8 +79,10 @@ impl Fleet {
         self.faults.iter().find_map(|fault| {
             let Fault::MetricsMissing { replica, page } = *fault else { return None };
             let hit = match (kind, page) {
-                (TargetKind::Vllm(i), Page::Server | Page::Stats) => replica.is_none_or(|replica| replica == i),
-                (TargetKind::Dcgm(node), Page::Gpu) => replica.is_none_or(|replica| self.node_of(replica) == node),
+                (TargetKind::Serving(i), Page::Server | Page::Stats) => replica.is_none_or(|replica| replica == i),
+                (TargetKind::Dcgm(node) | TargetKind::NvidiaGpuExporter(node), Page::Gpu) => {
+                    replica.is_none_or(|replica| self.node_of(replica) == node)
+                }
                 (TargetKind::KubeStateMetrics, Page::Kube) => true,
                 _ => false,
             };
@@ -159,6 +161,7 @@ impl Fleet {
         while self.replicas.len() < wanted {
             let i = self.replicas.len();
             let mut replica = Replica::new(&self.spec, i);
+            replica.relocate(self.number, self.node_of(i), i);
             replica.pod.state = PodState::Gone;
             replica.template = self.template.clone();
             self.replicas.push(replica);
@@ -228,6 +231,7 @@ impl Fleet {
         let timeout = self.spec.workload.read_timeout_seconds;
         let config = replica.template.engine.clone();
         let mut engine = Engine::new(&self.spec.engine, config, timeout, seed, self.now);
+        self.spec.dialect.prepare(&mut engine.stats);
         let cold = self.faults.iter().find_map(|fault| match *fault {
             Fault::ColdStart { replica, slowdown, seconds } if replica.is_none_or(|replica| replica == i) => {
                 Some((slowdown, seconds))
@@ -247,6 +251,7 @@ impl Fleet {
             engine.advance_to(self.now);
             count_ended(&mut self.ended, &engine.stats);
             self.ended.lost += engine.in_flight();
+            self.events.append(&mut engine.into_events());
         }
     }
 

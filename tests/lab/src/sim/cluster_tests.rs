@@ -116,7 +116,7 @@ fn replicas_without_a_place_are_pending_and_no_targets() {
     assert_eq!(sum(&page, "kube_pod_status_unschedulable", &[]), 2.0);
     assert_eq!(sum(&page, "kube_pod_status_scheduled", &["condition=\"false\""]), 2.0);
     assert_eq!(sum(&page, "kube_deployment_status_replicas_ready", &[]), 4.0);
-    assert_eq!(pages(&fleet, |kind| matches!(kind, TargetKind::Vllm(_))).len(), 4);
+    assert_eq!(pages(&fleet, |kind| matches!(kind, TargetKind::Serving(_))).len(), 4);
     fleet.clear_all();
     let page = kube(&fleet);
     assert_eq!(sum(&page, "kube_deployment_spec_replicas", &[]), 4.0);
@@ -168,7 +168,7 @@ fn a_neighbour_shows_where_it_takes() {
 #[test]
 fn clients_that_leave_are_in_no_count_but_that_of_first_tokens() {
     let fleet = after("client-aborts", 300.0);
-    let page = pages(&fleet, |kind| *kind == TargetKind::Vllm(0)).remove(0).expect("up");
+    let page = pages(&fleet, |kind| *kind == TargetKind::Serving(0)).remove(0).expect("up");
     let done = sum(&page, "vllm:request_success_total", &[]);
     let begun = sum(&page, "vllm:time_to_first_token_seconds_count", &[]);
     assert!(begun > 1.1 * done && sum(&page, "vllm:request_success_total", &["abort"]) == 0.0, "{begun} {done}");
@@ -178,7 +178,7 @@ fn clients_that_leave_are_in_no_count_but_that_of_first_tokens() {
 #[test]
 fn errors_of_an_engine_and_of_a_replica_are_told_apart() {
     let page =
-        |fleet: &Fleet, i: usize| pages(fleet, |kind| matches!(kind, TargetKind::Vllm(_)))[i].clone().expect("up");
+        |fleet: &Fleet, i: usize| pages(fleet, |kind| matches!(kind, TargetKind::Serving(_)))[i].clone().expect("up");
     let fleet = after("engine-errors", 300.0);
     let (error, all) = ("finished_reason=\"error\"", "vllm:request_success_total");
     let share = sum(&page(&fleet, 0), all, &[error]) / sum(&page(&fleet, 0), all, &[]);
@@ -193,7 +193,7 @@ fn garbage_is_counted_and_runs_to_the_limit_after_a_rollout() {
     let mut fleet = after("output-corrupted", 120.0);
     let (pool, _) = measure(&mut fleet, 240.0);
     assert!(pool.length_share > 0.3 && pool.output_tokens > 350.0 && fleet.generation() == 2, "{pool:?}");
-    let page = pages(&fleet, |kind| *kind == TargetKind::Vllm(0)).remove(0).expect("up");
+    let page = pages(&fleet, |kind| *kind == TargetKind::Serving(0)).remove(0).expect("up");
     assert!(sum(&page, "vllm:corrupted_requests_total", &[]) > 50.0);
 }
 
@@ -219,7 +219,7 @@ fn scaling_is_no_rollout_and_takes_nobody_by_surprise() {
         let of = |name: &str| sum(&page, &format!("kube_deployment_{name}"), &[]);
         assert_eq!((of("spec_replicas"), of("status_replicas_ready")), (replicas, replicas), "{text}");
         assert_eq!((fleet.generation(), fleet.metadata_generation()), (1, 2));
-        assert_eq!(pages(&fleet, |kind| matches!(kind, TargetKind::Vllm(_))).len(), replicas as usize);
+        assert_eq!(pages(&fleet, |kind| matches!(kind, TargetKind::Serving(_))).len(), replicas as usize);
         let before = fleet.ended().refused;
         let (pool, each) = measure(&mut fleet, 60.0);
         assert!(pool.ready == 1.0 && fleet.ended().refused == before, "{text} {pool:?}");
@@ -248,7 +248,7 @@ fn missing_pages_are_missing_while_everything_works() {
     assert_eq!(up(&after("metrics-missing:page=gpu,replica=3", 30.0)), [true, true, true, true, true, false, true]);
     assert!(!up(&after("metrics-missing:page=kube", 30.0))[6]);
     let fleet = after("metrics-missing:page=stats,replica=1", 30.0);
-    let page = pages(&fleet, |kind| *kind == TargetKind::Vllm(1)).remove(0).expect("up");
+    let page = pages(&fleet, |kind| *kind == TargetKind::Serving(1)).remove(0).expect("up");
     assert!(!page.contains("vllm:") && page.contains("process_cpu_seconds_total"), "{page}");
 }
 

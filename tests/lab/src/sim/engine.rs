@@ -16,10 +16,12 @@ use rand::rngs::SmallRng;
 
 use super::adapters::Adapters;
 use super::effect::OnReplica;
+use super::fleet::door::{Event, Happening};
 use super::intake::Intake;
 use super::sequence::{Ending, PHASES, Sequence};
 use super::spec::{BLOCK_TOKENS, EngineSpec};
 use super::stats::EngineStats;
+use super::workload::Request;
 
 /// What a rollout can change about an engine.
 #[derive(Debug, Clone, PartialEq)]
@@ -44,6 +46,8 @@ pub struct Engine {
     rng: SmallRng,
     /// What it reports.
     pub stats: EngineStats,
+    /// What happened to requests with tickets, until somebody takes it.
+    pub events: Vec<Event>,
     /// What faults do to it.
     pub(super) on: OnReplica,
     /// Steps are slower so many times at the start, and normal after so many seconds.
@@ -82,6 +86,7 @@ impl Engine {
         Self {
             stats: EngineStats::new(spec, config.num_gpu_blocks, now),
             free_blocks: config.num_gpu_blocks,
+            events: Vec::new(),
             spec: spec.clone(),
             config,
             read_timeout: read_timeout.unwrap_or(f64::INFINITY),
@@ -116,6 +121,19 @@ impl Engine {
     /// Blocks held by sequences.
     pub fn used_blocks(&self) -> u32 {
         self.config.num_gpu_blocks - self.free_blocks
+    }
+
+    /// When it ended its last step, in unix seconds.
+    pub fn last_step(&self) -> f64 {
+        self.last_end
+    }
+
+    /// What is left to tell after its end: all it held is lost.
+    pub fn into_events(mut self) -> Vec<Event> {
+        for sequence in self.intake.iter().chain(&self.waiting).chain(&self.running) {
+            note(&mut self.events, &sequence.request, self.now, Happening::Lost);
+        }
+        self.events
     }
 
     /// Sets what faults do to it.
@@ -266,10 +284,11 @@ impl Engine {
         if self.now >= self.next_deadline {
             self.drop_abandoned();
         }
-        let tokens = self.decoding as u64 * self.ticks;
+        let decoding = self.decoding as u64;
+        let tokens = decoding * self.ticks;
         if tokens > 0 {
             let seen = self.serve(self.now, self.spec.frontend_seconds.1 * tokens as f64);
-            self.stats.itl.observe_n(seen - self.last_seen, self.decoding as u64);
+            self.stats.itl.observe_n(seen - self.last_seen, decoding);
             self.last_seen = seen;
         } else {
             self.last_seen = self.last_seen.max(self.now);
@@ -285,6 +304,7 @@ impl Engine {
         self.stats.prefill_seconds += prefill_seconds;
         self.last_end = self.now;
         self.report();
+        self.stats.read_off(self.now, decoding, prefill_seconds > 0.0);
     }
 
     /// Turns sequences whose context is computed into decoding ones; prompt tokens booked and tokens sampled.
@@ -299,6 +319,7 @@ impl Engine {
             let seen = self.intake.api.take(self.now, work / cores);
             self.stats.api_work += work;
             self.stats.api_until.0 = seen;
+            sequence.seen = seen;
             let request = &sequence.request;
             sequence.since = self.step;
             sequence.generated += 1;
@@ -313,6 +334,7 @@ impl Engine {
                 let patience = request.arrived + self.read_timeout;
                 if seen < patience {
                     self.stats.ttft.observe(seen - request.arrived);
+                    note(&mut self.events, request, seen, Happening::FirstToken);
                 } else {
                     sequence.request.leaves = sequence.request.leaves.min(patience.max(self.now));
                     self.next_deadline = self.next_deadline.min(sequence.request.leaves);
@@ -371,6 +393,10 @@ impl Engine {
         stats.request_max_tokens.observe(f64::from(request.max_tokens));
         stats.request_computed_tokens.observe(f64::from(request.prompt - request.cached - sequence.external));
         stats.request_preemptions.observe(f64::from(sequence.preemptions));
+        // The API server sends tokens in order.
+        let heard = self.last_seen.max(self.now).max(sequence.seen);
+        let what = if sequence.ending == Ending::Error { Happening::Failed } else { Happening::Finished };
+        note(&mut self.events, request, heard, what);
     }
 
     /// Drops the requests whose clients heard nothing for too long; no step may be under way.
@@ -378,6 +404,9 @@ impl Engine {
         let before = self.in_flight();
         let (now, timeout) = (self.now, self.read_timeout);
         let stays = |sequence: &Sequence| sequence.last_heard + timeout > now && sequence.request.leaves > now;
+        for sequence in self.intake.iter().chain(&self.waiting).filter(|sequence| !stays(sequence)) {
+            note(&mut self.events, &sequence.request, now, Happening::Abandoned);
+        }
         self.intake.retain(stays);
         self.waiting.retain(stays);
         let decoders_left = self.last_end + timeout > now;
@@ -391,6 +420,7 @@ impl Engine {
                 continue;
             }
             let sequence = self.running.remove(i);
+            note(&mut self.events, &sequence.request, self.now, Happening::Abandoned);
             self.release(&sequence, decodes);
             self.decoding -= usize::from(decodes);
         }
@@ -403,6 +433,7 @@ impl Engine {
         let all = self.waiting.iter().chain(&self.running).chain(self.intake.iter());
         self.next_deadline = all.fold(heard + timeout, |least, sequence| least.min(sequence.request.leaves));
         self.report();
+        self.stats.read_off(self.now, 0, false);
     }
 
     /// Gives the blocks of a sequence that left `running` back.
@@ -424,6 +455,12 @@ impl Engine {
         self.stats.deferred = deferred + self.skipped.min(self.waiting.len() as u64);
         self.stats.fetching = if self.spec.kv_transfer.is_some() { deferred } else { 0 };
         self.stats.kv_usage = f64::from(self.used_blocks()) / f64::from(self.config.num_gpu_blocks);
+    }
+}
+
+pub(super) fn note(events: &mut Vec<Event>, request: &Request, at: f64, what: Happening) {
+    if request.ticket != 0 {
+        events.push(Event { ticket: request.ticket, at, what });
     }
 }
 

@@ -15,6 +15,8 @@ pub struct Family {
     pub kind: Kind,
     /// The samples, those of a histogram in order of their bounds.
     pub samples: Vec<Sample>,
+    /// The beginning of the name that is written as something else, with what it is written as.
+    pub renamed: Option<(&'static str, &'static str)>,
 }
 
 /// The type of a family.
@@ -65,7 +67,13 @@ impl Kind {
 impl Family {
     /// A family without samples.
     pub fn new(name: &'static str, kind: Kind, help: &'static str) -> Self {
-        Self { name, help, kind, samples: Vec::new() }
+        Self { name, help, kind, samples: Vec::new(), renamed: None }
+    }
+
+    /// The name as it is written, in two parts.
+    pub fn written(&self) -> [&'static str; 2] {
+        let renamed = self.renamed.and_then(|(from, to)| Some([to, self.name.strip_prefix(from)?]));
+        renamed.unwrap_or(["", self.name])
     }
 
     /// Adds a sample.
@@ -75,14 +83,19 @@ impl Family {
     }
 
     /// Adds the samples of a histogram with `le` among `labels` where the alphabet puts it.
-    pub fn with_histogram(mut self, labels: &Labels, histogram: &Histogram) -> Self {
+    pub fn with_histogram(self, labels: &Labels, histogram: &Histogram) -> Self {
+        self.with_histogram_in(labels, histogram, Numbers::Python)
+    }
+
+    /// The same with the bounds written as `numbers`.
+    pub fn with_histogram_in(mut self, labels: &Labels, histogram: &Histogram, numbers: Numbers) -> Self {
         let place = labels.partition_point(|(name, _)| *name < "le");
         let mut below = 0;
         for (i, count) in histogram.counts.iter().enumerate() {
             below += count;
             let bound = histogram.bounds.get(i).copied().unwrap_or(f64::INFINITY);
             let mut labels = labels.clone();
-            labels.insert(place, ("le", number(bound, Numbers::Python)));
+            labels.insert(place, ("le", number(bound, numbers)));
             self.samples.push(Sample { suffix: "_bucket", labels, value: below as f64 });
         }
         for (suffix, value) in [("_count", below as f64), ("_sum", histogram.sum)] {
@@ -97,11 +110,13 @@ impl Family {
 pub fn text(families: &[Family], numbers: Numbers) -> String {
     let mut page = String::with_capacity(64 * 1024);
     for family in families {
-        let Family { name, help, kind, samples } = family;
+        let Family { help, kind, samples, .. } = family;
+        let [first, last] = family.written();
         // Writing to a String cannot fail.
-        let _ = writeln!(page, "# HELP {name} {help}\n# TYPE {name} {}", kind.as_str());
+        let _ = writeln!(page, "# HELP {first}{last} {help}\n# TYPE {first}{last} {}", kind.as_str());
         for sample in samples {
-            page.push_str(name);
+            page.push_str(first);
+            page.push_str(last);
             page.push_str(sample.suffix);
             if !sample.labels.is_empty() {
                 page.push('{');
@@ -148,7 +163,8 @@ pub fn number(value: f64, numbers: Numbers) -> String {
                 Some(point) if value >= 1e6 && !plain.contains('e') => {
                     let digits = format!("{}{}", &plain[1..point], &plain[point + 1..]);
                     let digits = digits.trim_end_matches('0');
-                    format!("{}.{digits}e+{:02}", &plain[..1], point - 1)
+                    let dot = if digits.is_empty() { "" } else { "." };
+                    format!("{}{dot}{digits}e+{:02}", &plain[..1], point - 1)
                 }
                 _ => plain,
             }

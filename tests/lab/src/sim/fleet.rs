@@ -1,5 +1,7 @@
 //! The fleet: arrivals, router, replicas and faults on one virtual clock.
 
+pub mod door;
+
 use anyhow::{Result, bail, ensure};
 use rand::SeedableRng;
 use rand::rngs::{SmallRng, StdRng};
@@ -42,6 +44,10 @@ pub struct Fleet {
     next_turn: usize,
     weights: Vec<f64>,
     pub(super) ended: Ended,
+    /// Of engines that are gone, for a gateway.
+    pub(super) events: Vec<door::Event>,
+    /// Its place among the fleets of a site, on which its addresses depend.
+    pub(super) number: usize,
 }
 
 /// One pod, its GPU and, while it is up, its engine.
@@ -112,6 +118,8 @@ impl Fleet {
             next_turn: 0,
             weights: Vec::new(),
             ended: Ended::default(),
+            events: Vec::new(),
+            number: 0,
             spec,
         };
         for i in 0..fleet.replicas.len() {
@@ -237,28 +245,13 @@ impl Fleet {
                 return;
             }
         }
-        self.ended.arrived += 1;
         let Some(i) = self.route() else {
+            self.ended.arrived += 1;
             self.ended.refused += 1;
             return;
         };
-        let error = self.faults.iter().find_map(|fault| match fault {
-            Fault::ClientErrors { status, .. } => Some(*status),
-            _ => None,
-        });
-        let replica = &mut self.replicas[i];
-        replica.sent += 1;
-        match &mut replica.engine {
-            None => self.ended.refused += 1,
-            Some(engine) => {
-                engine.advance_to(self.now);
-                match error {
-                    Some(status) if request.refused => reject(engine, status),
-                    _ if request.luck.status < replica.refusals => reject(engine, ErrorStatus::Server),
-                    _ => engine.enqueue(request),
-                }
-            }
-        }
+        // Without a gateway nobody tries again.
+        self.submit(i, request).ok();
     }
 
     /// The replica for the next request, `None` if the router knows of none that is up.

@@ -7,6 +7,7 @@ use super::workload::Request;
 impl Engine {
     /// Takes a request in at its arrival, to which the engine must have advanced.
     pub fn enqueue(&mut self, mut request: Request) {
+        self.stats.received += 1;
         let luck = request.luck;
         let mut ending = Ending::Normal;
         if luck.corrupted < self.config.corrupted_share {

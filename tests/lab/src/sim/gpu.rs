@@ -6,6 +6,8 @@ use super::fault::{Link, ThrottleCause};
 pub const MODEL: &str = "NVIDIA A30";
 /// Device memory in MiB.
 pub const MEMORY_MIB: f64 = 24_576.0;
+/// MiB that another process on a shared GPU holds.
+pub const NEIGHBOUR_MIB: f64 = 1_400.0;
 const MAX_CLOCK_MHZ: f64 = 1_440.0;
 const IDLE_CLOCK_MHZ: f64 = 210.0;
 const IDLE_WATTS: f64 = 32.0;

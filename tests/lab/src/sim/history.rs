@@ -26,10 +26,9 @@ use std::fmt;
 use std::io::{self, BufWriter, Write};
 
 use super::exposition::{Family, Kind, Labels, push_labels};
-use super::fleet::Fleet;
-use super::target::Target;
+use super::target::{Scraped, Target};
 
-/// Scrapes of a fleet at one or two intervals.
+/// Scrapes of a fleet, or of a site, at one or two intervals.
 ///
 /// Runs of equal values are kept as one, so an hour of eight replicas at 15 s takes some 10 MB.
 pub struct History {
@@ -43,12 +42,12 @@ pub struct History {
     /// Targets are scraped each at its own moment of the interval.
     spread: bool,
     families: BTreeMap<String, Group>,
-    targets: Vec<Scraped>,
+    targets: Vec<Visited>,
     /// By instance and job.
     target_ids: HashMap<(String, &'static str), usize>,
     series: Vec<Series>,
     /// Whether a sample of this family and suffix is kept.
-    names: HashMap<(&'static str, &'static str), bool>,
+    names: HashMap<([&'static str; 2], &'static str), bool>,
 }
 
 #[derive(Debug)]
@@ -59,7 +58,7 @@ struct Group {
 
 /// One target: when it was scraped, and where each of its samples goes.
 #[derive(Debug, Default)]
-struct Scraped {
+struct Visited {
     /// Milliseconds since the epoch.
     at: Vec<i64>,
     /// The kept samples of its last page in their order: pages change little from scrape to scrape.
@@ -94,7 +93,7 @@ struct Run {
 /// Advances the fleet from its present to `to`, scraping it from `from` on, and writes the history.
 ///
 /// All times are unix seconds; see [`History`] for faults in between.
-pub fn write(fleet: &mut Fleet, from: f64, to: f64, interval_seconds: f64, out: impl Write) -> io::Result<()> {
+pub fn write(fleet: &mut impl Scraped, from: f64, to: f64, interval_seconds: f64, out: impl Write) -> io::Result<()> {
     fleet.advance_to(from);
     let mut history = History::new(interval_seconds);
     history.record(fleet, to);
@@ -143,7 +142,7 @@ impl History {
     }
 
     /// Scrapes all targets from the fleet's present up to `until` (unix seconds), to which it advances.
-    pub fn record(&mut self, fleet: &mut Fleet, until: f64) {
+    pub fn record(&mut self, fleet: &mut impl Scraped, until: f64) {
         let mut round = self.round_at(fleet.now());
         let mut due: Vec<(f64, Target)> = Vec::new();
         while round <= until + self.interval_seconds {
@@ -196,7 +195,7 @@ impl History {
         number.is_multiple_of(every) || dense.iter().any(|(from, to)| (*from..=*to).contains(&round))
     }
 
-    fn scrape(&mut self, fleet: &Fleet, target: &Target, at: f64) {
+    fn scrape(&mut self, fleet: &impl Scraped, target: &Target, at: f64) {
         let id = self.target(target);
         let at = (at * 1e3).round() as i64;
         // A scrape recorded before is not recorded again.
@@ -213,11 +212,11 @@ impl History {
         let mut place = 0;
         for family in families.iter().flatten() {
             for sample in &family.samples {
-                let name = (family.name, sample.suffix);
+                let name = (family.written(), sample.suffix);
                 let keeps = match self.names.get(&name) {
                     Some(keeps) => *keeps,
                     None => {
-                        let keeps = (self.wanted)(&[name.0, name.1].concat());
+                        let keeps = (self.wanted)(&[name.0[0], name.0[1], name.1].concat());
                         *self.names.entry(name).or_insert(keeps)
                     }
                 };
@@ -236,7 +235,7 @@ impl History {
     fn target(&mut self, target: &Target) -> usize {
         let key = (target.instance.clone(), target.job);
         *self.target_ids.entry(key).or_insert_with(|| {
-            self.targets.push(Scraped::default());
+            self.targets.push(Visited::default());
             self.targets.len() - 1
         })
     }
@@ -259,7 +258,9 @@ impl History {
             }
         }
         let mut text = String::with_capacity(200);
-        text.push_str(family.name);
+        let [first, last] = family.written();
+        text.push_str(first);
+        text.push_str(last);
         text.push_str(suffix);
         text.push('{');
         push_labels(&mut text, &target.attach(labels));
@@ -269,7 +270,7 @@ impl History {
             None => {
                 let series = self.series.len();
                 let (name, kind) = open_metrics(family);
-                let group = self.families.entry(name.to_owned()).or_insert_with(|| Group { kind, series: Vec::new() });
+                let group = self.families.entry(name).or_insert_with(|| Group { kind, series: Vec::new() });
                 group.series.push(series);
                 scraped.ids.insert(text.clone(), series);
                 self.series.push(Series { text, target: id, runs: Vec::new() });
@@ -343,10 +344,11 @@ fn hash(bytes: impl Iterator<Item = u8>) -> f64 {
 }
 
 /// Name and type of a family in OpenMetrics, where a counter's samples must end in `_total`.
-fn open_metrics(family: &Family) -> (&'static str, &'static str) {
-    match (family.kind, family.name.strip_suffix("_total")) {
-        (Kind::Counter, Some(name)) => (name, "counter"),
-        (Kind::Counter, None) => (family.name, "unknown"),
-        (Kind::Gauge | Kind::Histogram, _) => (family.name, family.kind.as_str()),
+fn open_metrics(family: &Family) -> (String, &'static str) {
+    let name = family.written().concat();
+    match (family.kind, name.strip_suffix("_total")) {
+        (Kind::Counter, Some(name)) => (name.to_owned(), "counter"),
+        (Kind::Counter, None) => (name, "unknown"),
+        (Kind::Gauge | Kind::Histogram, _) => (name, family.kind.as_str()),
     }
 }

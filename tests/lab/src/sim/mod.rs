@@ -1,11 +1,12 @@
-//! A vLLM serving fleet, simulated request by request.
+//! An LLM serving fleet, simulated request by request.
 //!
 //! Every number on its metrics pages is the consequence of requests that arrived, waited, were computed in steps and
 //! ended; nothing is painted. A [`Fleet`] lives on a virtual clock: [`live`] ties it to the wall clock and serves its
-//! pages to a real Prometheus, [`History`] writes what a Prometheus would have scraped.
+//! pages to a real Prometheus, [`History`] writes what a Prometheus would have scraped. The engine is vLLM's scheduler;
+//! its pages speak a [`Dialect`]. A [`gateway::Site`] puts a gateway in front of one or more fleets.
 //!
-//! Not simulated: tokens' contents, gateways in front of the router, several engines in one pod, the replicas that
-//! compute prompts for others, pods that move to another node, and the sharing of KV blocks between live requests.
+//! Not simulated: tokens' contents, several engines in one pod, the replicas that compute prompts for others, pods that
+//! move to another node, and the sharing of KV blocks between live requests.
 //! Simplified: the whole batch accepts equally many draft tokens, KV blocks are taken when their transfer has ended,
 //! and `lora_requests_info` forgets old label sets.
 //!
@@ -22,7 +23,10 @@
 //! ```
 
 mod adapters;
+#[cfg(test)]
+mod captured;
 mod cluster;
+pub mod dialect;
 mod effect;
 mod engine;
 pub mod exposition;
@@ -30,17 +34,25 @@ pub mod fault;
 pub mod figures;
 pub mod fleet;
 mod frontend;
+pub mod gateway;
 pub mod gpu;
 pub mod history;
 mod intake;
 pub mod live;
 mod page_cadvisor;
 mod page_dcgm;
+mod page_generic;
 mod page_kube;
+mod page_llamacpp;
+mod page_nvidia;
+mod page_sglang;
+mod page_tgi;
+mod page_trtllm;
 mod page_vllm;
 mod page_vllm_options;
 mod parameter;
 pub mod pod;
+pub mod reading;
 mod recipe;
 mod sequence;
 pub mod spec;
@@ -54,9 +66,12 @@ mod cluster_tests;
 mod fault_tests;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_dialects;
 
+pub use dialect::Dialect;
 pub use fault::Fault;
 pub use fleet::Fleet;
 pub use history::History;
 pub use spec::FleetSpec;
-pub use target::{Target, TargetKind};
+pub use target::{Scraped, Target, TargetKind};

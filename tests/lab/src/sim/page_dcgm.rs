@@ -110,9 +110,6 @@ static NVLINK: [Field; 4] = [
     }),
 ];
 
-/// MiB that another process on a shared GPU holds.
-const NEIGHBOUR_MIB: f64 = 1_400.0;
-
 /// The page of the exporter on one node; `first` is the fleet's index of its first replica.
 pub fn families(spec: &FleetSpec, replicas: &[Replica], first: usize) -> Vec<Family> {
     let mut fields: Vec<&Field> = FIELDS.iter().collect();
@@ -154,7 +151,7 @@ fn framebuffer(spec: &FleetSpec, replicas: &[Replica], labels: &[Labels], used: 
     };
     replicas.iter().zip(labels).filter(|(replica, _)| !replica.gpu.lost).fold(family, |family, (replica, labels)| {
         let share = if replica.stats().is_some() { spec.engine.gpu_memory_utilization } else { 0.0 };
-        let neighbour = if replica.gpu.shared { NEIGHBOUR_MIB } else { 0.0 };
+        let neighbour = if replica.gpu.shared { gpu::NEIGHBOUR_MIB } else { 0.0 };
         let in_use = (share * gpu::MEMORY_MIB).round() + neighbour;
         let value = if used { in_use } else { gpu::MEMORY_MIB - RESERVED_MIB - in_use };
         family.with(labels.clone(), value.max(0.0))

@@ -24,6 +24,8 @@ pub(super) struct Sequence {
     pub ending: Ending,
     pub first_scheduled: Option<f64>,
     pub first_token: Option<f64>,
+    /// Unix seconds at which the API server had the last token that its prefill gave.
+    pub seen: f64,
     /// Unix seconds at which the client last heard of it.
     pub last_heard: f64,
     pub preemptions: u32,
@@ -52,6 +54,7 @@ impl Sequence {
             ending: Ending::Normal,
             first_scheduled: None,
             first_token: None,
+            seen: entered,
             last_heard: request.arrived,
             preemptions: 0,
             request,

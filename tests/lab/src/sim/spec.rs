@@ -4,6 +4,8 @@
 
 use anyhow::{Result, ensure};
 
+use super::dialect::Dialect;
+
 /// Tokens in one KV block, vLLM's default for CUDA.
 pub const BLOCK_TOKENS: u32 = 16;
 
@@ -26,6 +28,8 @@ pub struct FleetSpec {
     pub concurrency: Option<u64>,
     /// What the requests look like.
     pub workload: Workload,
+    /// Whose metrics pages the serving pods have.
+    pub dialect: Dialect,
     /// How one replica serves them.
     pub engine: EngineSpec,
     /// How the router picks a replica.
@@ -34,8 +38,12 @@ pub struct FleetSpec {
     pub router_delay_seconds: f64,
     /// Seconds from the start of a container to its readiness.
     pub startup_seconds: f64,
-    /// GPUs, and so replicas, per node; each node runs one dcgm-exporter.
+    /// GPUs, and so replicas, per node; each node runs one GPU exporter.
     pub gpus_per_node: usize,
+    /// Who tells about the GPUs.
+    pub gpu_exporter: GpuExporter,
+    /// kube-state-metrics is scraped.
+    pub kube_state_metrics: bool,
     /// Which optional fields dcgm-exporter has enabled.
     pub dcgm: DcgmSpec,
     /// `minReplicas` and `maxReplicas` of the autoscaler.
@@ -104,7 +112,7 @@ pub struct RequestKind {
     pub output: f64,
 }
 
-/// Limits and costs of one vLLM engine.
+/// Limits and costs of one engine.
 #[derive(Debug, Clone)]
 pub struct EngineSpec {
     /// `--max-num-seqs`: sequences in one batch.
@@ -127,7 +135,7 @@ pub struct EngineSpec {
     pub kv_token_seconds: f64,
     /// Relative noise of a step's duration, 0..1.
     pub noise: f64,
-    /// Whose metric names the page has.
+    /// Which generation of names a vLLM page has.
     pub release: Release,
     /// CPU seconds of the API server, which has one core: per request, per token.
     pub frontend_seconds: (f64, f64),
@@ -196,6 +204,17 @@ pub enum Routing {
     Weighted(Vec<f64>),
 }
 
+/// Exporters of GPU metrics.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GpuExporter {
+    /// NVIDIA's dcgm-exporter.
+    Dcgm,
+    /// utkuozdemir/nvidia_gpu_exporter, which knows GPUs by their uuid and no pods.
+    NvidiaGpuExporter,
+    /// None: nobody tells.
+    Absent,
+}
+
 /// Options of dcgm-exporter.
 #[derive(Debug, Clone)]
 pub struct DcgmSpec {
@@ -223,11 +242,14 @@ impl FleetSpec {
             diurnal_amplitude: 0.1,
             concurrency: None,
             workload: Workload::default(),
+            dialect: Dialect::Vllm,
             engine: EngineSpec::default(),
             routing: Routing::RoundRobin,
             router_delay_seconds: 5.0,
             startup_seconds: 8.0,
             gpus_per_node: 2,
+            gpu_exporter: GpuExporter::Dcgm,
+            kube_state_metrics: true,
             dcgm: DcgmSpec { clock_events: true, violations: true, honor_labels: false, ecc: false, nvlink: false },
             autoscaler: (replicas.div_ceil(2), 2 * replicas),
             autoscale_target: None,

@@ -1,5 +1,6 @@
 //! The numbers an engine keeps about itself: what its metrics page is made from.
 
+use super::reading::Readings;
 use super::spec::EngineSpec;
 
 /// Buckets of `time_to_first_token_seconds` (vLLM `v1/metrics/buckets.py`).
@@ -53,7 +54,8 @@ pub struct Histogram {
 }
 
 impl Histogram {
-    fn new(bounds: &'static [f64]) -> Self {
+    /// No observations.
+    pub(super) fn new(bounds: &'static [f64]) -> Self {
         Self { bounds, counts: vec![0; bounds.len() + 1], sum: 0.0 }
     }
 
@@ -177,6 +179,10 @@ pub struct EngineStats {
     pub http_4xx: u64,
     /// Answers with a status of 500 to 599.
     pub http_5xx: u64,
+    /// Requests that reached the engine.
+    pub received: u64,
+    /// Gauges that are read off now and then, for dialects that do so.
+    pub readings: Option<Readings>,
     /// Seconds in which a step was under way.
     pub busy_seconds: f64,
     /// Of these, spent on prompt tokens.
@@ -259,6 +265,8 @@ impl EngineStats {
             http_2xx: 0,
             http_4xx: 0,
             http_5xx: 0,
+            received: 0,
+            readings: None,
             busy_seconds: 0.0,
             prefill_seconds: 0.0,
             api_work: 0.0,

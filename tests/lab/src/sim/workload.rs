@@ -28,6 +28,8 @@ pub struct Request {
     pub limit: u32,
     /// An error answers it before the engine sees it.
     pub refused: bool,
+    /// What a gateway knows it by, 0 without one.
+    pub ticket: u64,
     /// Unix seconds at which its client goes away whatever it got; infinite for most.
     pub leaves: f64,
     /// Even numbers in 0..1 that decide what else may happen to it; see [`Luck`].
@@ -174,6 +176,7 @@ pub fn draw(rng: &mut StdRng, dice: &mut SmallRng, spec: &FleetSpec, bend: &Bend
         stops,
         limit,
         refused: error_u < bend.error_share,
+        ticket: 0,
         leaves: if leave_u < bend.leave.0 { t + bend.leave.1 * (0.5 + patience_u) } else { f64::INFINITY },
         luck: Luck { grammar, adapter, transfer, corrupted, error, status },
     }
