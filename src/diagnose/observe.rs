@@ -8,9 +8,10 @@ use jiff::Timestamp;
 use tracing::{Instrument, debug_span};
 
 use super::batch::Answer;
+use super::direct::{self, DirectRead, Exporters};
 use super::observation::{Observation, Observations, Replica, reduce};
 use super::plan::{Ask, Plan, Side, past_window, pasts, plan};
-use super::scope::{Found, detection, presence, read_detection, was_present, workload_of};
+use super::scope::{Found, Pods, detection, presence, read_detection, was_present};
 use super::{Diagnosis, Request, batch, blame, judge};
 use crate::alert::Labels;
 use crate::clock;
@@ -19,7 +20,7 @@ use crate::prom::{PromError, Prometheus, Row};
 use crate::signal::{Engine, EngineKind};
 
 /// Of the deadline, what is left for judging and rendering.
-const RESERVE: Duration = Duration::from_millis(200);
+pub(super) const RESERVE: Duration = Duration::from_millis(200);
 
 /// What was seen, and what went wrong while looking.
 #[derive(Debug, Clone, Default)]
@@ -34,12 +35,25 @@ pub struct Observed {
     pub degraded: bool,
     /// Questions asked.
     pub queries: usize,
+    /// What was read from exporters themselves.
+    pub direct: Option<DirectRead>,
 }
 
 /// The whole chain for one request: detect, plan, observe, judge.
 pub async fn diagnose(library: &Library, prometheus: &Prometheus, request: &Request) -> Diagnosis {
+    diagnose_with(library, prometheus, request, None).await
+}
+
+/// [`diagnose`], with exporters read where Prometheus cannot tell.
+pub async fn diagnose_with(
+    library: &Library,
+    prometheus: &Prometheus,
+    request: &Request,
+    exporters: Option<&Exporters>,
+) -> Diagnosis {
     let started = Instant::now();
-    let observed = observe(library, prometheus, request).instrument(debug_span!("observe")).await;
+    let look = direct::look(library, prometheus, request, exporters);
+    let observed = look.instrument(debug_span!("observe")).await;
     let judged = judge(library, &request.playbook, &observed.seen);
     blame::assemble(library, request, observed, judged, started.elapsed())
 }
@@ -85,24 +99,13 @@ fn gather(library: &Library, plan: &Plan, answers: &[Answer], observed: &mut Obs
         .filter_map(|(ask, answer)| Some((library.engines.get(&ask.engine)?, answer.as_ref().ok()?)))
         .flat_map(|(engine, rows)| rows.iter().filter_map(|row| name(engine, &row.labels)))
         .collect();
-    // Exporters' rows are told apart by pod; where the engines' series carry none, nothing can be told apart.
-    let pods: BTreeSet<&str> = asked
-        .iter()
-        .filter(|(ask, _)| ask.signal.is_empty())
-        .filter_map(|(_, answer)| answer.as_ref().ok())
-        .flat_map(|rows| rows.iter().filter_map(|row| row.labels.get("pod").map(String::as_str)))
-        .filter(|pod| !pod.is_empty())
-        .collect();
-    let workloads: BTreeSet<&str> = pods.iter().map(|pod| workload_of(pod)).collect();
-    let belongs = |row: &Row| {
-        let first = |labels: &[&str]| labels.iter().find_map(|label| row.labels.get(*label).map(String::as_str));
-        pods.is_empty()
-            || match first(&["exported_pod", "pod"]) {
-                Some(pod) => pods.contains(pod) || workloads.contains(workload_of(pod)),
-                // A namespace has other workloads too.
-                None => first(&["deployment", "statefulset"]).is_none_or(|name| workloads.contains(name)),
-            }
-    };
+    let pods = Pods::new(
+        asked
+            .iter()
+            .filter(|(ask, _)| ask.signal.is_empty())
+            .filter_map(|(_, answer)| answer.as_ref().ok())
+            .flat_map(|rows| rows.iter().filter_map(|row| row.labels.get("pod").map(String::as_str))),
+    );
     for (ask, answer) in asked.iter().filter(|(ask, _)| !ask.signal.is_empty()) {
         let (Some(engine), Some(signal)) = (library.engines.get(&ask.engine), library.signals.get(&ask.signal)) else {
             continue;
@@ -123,7 +126,7 @@ fn gather(library: &Library, plan: &Plan, answers: &[Answer], observed: &mut Obs
         let from_labels = entry.map_or(&[][..], |e| &e.from_labels);
         let values = rows
             .iter()
-            .filter(|row| engine.kind == EngineKind::Serving || belongs(row))
+            .filter(|row| engine.kind == EngineKind::Serving || pods.own(&row.labels))
             .filter_map(|row| Some((name(engine, &row.labels).unwrap_or_default(), read_value(row, from_labels)?)));
         match ask.side {
             Side::Replicas => {
@@ -181,12 +184,12 @@ fn gather(library: &Library, plan: &Plan, answers: &[Answer], observed: &mut Obs
 }
 
 /// The row's replica: the first of the engine's replica labels that is not empty.
-fn name(engine: &Engine, labels: &Labels) -> Option<String> {
+pub(super) fn name(engine: &Engine, labels: &Labels) -> Option<String> {
     engine.replica.iter().find_map(|label| labels.get(label).filter(|v| !v.is_empty())).cloned()
 }
 
 /// Adds rows to the replicas; several rows of one replica (engine ranks, GPUs) are reduced like the fleet.
-fn merge(into: &mut Vec<Replica>, values: impl Iterator<Item = (String, f64)>, fleet: crate::signal::Fleet) {
+pub(super) fn merge(into: &mut Vec<Replica>, values: impl Iterator<Item = (String, f64)>, fleet: crate::signal::Fleet) {
     let mut by_name: BTreeMap<String, Vec<f64>> = BTreeMap::new();
     for replica in into.drain(..) {
         by_name.entry(replica.name).or_default().push(replica.value);

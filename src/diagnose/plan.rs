@@ -56,7 +56,7 @@ pub struct Plan {
 
 /// What the evidence needs of a signal.
 #[derive(Debug, Clone, Copy, Default)]
-struct Need {
+pub(super) struct Need {
     baseline: bool,
     replicas: bool,
 }
@@ -190,7 +190,7 @@ fn filled(query: &str, engine: &Engine, seen: &EngineSeen, window: Duration, by:
     fill(query, &Fill { scope: &scope, workload: &scope, window, by, prefix })
 }
 
-fn needs<'a>(library: &'a Library, playbook: &str) -> BTreeMap<&'a str, Need> {
+pub(super) fn needs<'a>(library: &'a Library, playbook: &str) -> BTreeMap<&'a str, Need> {
     let mut needs: BTreeMap<&str, Need> = BTreeMap::new();
     for (i, node) in library.reachable(playbook).into_iter().enumerate() {
         let Node { evidence, now, lasting, .. } = node;

@@ -100,7 +100,7 @@ pub(super) fn was_present(library: &Library, found: &Found, rows: &[Row]) -> boo
 }
 
 /// Whether a row satisfies matchers.
-fn fits(matchers: &[Matcher], row: &Labels) -> bool {
+pub(super) fn fits(matchers: &[Matcher], row: &Labels) -> bool {
     matchers.iter().all(|m| row.get(&m.label).map_or(m.or_absent, |value| *value == m.value))
 }
 
@@ -121,7 +121,7 @@ pub fn detection(library: &Library) -> String {
 }
 
 /// Every spelling of a metric with the prefix it has: as written, and with the engine's other prefixes.
-fn spellings(engine: &Engine, metric: &str) -> Vec<(Option<String>, String)> {
+pub(super) fn spellings(engine: &Engine, metric: &str) -> Vec<(Option<String>, String)> {
     match engine.prefixes.first().and_then(|written| metric.strip_prefix(written.as_str())) {
         None => vec![(None, metric.to_owned())],
         Some(bare) => engine.prefixes.iter().map(|p| (Some(p.clone()), format!("{p}{bare}"))).collect(),
@@ -200,6 +200,30 @@ fn bind(engine: &Engine, scope: &Scope, rows: &[&Labels], notes: &mut Vec<String
         }
     }
     out
+}
+
+/// The pods of the pool: exporters' rows are told apart by pod; where the engines' series carry none, nothing can be.
+pub(super) struct Pods<'a> {
+    pods: BTreeSet<&'a str>,
+    workloads: BTreeSet<&'a str>,
+}
+
+impl<'a> Pods<'a> {
+    pub(super) fn new(pods: impl Iterator<Item = &'a str>) -> Self {
+        let pods: BTreeSet<&str> = pods.filter(|pod| !pod.is_empty()).collect();
+        let workloads = pods.iter().map(|pod| workload_of(pod)).collect();
+        Self { pods, workloads }
+    }
+
+    pub(super) fn own(&self, row: &Labels) -> bool {
+        let first = |labels: &[&str]| labels.iter().find_map(|label| row.get(*label).map(String::as_str));
+        self.pods.is_empty()
+            || match first(&["exported_pod", "pod"]) {
+                Some(pod) => self.pods.contains(pod) || self.workloads.contains(workload_of(pod)),
+                // A namespace has other workloads too.
+                None => first(&["deployment", "statefulset"]).is_none_or(|name| self.workloads.contains(name)),
+            }
+    }
 }
 
 /// What pods of one workload have in common in their names: the name without the replica's own ending.

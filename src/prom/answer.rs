@@ -43,8 +43,13 @@ struct Series {
     value: Option<(f64, String)>,
 }
 
-pub(super) async fn read(mut response: reqwest::Response, most: usize) -> Result<Vec<Row>, PromError> {
+pub(super) async fn read(response: reqwest::Response, most: usize) -> Result<Vec<Row>, PromError> {
     let status = response.status();
+    parse(status, &body(response, most).await?)
+}
+
+/// The body, if it is not larger than `most` bytes.
+pub(super) async fn body(mut response: reqwest::Response, most: usize) -> Result<Vec<u8>, PromError> {
     let mut body = Vec::new();
     loop {
         match response.chunk().await {
@@ -52,11 +57,10 @@ pub(super) async fn read(mut response: reqwest::Response, most: usize) -> Result
                 return Err(PromError::NotPrometheus(format!("the answer is larger than {} MiB", most >> 20)));
             }
             Ok(Some(chunk)) => body.extend_from_slice(&chunk),
-            Ok(None) => break,
+            Ok(None) => return Ok(body),
             Err(error) => return Err(PromError::Unreachable(error.to_string())),
         }
     }
-    parse(status, &body)
 }
 
 fn parse(status: reqwest::StatusCode, body: &[u8]) -> Result<Vec<Row>, PromError> {

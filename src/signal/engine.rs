@@ -7,6 +7,8 @@ use std::str::FromStr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::Direct;
+
 /// What an engine file describes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -36,6 +38,8 @@ pub struct SignalQuery {
     pub from_labels: Vec<String>,
     /// Fixed range instead of the diagnosis' window, for slow series: `30m`.
     pub window: Option<String>,
+    /// How to read it from the exporter's own page when Prometheus cannot tell.
+    pub direct: Option<Direct>,
 }
 
 /// A metric whose presence tells the lowest version that runs.

@@ -6,6 +6,7 @@ mod chains;
 mod cli;
 mod delivery;
 mod docs;
+mod exporters_direct;
 mod generated;
 mod harness;
 mod playbooks;
