@@ -248,8 +248,11 @@ impl Pipeline {
 
     /// Now and then: asks each Prometheus what it scrapes, and remembers it for when that is away.
     pub async fn learn_loop(self: Arc<Self>, stop: CancellationToken) {
+        if !self.config.exporters.learn {
+            return;
+        }
         let mut tick = tokio::time::interval(LEARN);
-        while self.config.exporters.learn {
+        loop {
             tokio::select! {
                 _ = tick.tick() => {}
                 () = stop.cancelled() => return,

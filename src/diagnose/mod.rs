@@ -23,7 +23,7 @@ use crate::alert::Labels;
 use crate::signal::Unit;
 
 pub use batch::queries;
-pub use direct::{Because, DirectRead, Exporters, Remark, learn};
+pub use direct::{Because, DirectRead, Exporters, Remark, learn, look};
 pub use judge::{Judged, judge};
 pub(crate) use observation::reduce;
 pub use observation::{Observation, Observations, Replica, Source};

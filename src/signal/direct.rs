@@ -173,4 +173,26 @@ mod tests {
             assert!(Selector::parse(wrong).is_err(), "{wrong}");
         }
     }
+
+    #[test]
+    fn a_form_that_cannot_work_is_refused_with_the_reason() {
+        let problem = |yaml: &str| serde_saphyr::from_str::<Direct>(yaml).unwrap().problem().unwrap_or_default();
+        for (form, said) in [
+            ("{ read: gauge }", "`read: gauge` needs `of`"),
+            ("{ read: down, of: [x] }", "needs no `of`"),
+            ("{ read: increase, of: [x] }", "needs `over`"),
+            ("{ read: rate, of: [x], over: [y] }", "needs no `over`"),
+            ("{ read: quantile, of: [x_bucket] }", "needs `q` between 0 and 1"),
+            ("{ read: quantile, q: 0.5, of: [x] }", "needs `of` of buckets"),
+            ("{ read: bits, of: [x] }", "needs a `mask`"),
+            ("{ read: recent, of: [x] }", "needs `within`"),
+            ("{ read: gauge, of: [x], scale: 0 }", "needs a `scale`"),
+            ("{ read: gauge, of: ['rate(x[5m])'] }", "is no plain selector"),
+            ("{ read: gauge, of: [x], where: { of: ['{'], above: 1 } }", "is no selector"),
+        ] {
+            assert!(problem(form).contains(said), "{form}: {}", problem(form));
+        }
+        assert_eq!(problem("{ read: gauge, of: [x], over: [y], scale: 1e6 }"), "");
+        assert!(serde_saphyr::from_str::<Direct>("{ read: gauge, off: [x] }").is_err());
+    }
 }

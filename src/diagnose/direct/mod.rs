@@ -93,7 +93,7 @@ pub struct DirectRead {
 type Blind = BTreeSet<String>;
 
 /// [`observe`], and beside it the exporters where Prometheus cannot tell.
-pub(super) async fn look(
+pub async fn look(
     library: &Library,
     prometheus: &Prometheus,
     request: &Request,

@@ -149,7 +149,7 @@ impl Reading<'_> {
 
     fn gauges(&self, form: &Direct, out: &mut Values) {
         for (visit, pages) in self.pages() {
-            let mut reads: BTreeMap<&Labels, Vec<f64>> = BTreeMap::new();
+            let mut reads: BTreeMap<(&str, &Labels), Vec<f64>> = BTreeMap::new();
             for page in [Some(&pages.first), pages.second.as_ref().map(|(samples, _)| samples)].into_iter().flatten() {
                 let over = self.select(visit, page, &form.over, out);
                 let only = form.only.as_ref().map(|only| (self.select(visit, page, &only.of, out), only.above));
@@ -171,15 +171,15 @@ impl Reading<'_> {
                         None if whole > 0.0 => sample.value / whole,
                         None => continue,
                     };
-                    reads.entry(&sample.labels).or_default().push(value);
+                    reads.entry((&sample.name, &sample.labels)).or_default().push(value);
                 }
             }
             let fleet = if form.read == Read::Peak { Fleet::Max } else { Fleet::Mean };
-            let found = reads.is_empty();
-            for (labels, all) in reads {
+            let none = reads.is_empty();
+            for ((_, labels), all) in reads {
                 out.rows.extend(name(self.engine, labels).zip(reduce(fleet, all.iter().copied())));
             }
-            if found {
+            if none {
                 self.zeros(visit, pages, form, out);
             }
         }
