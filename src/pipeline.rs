@@ -238,7 +238,7 @@ impl Pipeline {
     async fn exporters(&self, prometheus: &Prometheus) -> Exporters {
         let mut targets: Vec<_> = self.config.exporters.given().collect();
         if self.config.exporters.learn {
-            match self.store.exporters(&prometheus.name).await {
+            match self.store.exporters(&prometheus.url).await {
                 Ok(remembered) => targets.extend(remembered),
                 Err(error) => warn!(%error, "cannot read the remembered exporters"),
             }
@@ -271,7 +271,7 @@ impl Pipeline {
         match learn(&self.library, prometheus, clock::now(), until).await {
             // A Prometheus that has just lost its data says nothing against what it knew before.
             Ok(targets) if targets.is_empty() => {}
-            Ok(targets) => match self.store.remember_exporters(&prometheus.name, &targets).await {
+            Ok(targets) => match self.store.remember_exporters(&prometheus.url, &targets).await {
                 Ok(()) => _ = self.metrics.exporters.set(i64::try_from(targets.len()).unwrap_or(i64::MAX)),
                 Err(error) => warn!(%error, "cannot remember exporters"),
             },

@@ -6,7 +6,7 @@ use super::{Store, StoreError};
 use crate::exporter::Target;
 
 impl Store {
-    /// Remembers the exporters of a Prometheus in place of those it listed before.
+    /// Remembers the exporters of a Prometheus, known by its address, in place of those it listed before.
     ///
     /// # Errors
     /// When the database refuses.

@@ -70,16 +70,21 @@ async fn until<F: Future<Output = bool>>(what: &str, done: impl Fn() -> F) {
     }
 }
 
-/// The service with what a Prometheus, dead by now, told it of the fleet's targets.
-async fn bereft(faults: &[&str], more: &str) -> (Running, String) {
-    let (address, scrapes) = fleet(faults).await;
-    let mut prometheus = Prometheus::builder().scrape_config(&scrapes).start().await.unwrap();
+/// Waits until Prometheus has scraped four engines and their GPUs.
+async fn scraped(prometheus: &Prometheus) {
     until("a scrape of every target", || async {
         let up = prometheus.query_now("count({__name__=~\"vllm:num_requests_running|DCGM_FI_DEV_GPU_TEMP\"})").await;
         let up: Value = up.unwrap();
         up[0]["value"][1].as_str().is_some_and(|n| n == "8")
     })
     .await;
+}
+
+/// The service with what a Prometheus, dead by now, told it of the fleet's targets.
+async fn bereft(faults: &[&str], more: &str) -> (Running, String) {
+    let (address, scrapes) = fleet(faults).await;
+    let mut prometheus = Prometheus::builder().scrape_config(&scrapes).start().await.unwrap();
+    scraped(&prometheus).await;
     let mut run = Running::start(&format!("prometheus: [{{ url: \"{}\" }}]\n{more}", prometheus.url)).await;
     until("what was learnt", || async {
         let (_, metrics) = run.get("/metrics").await;
@@ -389,11 +394,7 @@ async fn a_prometheus_without_the_series_is_supplemented() {
 async fn asked_for_fresh_values_the_exporters_win_over_prometheus() {
     let (_, scrapes) = fleet(&["longer-prompts"]).await;
     let prometheus = Prometheus::builder().scrape_config(&scrapes).start().await.unwrap();
-    until("a scrape", || async {
-        let up = prometheus.query_now("count(vllm:num_requests_running)").await.unwrap();
-        up[0]["value"][1] == "4"
-    })
-    .await;
+    scraped(&prometheus).await;
     let mut known = exporters(Vec::new());
     (known.learn, known.fresh) = (true, true);
     let diagnosis = asked("kv-cache-pressure", &prometheus.url, &known).await;

@@ -53,8 +53,10 @@ pub struct Exporters {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Because {
-    /// Prometheus was away, late or refused.
+    /// Prometheus was away or late.
     NoAnswer,
+    /// Prometheus was late with a part of its answers.
+    InPart,
     /// Prometheus answered and has no current values of them.
     NoValues,
     /// Somebody asked for it.
@@ -130,7 +132,8 @@ pub async fn look(
     }
     let because = match (exporters.fresh, observed.degraded) {
         (true, _) => Because::Asked,
-        (false, true) => Because::NoAnswer,
+        (false, true) if observed.found.engines.is_empty() => Because::NoAnswer,
+        (false, true) => Because::InPart,
         (false, false) => Because::NoValues,
     };
     fill(library, request, exporters.fresh, &visits, because, left_out, &mut observed);

@@ -7,6 +7,7 @@ use crate::diagnose::{Because, DirectRead, Remark};
 pub(super) fn read_directly(direct: &DirectRead) -> Vec<String> {
     let why = match direct.because {
         Because::NoAnswer => "Prometheus did not answer",
+        Because::InPart => "Prometheus answered in part only",
         Because::NoValues => "Prometheus has no current values of some exporters",
         Because::Asked => "As asked, without waiting for the next scrape",
     };

@@ -26,14 +26,14 @@ fn says_only(diagnosis: &Diagnosis, sentence: &str) {
 
 #[tokio::test]
 async fn an_exporter_that_hangs_is_slow_and_not_dead() {
-    let routes = Router::new().route("/metrics", get(|| std::future::pending::<()>()));
+    let routes = Router::new().route("/metrics", get(std::future::pending::<()>));
     let diagnosis = diagnosed("replica-down", vec![target("vllm", &serve(routes).await, "llama-0")]).await;
     says_only(&diagnosis, "llama-0 took the connection and did not answer in time");
 }
 
 #[tokio::test]
 async fn many_hanging_exporters_do_not_outlast_the_deadline_and_too_many_are_left_out() {
-    let routes = Router::new().route("/metrics", get(|| std::future::pending::<()>()));
+    let routes = Router::new().route("/metrics", get(std::future::pending::<()>));
     let url = serve(routes).await;
     let targets = (0..80).map(|i| target("vllm", &format!("{url}/metrics?{i}#"), &format!("llama-{i}"))).collect();
     let diagnosis = diagnosed("replica-down", targets).await;
