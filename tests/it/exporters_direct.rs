@@ -356,6 +356,18 @@ async fn a_prometheus_that_went_stale_is_supplemented() {
 }
 
 #[tokio::test]
+async fn a_prometheus_that_hangs_leaves_time_for_the_exporters() {
+    let hanging = serve(Router::new().fallback(std::future::pending::<()>)).await;
+    let url = showing(page("0.99", "41", "100"), page("0.99", "41", "130")).await;
+    let known = exporters(vec![target("vllm", &url, "llama-0")]);
+    let diagnosis = asked("kv-cache-pressure", &hanging, &known).await;
+    assert_eq!(diagnosis.root().map(|c| c.id.as_str()), Some("kv-cache-exhaustion"), "{diagnosis:#?}");
+    assert_eq!(diagnosis.direct.as_ref().unwrap().because, Because::NoAnswer);
+    let rate = diagnosis.root().unwrap().evidence.iter().find(|e| e.signal == "preemption_rate").unwrap();
+    assert!(rate.value.unwrap() > 5.0, "both reads were made: {rate:?}");
+}
+
+#[tokio::test]
 async fn the_command_line_reads_configured_exporters_and_says_so() {
     let url = showing(page("0.99", "41", "100"), page("0.99", "41", "130")).await;
     let directory = tempfile::tempdir().unwrap();
