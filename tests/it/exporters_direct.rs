@@ -244,9 +244,10 @@ async fn the_direct_form_of_a_signal_says_what_its_query_says() {
     let url = serve(routes).await;
     let scrapes = live::scrape_configs(&fleet.targets(), url.trim_start_matches("http://"), "1s").to_string();
     let prometheus = Prometheus::builder().scrape_config(&scrapes).start().await.unwrap();
-    until("several scrapes", || async {
-        let query = "min(count_over_time({__name__=~'vllm:num_requests_running|DCGM_FI_DEV_GPU_TEMP'}[1m])) >= 5";
-        prometheus.query_now(query).await.unwrap() != Value::Array(Vec::new())
+    // A subquery looks each 10 s, so it must find every series at such a moment.
+    until("eleven scrapes of two engines and their GPUs", || async {
+        let enough = "count(count_over_time({__name__=~'vllm:num_requests_running|DCGM_FI_DEV_GPU_TEMP'}[1m]) >= 11)";
+        prometheus.query_now(enough).await.unwrap()[0]["value"][1] == "4"
     })
     .await;
     let mut known = exporters(Vec::new());
