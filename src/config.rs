@@ -1,5 +1,6 @@
 //! The configuration file: composes the components' own parts, with defaults for every key.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use serde::{Deserialize, Deserializer};
 
 use crate::diagnose::Baseline;
 use crate::playbook::{SourceFile, parse};
+use crate::signal::OwnLabels;
 use crate::{exporter, prom, slack};
 
 /// Everything that `serve` needs.
@@ -34,6 +36,8 @@ pub struct Config {
     pub console: Option<bool>,
     /// Where own playbooks stand.
     pub playbooks: Playbooks,
+    /// Engine to the labels that its series have at this site; they come before those of its signal file.
+    pub engines: BTreeMap<String, OwnLabels>,
     /// How diagnoses are made.
     pub diagnose: Diagnose,
     /// How notifications become incidents.
@@ -54,6 +58,7 @@ impl Default for Config {
             slack: slack::Config::default(),
             console: None,
             playbooks: Playbooks::default(),
+            engines: BTreeMap::new(),
             diagnose: Diagnose::default(),
             incident: Incident::default(),
             log: LogFormat::default(),

@@ -8,6 +8,7 @@
 
 pub mod alert;
 pub mod app;
+pub mod capacity;
 pub mod check;
 pub mod cli;
 pub mod clock;
@@ -21,6 +22,7 @@ pub mod notify;
 pub mod pipeline;
 pub mod playbook;
 pub mod prom;
+pub mod readiness;
 pub mod render;
 pub mod server;
 pub mod signal;

@@ -33,7 +33,7 @@ const IDLE: Duration = Duration::from_secs(5);
 /// How long a delivery may take before somebody else may try.
 const DELIVERY_LEASE: Duration = Duration::from_secs(60);
 /// Diagnoses within one such step of time look at the same moment.
-const SHARED_STEP: Duration = Duration::from_secs(5);
+pub const SHARED_STEP: Duration = Duration::from_secs(5);
 /// The first pause before a degraded diagnosis is made again; doubles up to two minutes.
 const RETRY: Duration = Duration::from_secs(5);
 

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use super::promql;
 use crate::playbook::{
-    CauseEntry, Condition, Evidence, Kind, Library, Problem, Reference, SourceFile, Step, suggestion,
+    CauseEntry, Condition, Evidence, Kind, Library, Problem, QuickCheck, Reference, SourceFile, Step, shipped,
+    suggestion,
 };
 use crate::signal::{Direct, EngineKind, Unit, VersionReq};
 
@@ -12,6 +13,7 @@ use crate::signal::{Direct, EngineKind, Unit, VersionReq};
 pub fn lint(library: &Library) -> Vec<Problem> {
     let mut problems = Vec::new();
     signals(library, &mut problems);
+    health(library, &mut problems);
     for playbook in library.playbooks.values() {
         let Some(file) = library.files.get(&format!("{}.yaml", playbook.playbook)) else { continue };
         let mut lint = Lint { library, file, problems: &mut problems };
@@ -53,6 +55,7 @@ pub fn lint(library: &Library) -> Vec<Problem> {
 
 fn signals(library: &Library, problems: &mut Vec<Problem>) {
     let names: Vec<&str> = library.signals.keys().map(String::as_str).collect();
+    let ours = shipped();
     for engine in library.engines.values() {
         let Some(file) = library.files.get(&format!("signals/{}.yaml", engine.engine)) else { continue };
         let mut say = |rule, needle: &str, message, hint| problems.push(Problem::at(rule, file, needle, message, hint));
@@ -82,6 +85,20 @@ fn signals(library: &Library, problems: &mut Vec<Problem>) {
                 say("signal/version", &probe.metric, error, None);
             }
         }
+        // A user's own file may tell the few signals that it was written for.
+        let complete = ours.contains_key(&format!("signals/{}.yaml", engine.engine));
+        for (name, _) in library.signals.iter().filter(|(_, s)| complete && s.of.contains(&engine.kind)) {
+            if !engine.signals.contains_key(name) {
+                let hint = "write its `query`, or `unsupported:` with the reason".to_owned();
+                say("signal/unanswered", "signals", format!("{} does not answer `{name}`", engine.engine), Some(hint));
+            }
+        }
+        for name in engine.signals.keys() {
+            if library.signals.get(name).is_some_and(|s| !s.of.contains(&engine.kind)) {
+                let hint = "add the kind to the signal's `of:` in the catalog, or leave it out here".to_owned();
+                say("signal/kind", name, format!("`{name}` is not asked of engines of this kind"), Some(hint));
+            }
+        }
         let serving = engine.kind == EngineKind::Serving;
         if serving && !engine.signals.contains_key("replicas_serving") {
             say("signal/pool", "signals", "a serving engine must tell `replicas_serving`".into(), None);
@@ -93,6 +110,36 @@ fn signals(library: &Library, problems: &mut Vec<Problem>) {
             let message = format!("no engine tells signal `{name}`, not even as unsupported");
             problems.push(Problem::at("signal/untold", file, name, message, None));
         }
+    }
+}
+
+/// The quick look names signals that exist, and playbooks that have a threshold for them.
+fn health(library: &Library, problems: &mut Vec<Problem>) {
+    let Some(file) = library.files.get("health.yaml") else { return };
+    for heading in &library.health.headings {
+        for QuickCheck { signal, playbook } in &heading.checks {
+            let mut say = |rule, message, hint| problems.push(Problem::at(rule, file, signal, message, hint));
+            if !library.signals.contains_key(signal) {
+                let hint = suggestion(signal, library.signals.keys().map(String::as_str));
+                say("health/unknown-signal", format!("unknown signal `{signal}`"), hint);
+            }
+            let Some(id) = playbook else { continue };
+            match library.playbooks.get(id) {
+                None => {
+                    let hint = suggestion(id, library.playbooks.keys().map(String::as_str));
+                    say("health/unknown-playbook", format!("unknown playbook `{id}`"), hint);
+                }
+                Some(playbook) if playbook.threshold(signal).is_none() => {
+                    let message = format!("the symptom of `{id}` compares `{signal}` with no number");
+                    say("health/no-threshold", message, Some("leave `playbook` out: a number to know".into()));
+                }
+                Some(_) => {}
+            }
+        }
+    }
+    let mut lint = Lint { library, file, problems };
+    for (signal, when) in library.health.idle.iter().flat_map(Evidence::checks) {
+        lint.condition(signal, when);
     }
 }
 
@@ -184,9 +231,9 @@ impl Lint<'_> {
             let message = format!("alert `{alert}`: `for: {hold}` is no duration");
             self.say("alert/for", hold, message, Some("write it like `5m`".into()));
         }
-        let relative = |c: &Condition| c.needs_baseline() || c.needs_peers() || c.comparisons().is_empty();
+        let relative = |c: &Condition| c.needs_peers() || c.comparisons().is_empty();
         if when.iter().flat_map(Evidence::checks).any(|(_, c)| relative(c)) {
-            let message = format!("alert `{alert}`: only comparisons with numbers can become a rule");
+            let message = format!("alert `{alert}`: only comparisons with numbers and with the past can become a rule");
             self.say("alert/condition", alert, message, None);
         }
     }

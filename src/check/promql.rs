@@ -1,7 +1,7 @@
-//! Lints of PromQL: it parses, and `or` between two names stands inside the aggregation.
+//! Lints of PromQL: it parses, `or` between two names stands inside the aggregation, and pools are not mixed.
 
 use promql_parser::parser::token::{T_LOR, T_MUL};
-use promql_parser::parser::{Expr, parse};
+use promql_parser::parser::{BinaryExpr, Expr, LabelModifier, parse};
 
 use crate::signal::{Engine, Fill, fill};
 
@@ -18,7 +18,16 @@ pub(super) fn problem(engine: &Engine, query: &str) -> Option<(&'static str, Str
         }
         match parse(&text) {
             Err(error) => return Some(("signal/promql", format!("the query does not parse: {error}"), None)),
-            Ok(expr) if or_outside(&expr) => {
+            // A rule always groups; then `on ($by)` keeps to the pool.
+            Ok(expr) if !by.is_empty() && any(&expr, &mixes_pools) => {
+                return Some((
+                    "signal/mixed-pools",
+                    "`on ()` compares with all pools at once: an alert's rule has no scope that keeps them apart"
+                        .to_owned(),
+                    Some("join on the pool's labels, `on (cluster, namespace, model_name)`".to_owned()),
+                ));
+            }
+            Ok(expr) if any(&expr, &or_outside) => {
                 return Some((
                     "signal/or-outside-aggregation",
                     "`or` joins two aggregations: in a mixed rollout the first hides the second".to_owned(),
@@ -31,19 +40,31 @@ pub(super) fn problem(engine: &Engine, query: &str) -> Option<(&'static str, Str
     None
 }
 
-fn or_outside(expr: &Expr) -> bool {
-    match expr {
-        Expr::Binary(b) => {
-            let here = b.op.id() == T_LOR && aggregates(&b.lhs) && aggregates(&b.rhs) && !is_zero(&b.rhs);
-            here || or_outside(&b.lhs) || or_outside(&b.rhs)
-        }
-        Expr::Aggregate(a) => or_outside(&a.expr),
-        Expr::Paren(p) => or_outside(&p.expr),
-        Expr::Unary(u) => or_outside(&u.expr),
-        Expr::Subquery(s) => or_outside(&s.expr),
-        Expr::Call(c) => c.args.args.iter().any(|arg| or_outside(arg)),
+/// Whether it holds for the expression or for one inside it.
+fn any(expr: &Expr, holds: &dyn Fn(&Expr) -> bool) -> bool {
+    let inside = match expr {
+        Expr::Binary(b) => any(&b.lhs, holds) || any(&b.rhs, holds),
+        Expr::Aggregate(a) => any(&a.expr, holds),
+        Expr::Paren(p) => any(&p.expr, holds),
+        Expr::Unary(u) => any(&u.expr, holds),
+        Expr::Subquery(s) => any(&s.expr, holds),
+        Expr::Call(c) => c.args.args.iter().any(|arg| any(arg, holds)),
         _ => false,
-    }
+    };
+    inside || holds(expr)
+}
+
+/// Whether two aggregations are joined by `or`.
+fn or_outside(expr: &Expr) -> bool {
+    let Expr::Binary(b) = expr else { return false };
+    b.op.id() == T_LOR && aggregates(&b.lhs) && aggregates(&b.rhs) && !is_zero(&b.rhs) && !by_replica(b)
+}
+
+/// Whether each row is compared with one row of everything.
+fn mixes_pools(expr: &Expr) -> bool {
+    let Expr::Binary(b) = expr else { return false };
+    let matching = b.modifier.as_ref().and_then(|m| m.matching.as_ref());
+    matches!(matching, Some(LabelModifier::Include(labels)) if labels.is_empty())
 }
 
 /// Whether the expression is an aggregation, or arithmetic on aggregations.
@@ -54,6 +75,12 @@ fn aggregates(expr: &Expr) -> bool {
         Expr::Binary(b) => aggregates(&b.lhs) || aggregates(&b.rhs),
         _ => false,
     }
+}
+
+/// `or on (instance)` decides for each replica by itself: an old one has nothing that could hide it.
+fn by_replica(expr: &BinaryExpr) -> bool {
+    let matching = expr.modifier.as_ref().and_then(|modifier| modifier.matching.as_ref());
+    matches!(matching, Some(LabelModifier::Include(on)) if on.labels.iter().any(|label| label == "instance"))
 }
 
 /// `0 * x` gives the zero that an absent series would leave out; it hides nothing.
@@ -73,10 +100,20 @@ mod tests {
 
     #[test]
     fn or_between_aggregations_is_found_and_inside_or_with_a_zero_it_is_fine() {
-        let outside = |text: &str| or_outside(&parse(text).unwrap());
+        let outside = |text: &str| any(&parse(text).unwrap(), &or_outside);
         assert!(outside("max(new) or max(old)"));
         assert!(outside("1 - (sum by (a) (new) or sum by (a) (old)) / sum(x)"));
         assert!(!outside("max(new or old)"));
+        assert!(outside("sum(max by (pod) (new) or on (pod) max by (pod) (old))"));
+        assert!(!outside("sum(max by (instance) (new) or on (instance) max by (instance) (old))"));
         assert!(!outside("sum by (a) (x > 1) or 0 * sum by (a) (x)"));
+    }
+
+    #[test]
+    fn a_comparison_with_all_pools_at_once_is_found_and_one_within_the_pool_is_fine() {
+        let mixed = |text: &str| any(&parse(text).unwrap(), &mixes_pools);
+        assert!(mixed("max by (pod) (sum by (pod) (x) / on () group_left () avg(x))"));
+        assert!(!mixed("sum by (pod, model) (x) / on (model) group_left () avg by (model) (x)"));
+        assert!(!mixed("sum by (model) (x) / sum by (model) (y)"));
     }
 }

@@ -23,10 +23,11 @@ const FILE_BYTES: u64 = 64 << 20;
 
 pub(super) fn run(args: DiagnoseArgs) -> anyhow::Result<ExitCode> {
     let config = args.config.as_deref().map(Config::load).transpose()?.unwrap_or_default();
-    let library = match library(args.playbooks.as_deref().or(config.playbooks.dir.as_deref())) {
+    let mut library = match library(args.playbooks.as_deref().or(config.playbooks.dir.as_deref())) {
         Ok(library) => library,
         Err(code) => return Ok(code),
     };
+    library.put_first(&config.engines).map_err(anyhow::Error::msg).context("in the configuration")?;
     let group = args.alert.as_deref().map(read).transpose()?;
     let labels: Labels = args.labels.iter().cloned().collect();
     let playbook = match (&args.playbook, &group) {

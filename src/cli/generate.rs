@@ -1,22 +1,34 @@
-//! `generate`: rules, runbooks and schema from the playbooks.
+//! `generate`: rules, dashboard, runbooks and schema from the playbooks.
 
 use std::process::ExitCode;
 
 use anyhow::Context;
 
-use super::args::{GenerateArgs, GenerateCommand};
+use super::args::{GenerateArgs, GenerateCommand, RuleKind};
 use super::library;
 use crate::generate;
 
 pub(super) fn run(args: GenerateArgs) -> anyhow::Result<ExitCode> {
     let (text, output) = match args.what {
-        GenerateCommand::Rules { playbooks, window, hold, runbook_base, output } => {
+        GenerateCommand::Rules { kind, playbooks, window, hold, runbook_base, output } => {
             let library = match library(playbooks.as_deref()) {
                 Ok(library) => library,
                 Err(code) => return Ok(code),
             };
             let options = generate::RuleOptions { window, hold, runbook_base };
-            (generate::rules(&library, &options)?, output)
+            let text = match kind {
+                RuleKind::Prometheus => generate::rules(&library, &options)?,
+                RuleKind::PrometheusRule => generate::prometheus_rule(&library, &options)?,
+            };
+            (text, output)
+        }
+        GenerateCommand::Dashboard { playbooks, runbook_base, output } => {
+            let library = match library(playbooks.as_deref()) {
+                Ok(library) => library,
+                Err(code) => return Ok(code),
+            };
+            let dashboard = generate::dashboard(&library, &runbook_base);
+            (format!("{}\n", serde_json::to_string_pretty(&dashboard)?), output)
         }
         GenerateCommand::Runbooks { playbooks, output } => {
             let library = match library(playbooks.as_deref()) {

@@ -1,10 +1,13 @@
 //! The command line: parsing, and one file per command.
 
 mod args;
+mod capacity;
 mod check;
 mod diagnose;
+mod doctor;
 mod explain;
 mod generate;
+pub(crate) mod health;
 mod serve;
 
 use std::process::ExitCode;
@@ -16,15 +19,28 @@ use args::Command;
 
 /// Exit status when something was used wrongly.
 const USAGE: u8 = 2;
+/// Exit status of `health` when something was used wrongly: to a monitoring system 2 would be critical.
+const UNKNOWN: u8 = 3;
 
 /// Parses the arguments, runs the command, and says how it went.
 pub fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let wrong = match std::env::args_os().nth(1) {
+        Some(command) if command == "health" => UNKNOWN,
+        _ => USAGE,
+    };
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(help) => {
+            // Nobody is left to tell when the terminal is gone.
+            let _ = help.print();
+            return if help.use_stderr() { ExitCode::from(wrong) } else { ExitCode::SUCCESS };
+        }
+    };
     match run(cli) {
         Ok(code) => code,
         Err(error) => {
             anstream::eprintln!("error: {error:#}");
-            ExitCode::from(USAGE)
+            ExitCode::from(wrong)
         }
     }
 }
@@ -33,10 +49,13 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     match cli.command {
         Command::Serve(args) => serve::run(args),
         Command::Diagnose(args) => diagnose::run(args),
+        Command::Health(args) => health::run(args),
+        Command::Doctor(args) => doctor::run(args),
         Command::Check(args) => check::check(args),
         Command::Test(args) => check::test(args),
         Command::Generate(args) => generate::run(args),
         Command::Explain(args) => explain::run(&args),
+        Command::Capacity(args) => capacity::run(&args),
     }
 }
 

@@ -23,16 +23,16 @@ pub(super) fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     settings.listen = listen.unwrap_or(settings.listen);
     settings.state_dir = match state_dir {
         Some(dir) => dir,
-        None if settings.state_dir.as_os_str().is_empty() => default_state_dir(),
-        None => settings.state_dir,
+        None => state_directory(&settings),
     };
     settings.slack.channel = slack_channel.unwrap_or(settings.slack.channel);
     settings.playbooks.dir = playbooks.or(settings.playbooks.dir);
     telemetry::start_logging(settings.log == LogFormat::Json);
-    let library = match library(settings.playbooks.dir.as_deref()) {
+    let mut library = match library(settings.playbooks.dir.as_deref()) {
         Ok(library) => library,
         Err(code) => return Ok(code),
     };
+    library.put_first(&settings.engines).map_err(anyhow::Error::msg).context("in the configuration")?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
@@ -55,8 +55,11 @@ pub(super) fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Where systemd says, else where the user's state belongs.
-fn default_state_dir() -> std::path::PathBuf {
+/// Where the configuration says, else systemd, else where the user's state belongs.
+pub(super) fn state_directory(settings: &Config) -> std::path::PathBuf {
+    if !settings.state_dir.as_os_str().is_empty() {
+        return settings.state_dir.clone();
+    }
     let env = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(std::path::PathBuf::from);
     env("STATE_DIRECTORY")
         .or_else(|| env("XDG_STATE_HOME").map(|d| d.join("llm-diagnose")))

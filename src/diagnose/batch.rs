@@ -10,7 +10,7 @@ use futures::future::join_all;
 use jiff::Timestamp;
 
 use super::plan::{Ask, Plan};
-use crate::prom::{PromError, Prometheus, Row};
+use crate::prom::{PromError, Prometheus, Range, Row, Series};
 
 /// The marking label; no exporter has it.
 const MARK: &str = "llm_diagnose_ask";
@@ -66,6 +66,35 @@ pub(super) async fn ask(prometheus: &Prometheus, asks: &[Ask], pack: &[usize], d
         }
         Err(error) => pack.iter().map(|_| Err(Arc::clone(&error))).collect(),
     }
+}
+
+/// Asks a pack over a range; what is not answered in time is left out.
+pub(super) async fn ask_range(
+    prometheus: &Prometheus,
+    asks: &[Ask],
+    pack: &[usize],
+    range: Range,
+    deadline: Instant,
+) -> Vec<Option<Arc<Vec<Series>>>> {
+    let query = if let [one] = pack { asks[*one].query.clone() } else { together(asks, pack) };
+    match prometheus.query_range(&query, range, deadline).await {
+        Ok(series) if pack.len() > 1 => pack.iter().map(|i| Some(Arc::new(own(&series, *i)))).collect(),
+        Ok(series) => vec![Some(series)],
+        Err(error) => {
+            tracing::debug!(error = %error, "a range was not answered");
+            pack.iter().map(|_| None).collect()
+        }
+    }
+}
+
+fn own(series: &[Series], i: usize) -> Vec<Series> {
+    let mark = i.to_string();
+    let own = series.iter().filter(|s| s.labels.get(MARK) == Some(&mark)).map(|s| {
+        let mut s = s.clone();
+        s.labels.remove(MARK);
+        s
+    });
+    own.collect()
 }
 
 fn split(pack: &[usize], rows: &[Row]) -> Vec<Answer> {

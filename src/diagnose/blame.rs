@@ -7,10 +7,11 @@ use super::observe::Observed;
 use super::scope::workload_of;
 use super::{
     BlastRadius, CauseFound, Diagnosis, EngineFound, EvidenceResult, Fix, FixCheck, Fixes, Judged, Judgement,
-    Observations, Outcome, Request, RuledOut, SCHEMA, ScopeFound, SymptomFound, SymptomVerdict, Unchecked, Verdict,
+    Observations, Onset, Outcome, Request, RuledOut, SCHEMA, ScopeFound, SymptomFound, SymptomVerdict, Unchecked,
+    Verdict,
 };
 use crate::playbook::{Library, Node, Step};
-use crate::signal::{EngineKind, VersionReq, matchers};
+use crate::signal::{VersionReq, matchers};
 
 /// How many fix steps of a kind are shown.
 const STEPS: usize = 6;
@@ -22,17 +23,14 @@ pub(super) fn assemble(
     judged: Option<Judged>,
     took: Duration,
 ) -> Diagnosis {
-    let Observed { found, seen, mut problems, degraded, queries, direct } = observed;
+    let Observed { found, seen, mut problems, degraded, queries, direct, .. } = observed;
     let judged = judged.unwrap_or_else(|| {
         problems.push(format!("there is no playbook `{}`", request.playbook));
         Judged { symptom: SymptomVerdict::NoData, evidence: Vec::new(), causes: BTreeMap::new(), chains: Vec::new() }
     });
     let nodes: BTreeMap<&str, Node<'_>> =
         library.reachable(&request.playbook).into_iter().map(|node| (node.id, node)).collect();
-    let serving = found
-        .engines
-        .iter()
-        .find(|seen| library.engines.get(&seen.engine).is_some_and(|e| e.kind == EngineKind::Serving));
+    let serving = found.pool(library).next().map(|(_, seen)| seen);
     let causes = roots(library, &nodes, &judged, &seen);
     let entry = library.playbooks.get(&request.playbook);
     let fix = causes.first().map(|cause| fixes(&nodes, cause, &found, &seen, library)).unwrap_or_default();
@@ -52,6 +50,7 @@ pub(super) fn assemble(
             .map(|e| EngineFound { engine: e.engine.clone(), at_least: e.version.as_ref().map(ToString::to_string) })
             .collect(),
         replicas: radius(std::iter::once(judged.evidence.as_slice()), &seen),
+        timeline: timeline(causes.first(), &request.playbook, &judged),
         ruled_out: ruled_out(library, request, &judged),
         unchecked: unchecked(library, &judged, &seen),
         symptom: SymptomFound {
@@ -97,6 +96,28 @@ fn roots(library: &Library, nodes: &BTreeMap<&str, Node<'_>>, judged: &Judged, s
             via: via.iter().map(|j| (*j).clone()).collect(),
             escalate: chain.iter().rev().find_map(|id| nodes.get(id.as_str())?.escalate).map(str::to_owned),
         });
+    }
+    out
+}
+
+/// When the links of the best chain began, the root first; links that held all along are left out.
+fn timeline(best: Option<&CauseFound>, entry: &str, judged: &Judged) -> Vec<Onset> {
+    let Some(best) = best else { return Vec::new() };
+    let links = best.chain.iter().rev().filter(|id| *id != entry).filter_map(|id| judged.causes.get(id));
+    let links = links.map(|j| (j.id.as_str(), j.evidence.as_slice()));
+    let first = |evidence: &[EvidenceResult]| -> Option<Onset> {
+        let begun = evidence.iter().filter(|e| e.outcome == Outcome::Met);
+        let (at, evidence) = begun.filter_map(|e| Some((e.since?, e))).min_by_key(|(at, _)| *at)?;
+        Some(Onset { id: String::new(), evidence: evidence.clone(), at })
+    };
+    let mut out: Vec<Onset> = Vec::new();
+    for (id, evidence) in links.chain([(entry, judged.evidence.as_slice())]) {
+        if let Some(onset) = first(evidence)
+            // Two links that rest on one number are one event.
+            && !out.iter().any(|other| other.evidence.signal == onset.evidence.signal)
+        {
+            out.push(Onset { id: id.to_owned(), ..onset });
+        }
     }
     out
 }

@@ -6,7 +6,7 @@ use crate::playbook::{Comparison, Condition, Evidence, Library, Reference};
 use crate::signal::{Fleet, Unit};
 
 /// Evaluates one entry of an evidence list; of alternatives, the one that decided is reported.
-pub(super) fn evaluate(library: &Library, evidence: &Evidence, seen: &Observations) -> EvidenceResult {
+pub(crate) fn evaluate(library: &Library, evidence: &Evidence, seen: &Observations) -> EvidenceResult {
     let mut decided = match (&evidence.signal, &evidence.when) {
         (Some(signal), Some(when)) => check(library, signal, when, seen),
         _ => {
@@ -24,6 +24,9 @@ pub(super) fn evaluate(library: &Library, evidence: &Evidence, seen: &Observatio
     };
     decided.required = evidence.required;
     decided.weight = evidence.weight;
+    if decided.outcome == Outcome::Met {
+        decided.since = seen.held_since.get(&Observations::held_key(&decided.signal, &decided.when)).copied();
+    }
     decided
 }
 
@@ -37,6 +40,7 @@ fn nothing(library: &Library, signal: &str, when: &str, seen: Option<&Observatio
         baseline: None,
         when: when.to_owned(),
         outcome: Outcome::NoData,
+        since: None,
         required: false,
         weight: 1.0,
         replicas: Vec::new(),
@@ -46,7 +50,7 @@ fn nothing(library: &Library, signal: &str, when: &str, seen: Option<&Observatio
     }
 }
 
-fn check(library: &Library, signal: &str, when: &Condition, seen: &Observations) -> EvidenceResult {
+pub(super) fn check(library: &Library, signal: &str, when: &Condition, seen: &Observations) -> EvidenceResult {
     let observation = seen.signals.get(signal);
     let mut result = nothing(library, signal, &when.to_string(), observation);
     let Some(o) = observation else { return result };

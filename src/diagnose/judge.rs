@@ -3,18 +3,25 @@
 //! A required check that is not met rules the cause out; a required one without data leaves it undetermined.
 //! Otherwise the score is met weight over the weight with data plus half of the optional weight without:
 //! less data never makes a cause surer. Causes are ranked by score, then by the weight of what is met (a more
-//! specific cause has more to show), then by the order in the file.
+//! specific cause has more to show), then by what did not begin after its effect, then by the order in the file.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
+
+use jiff::Timestamp;
 
 use super::evidence::evaluate;
 use super::{EvidenceResult, Judgement, Observations, Outcome, SymptomVerdict, Verdict};
+use crate::clock;
 use crate::playbook::{Evidence, Library, Node, NodeKind};
 
 /// From this score on a cause is likely.
 pub(super) const LIKELY: f64 = 0.75;
 /// From this score on a cause is possible.
 pub(super) const POSSIBLE: f64 = 0.5;
+
+/// A cause may be noticed so much later than its effect: prompts and answers are counted when requests end.
+const LAG: Duration = Duration::from_secs(180);
 
 /// The verdicts on everything that can be reached from the entry playbook.
 #[derive(Debug, Clone, PartialEq)]
@@ -52,7 +59,8 @@ pub fn judge(library: &Library, playbook: &str, seen: &Observations) -> Option<J
             }
             causes.insert(node.id.to_owned(), judgement);
         }
-        descend(library, entry, &causes, &mut vec![playbook.to_owned()], &mut chains);
+        let effect = onset(&evidence);
+        descend(library, entry, &causes, effect, &mut vec![playbook.to_owned()], &mut chains);
         // An alert may name the mechanism itself; then that is at least what is known.
         if chains.is_empty() && entry.kind == NodeKind::Mechanism && symptom == SymptomVerdict::Confirmed {
             causes.insert(playbook.to_owned(), judge_node(library, entry, seen));
@@ -94,11 +102,22 @@ fn met_weight(judgement: &Judgement) -> f64 {
     judgement.evidence.iter().filter(|e| e.outcome == Outcome::Met).map(|e| e.weight).sum()
 }
 
+/// When the first of the checks began to hold.
+pub(super) fn onset(evidence: &[EvidenceResult]) -> Option<Timestamp> {
+    evidence.iter().filter(|e| e.outcome == Outcome::Met).filter_map(|e| e.since).min()
+}
+
+/// Whether a cause clearly began after the effect it should explain.
+fn began_after(judgement: &Judgement, effect: Option<Timestamp>) -> bool {
+    onset(&judgement.evidence).zip(effect).is_some_and(|(cause, effect)| cause > clock::after(effect, LAG))
+}
+
 /// Walks down along likely and possible causes, best first, and writes a chain for every end it reaches.
 fn descend(
     library: &Library,
     node: Node<'_>,
     causes: &BTreeMap<String, Judgement>,
+    effect: Option<Timestamp>,
     path: &mut Vec<String>,
     chains: &mut Vec<Vec<String>>,
 ) {
@@ -120,12 +139,13 @@ fn descend(
             .cmp(&a.verdict)
             .then_with(|| b.score.total_cmp(&a.score))
             .then_with(|| met_weight(b).total_cmp(&met_weight(a)))
+            .then_with(|| began_after(a, effect).cmp(&began_after(b, effect)))
     });
     for (child, _) in children {
         path.push(child.id.to_owned());
         let before = chains.len();
         if child.kind != NodeKind::Leaf {
-            descend(library, child, causes, path, chains);
+            descend(library, child, causes, effect, path, chains);
         }
         if chains.len() == before {
             chains.push(path.clone());

@@ -7,11 +7,14 @@ mod batch;
 mod blame;
 mod direct;
 mod evidence;
+mod gather;
 mod judge;
 mod observation;
 mod observe;
+mod onset;
 mod plan;
 mod scope;
+mod signals;
 
 use std::time::Duration;
 
@@ -24,12 +27,15 @@ use crate::signal::Unit;
 
 pub use batch::queries;
 pub use direct::{Because, DirectRead, Exporters, Remark, learn, look};
+pub(crate) use evidence::evaluate;
 pub use judge::{Judged, judge};
 pub(crate) use observation::reduce;
 pub use observation::{Observation, Observations, Replica, Source};
 pub use observe::{Observed, diagnose, diagnose_with, observe};
+pub(crate) use plan::nobody;
 pub use plan::{Ask, Plan, Side, plan};
-pub use scope::{EngineSeen, Found, Scope, detection, read_detection};
+pub use scope::{EngineSeen, Found, Scope, detection, last_day, newest, orchestrated, pools, read_detection};
+pub use signals::observe_signals;
 
 /// The version of the JSON output; a change that breaks readers gives it another name.
 pub const SCHEMA: &str = "llm-diagnose/diagnosis/v1";
@@ -142,6 +148,10 @@ pub struct EvidenceResult {
     pub when: String,
     /// Whether it holds.
     pub outcome: Outcome,
+    /// Since when it holds without an end; none when it held all along or nobody looked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
+    pub since: Option<Timestamp>,
     /// Whether the cause stands and falls with it.
     pub required: bool,
     /// How much it counts.
@@ -210,6 +220,18 @@ pub struct CauseFound {
     /// Who takes over.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub escalate: Option<String>,
+}
+
+/// When a link of the best chain began.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Onset {
+    /// The playbook's or cause's id.
+    pub id: String,
+    /// The check that began to hold first.
+    pub evidence: EvidenceResult,
+    /// When.
+    #[schemars(with = "String")]
+    pub at: Timestamp,
 }
 
 /// A cause that is not it.
@@ -333,6 +355,9 @@ pub struct Diagnosis {
     pub replicas: BlastRadius,
     /// Root causes, best first; empty when nothing is likely or possible.
     pub causes: Vec<CauseFound>,
+    /// When the links of the best chain began, the root first.
+    #[serde(default)]
+    pub timeline: Vec<Onset>,
     /// What it is not.
     pub ruled_out: Vec<RuledOut>,
     /// What nobody could check.

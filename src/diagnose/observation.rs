@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -63,6 +64,16 @@ pub struct Observations {
     pub signals: BTreeMap<String, Observation>,
     /// The pool's replicas within the last hour, by name.
     pub pool: Vec<String>,
+    /// Since when a condition on a signal holds, by [`Observations::held_key`]; only where it did not hold all along.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub held_since: BTreeMap<String, Timestamp>,
+}
+
+impl Observations {
+    /// The key of a condition in `held_since`.
+    pub fn held_key(signal: &str, when: &str) -> String {
+        format!("{signal} {when}")
+    }
 }
 
 /// The pool's value from its replicas'; none for [`Fleet::Query`] and for no replicas.

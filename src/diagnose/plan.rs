@@ -1,6 +1,6 @@
 //! plan: which questions a diagnosis asks. Their number depends on the playbook, never on the replicas.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -28,12 +28,14 @@ pub enum Side {
     PastReplicas,
     /// The pool's value in the past.
     PastPool,
+    /// Which of the histograms are native ones.
+    Native,
 }
 
 /// One question.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ask {
-    /// The signal, or `""` for the list of the pool's replicas.
+    /// The signal, or `""` for the list of the pool's replicas and for [`Side::Native`].
     pub signal: String,
     /// The engine that answers.
     pub engine: String,
@@ -43,6 +45,13 @@ pub struct Ask {
     pub query: String,
     /// The evaluation time.
     pub at: Timestamp,
+}
+
+impl Ask {
+    /// Whether it asks who the pool's replicas are.
+    pub(super) fn is_for_replicas(&self) -> bool {
+        self.signal.is_empty() && self.side == Side::Replicas
+    }
 }
 
 /// All questions of a diagnosis.
@@ -61,6 +70,9 @@ pub(super) struct Need {
     replicas: bool,
 }
 
+/// Signal name to what is needed of it.
+pub(super) type Needs<'a> = BTreeMap<&'a str, Need>;
+
 /// The moments that may serve as the past, best first: the same time of another day, because the day has a rhythm;
 /// else what lies before the incident.
 pub(super) fn pasts(request: &Request) -> Vec<Timestamp> {
@@ -77,26 +89,29 @@ pub(super) fn past_window(request: &Request) -> Duration {
 
 /// Plans the questions for everything that can be reached from the request's playbook.
 pub fn plan(library: &Library, request: &Request, found: &Found) -> Plan {
+    plan_for(library, request, found, &needs(library, &request.playbook))
+}
+
+/// Plans the questions for these needs; the request's playbook is not looked at.
+pub(super) fn plan_for(library: &Library, request: &Request, found: &Found, needs: &Needs<'_>) -> Plan {
     let mut plan = Plan::default();
     pool_question(library, request, found, &mut plan);
-    for (signal, need) in needs(library, &request.playbook) {
+    for (&signal, &need) in needs {
         let Some(definition) = library.signals.get(signal) else { continue };
         let mut why: Vec<(String, Option<String>)> = Vec::new();
         let mut asked = false;
-        for engine in library.engines.values() {
+        for engine in tellers(library, signal) {
             let Some(entry) = engine.signals.get(signal) else { continue };
             let seen = found.engines.iter().find(|seen| seen.engine == engine.engine);
             match (&entry.query, seen) {
-                (None, seen) => {
-                    if seen.is_some() || engine.kind != EngineKind::Serving {
-                        let reason = entry.unsupported.clone().unwrap_or_default();
-                        why.push((format!("{} cannot tell: {reason}", engine.engine), entry.enable.clone()));
-                    }
+                (None, Some(_)) => {
+                    let reason = entry.unsupported.clone().unwrap_or_default();
+                    why.push((format!("{} cannot tell: {reason}", engine.engine), entry.enable.clone()));
                 }
-                (Some(_), None) if engine.kind == EngineKind::Serving => {}
-                (Some(_), None) => why.push((
+                (_, None) if engine.kind.is_pool() || engine.stand_in => {}
+                (_, None) => why.push((
                     format!("no {} series in this Prometheus", engine.engine),
-                    Some(format!("scrape {}: its series `{}` is missing", engine.engine, engine.detect)),
+                    Some(format!("{}: its series `{}` is missing", scrape(engine), engine.detect)),
                 )),
                 (Some(query), Some(seen)) => {
                     asked = true;
@@ -114,30 +129,94 @@ pub fn plan(library: &Library, request: &Request, found: &Found) -> Plan {
             }
         }
         if !asked {
-            let (reason, enable) = why.into_iter().next().unwrap_or_else(|| no_engine(library));
+            let (reason, enable) = why
+                .into_iter()
+                .next()
+                .unwrap_or_else(|| nobody(library, definition.of.first().copied().unwrap_or(EngineKind::Serving)));
             plan.unavailable.insert(signal.to_owned(), (reason, enable));
         }
     }
+    native_question(library, request, found, &mut plan);
     plan
 }
 
-/// What to say of a serving signal when no serving engine was found.
-fn no_engine(library: &Library) -> (String, Option<String>) {
-    let serving = library.engines.values().filter(|e| e.kind == EngineKind::Serving);
-    let series: Vec<String> = serving.map(|e| format!("`{}`", e.detect)).collect();
-    (
-        "no serving engine was found in this Prometheus".to_owned(),
-        Some(format!("scrape the engines' `/metrics`; one of these series must be there: {}", series.join(", "))),
-    )
+/// What to do where nothing of an engine is there.
+fn scrape(engine: &Engine) -> String {
+    engine.enable.clone().unwrap_or_else(|| format!("scrape {}", engine.engine))
+}
+
+/// The label under which [`Side::Native`] names a histogram.
+pub(super) const HISTOGRAM: &str = "histogram";
+
+/// The classic histograms that a query reads, by their names without `_bucket`.
+pub(super) fn histograms(query: &str) -> impl Iterator<Item = &str> {
+    query.match_indices("_bucket").map(|(at, _)| {
+        let own = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == ':';
+        &query[query[..at].rfind(|c| !own(c)).map_or(0, |i| i + 1)..at]
+    })
+}
+
+/// A classic histogram has no series of its plain name; where there is one, Prometheus keeps it as a native one.
+fn native_question(library: &Library, request: &Request, found: &Found, plan: &mut Plan) {
+    for (engine, seen) in found.pool(library) {
+        let asked = plan.asks.iter().filter(|ask| ask.engine == engine.engine);
+        let names: BTreeSet<&str> = asked.flat_map(|ask| histograms(&ask.query)).collect();
+        if names.is_empty() {
+            continue;
+        }
+        let names: Vec<&str> = names.into_iter().collect();
+        let scope = matchers(&seen.matchers);
+        let rows = format!("{{__name__=~\"{}\", {scope}}}", names.join("|"));
+        plan.asks.push(Ask {
+            signal: String::new(),
+            engine: engine.engine.clone(),
+            side: Side::Native,
+            query: format!(
+                "count by ({HISTOGRAM}) (label_replace({rows}, \"{HISTOGRAM}\", \"$1\", \"__name__\", \"(.+)\"))"
+            ),
+            at: request.at,
+        });
+    }
+}
+
+/// The engines that may tell a signal, those whose answer counts first.
+pub(super) fn tellers<'a>(library: &'a Library, signal: &str) -> Vec<&'a Engine> {
+    let mut tellers: Vec<&Engine> = library.engines.values().filter(|e| e.signals.contains_key(signal)).collect();
+    tellers.sort_by_key(|engine| tier(library, signal, engine));
+    tellers
+}
+
+/// How far back an engine's answer to a signal stands; only the answers of the first tier that has any count.
+pub(super) fn tier(library: &Library, signal: &str, engine: &Engine) -> (usize, bool) {
+    let of = library.signals.get(signal).map(|s| s.of.as_slice()).unwrap_or_default();
+    (of.iter().position(|kind| *kind == engine.kind).unwrap_or(of.len()), engine.stand_in)
+}
+
+/// What to say of a signal when nothing was found that could tell it.
+pub(crate) fn nobody(library: &Library, kind: EngineKind) -> (String, Option<String>) {
+    let what = match kind {
+        EngineKind::Serving => "serving engine",
+        EngineKind::Gateway => "gateway",
+        EngineKind::Gpu => "GPU exporter",
+        EngineKind::Platform => "orchestrator",
+    };
+    let known = || library.engines.values().filter(|e| e.kind == kind);
+    let series: Vec<String> = known().map(|e| format!("`{}`", e.detect)).collect();
+    let mut enable = format!("scrape its `/metrics`; one of these series must be there: {}", series.join(", "));
+    known().filter_map(|e| e.enable.as_deref()).for_each(|more| enable.push_str(&format!(". {more}")));
+    (format!("no {what} was found in this Prometheus"), Some(enable))
 }
 
 /// The replicas that the pool had within the last hour, the gone ones included.
 fn pool_question(library: &Library, request: &Request, found: &Found, plan: &mut Plan) {
-    for seen in &found.engines {
-        let Some(engine) = library.engines.get(&seen.engine).filter(|e| e.kind == EngineKind::Serving) else {
-            continue;
+    for (engine, seen) in found.pool(library) {
+        let query = match engine.detect_also.as_slice() {
+            [] => format!("count by ($by) (last_over_time({}{{$scope}}[1h]))", engine.detect),
+            _ => {
+                let names: Vec<&str> = engine.tell_tales().collect();
+                format!("count by ($by) (last_over_time({{__name__=~\"{}\", $scope}}[1h]))", names.join("|"))
+            }
         };
-        let query = format!("count by ($by) (last_over_time({}{{$scope}}[1h]))", engine.detect);
         plan.asks.push(Ask {
             signal: String::new(),
             engine: engine.engine.clone(),
@@ -190,8 +269,9 @@ fn filled(query: &str, engine: &Engine, seen: &EngineSeen, window: Duration, by:
     fill(query, &Fill { scope: &scope, workload: &scope, window, by, prefix })
 }
 
-pub(super) fn needs<'a>(library: &'a Library, playbook: &str) -> BTreeMap<&'a str, Need> {
-    let mut needs: BTreeMap<&str, Need> = BTreeMap::new();
+/// What the evidence and the fixes that can be reached from a playbook need.
+pub(super) fn needs<'a>(library: &'a Library, playbook: &str) -> Needs<'a> {
+    let mut needs = Needs::new();
     for (i, node) in library.reachable(playbook).into_iter().enumerate() {
         let Node { evidence, now, lasting, .. } = node;
         for (signal, when) in evidence.iter().flat_map(Evidence::checks) {

@@ -22,7 +22,8 @@ const DIMENSIONS: [(&str, &[&str]); 4] = [
 ];
 
 /// Alert labels that name one replica.
-const REPLICA_LABELS: [&str; 5] = ["exported_pod", "pod", "pod_name", "replica", "instance"];
+const REPLICA_LABELS: [&str; 7] =
+    ["exported_pod", "pod", "kubernetes_pod", "pod_name", "ReplicaId", "replica", "instance"];
 
 /// Which pool is meant: dimension to value, and the replicas that the alerts name.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -83,25 +84,52 @@ pub struct Found {
     pub notes: Vec<String>,
 }
 
-/// Asks whether serving engines were there at a moment, by the labels that scopes are made of.
+impl Found {
+    /// The engines whose replicas are the pool: serving ones, or gateways where only those are known.
+    pub(super) fn pool<'a>(&'a self, library: &'a Library) -> impl Iterator<Item = (&'a Engine, &'a EngineSeen)> {
+        let known = || self.engines.iter().filter_map(|seen| Some((library.engines.get(&seen.engine)?, seen)));
+        let rank = |engine: &Engine| (engine.kind, engine.stand_in);
+        let best = known().map(|(engine, _)| rank(engine)).filter(|(kind, _)| kind.is_pool()).min();
+        known().filter(move |(engine, _)| Some(rank(engine)) == best)
+    }
+}
+
+/// Asks whether what serves was there at a moment, by the labels that scopes are made of.
 pub(super) fn presence(library: &Library) -> String {
-    let serving = || library.engines.values().filter(|e| e.kind == EngineKind::Serving);
-    let names: Vec<String> = serving().flat_map(|e| spellings(e, &e.detect)).map(|(_, name)| name).collect();
-    let labels: BTreeSet<&str> = serving().flat_map(|e| e.scope.values().flatten()).map(String::as_str).collect();
+    served_by_scope(library, "", "")
+}
+
+/// Asks what served within the last day, with the names of the series, by the labels of scopes.
+pub fn last_day(library: &Library) -> String {
+    served_by_scope(library, "__name__, ", "[1d]")
+}
+
+fn served_by_scope(library: &Library, more: &str, range: &str) -> String {
+    let pools = || library.engines.values().filter(|e| e.kind.is_pool());
+    let names: Vec<String> = pools().flat_map(Engine::detected_by).collect();
+    let labels: BTreeSet<&str> = pools().flat_map(telling_labels).collect();
     let labels: Vec<&str> = labels.into_iter().collect();
-    format!("count by ({}) ({{__name__=~\"{}\"}})", labels.join(", "), names.join("|"))
+    let series = format!("{{__name__=~\"{}\"}}{range}", names.join("|"));
+    let series = if range.is_empty() { series } else { format!("last_over_time({series})") };
+    format!("count by ({more}{}) ({series})", labels.join(", "))
+}
+
+/// Asks for the time of the serving engines' newest sample, in unix seconds.
+pub fn newest(library: &Library) -> String {
+    let serving = library.engines.values().filter(|e| e.kind == EngineKind::Serving);
+    let names: Vec<String> = serving.flat_map(Engine::detected_by).collect();
+    format!("max(timestamp({{__name__=~\"{}\"}}))", names.join("|"))
 }
 
 /// Whether the rows of [`presence`] show the pool that was found.
 pub(super) fn was_present(library: &Library, found: &Found, rows: &[Row]) -> bool {
-    let is_serving = |name: &str| library.engines.get(name).is_some_and(|e| e.kind == EngineKind::Serving);
-    let mut serving = found.engines.iter().filter(|seen| is_serving(&seen.engine));
-    serving.any(|seen| rows.iter().any(|row| fits(&seen.matchers, &row.labels)))
+    let mut pool = found.pool(library);
+    pool.any(|(_, seen)| rows.iter().any(|row| fits(&seen.matchers, &row.labels)))
 }
 
 /// Whether a row satisfies matchers.
 pub(super) fn fits(matchers: &[Matcher], row: &Labels) -> bool {
-    matchers.iter().all(|m| row.get(&m.label).map_or(m.or_absent, |value| *value == m.value))
+    matchers.iter().all(|m| row.get(&m.label).map_or(m.or_absent || m.value.is_empty(), |value| *value == m.value))
 }
 
 /// The detection query: every engine's tell-tale series and version probes of the last hour, by the labels that
@@ -110,33 +138,77 @@ pub fn detection(library: &Library) -> String {
     let mut names: BTreeSet<String> = BTreeSet::new();
     let mut labels: BTreeSet<&str> = BTreeSet::from(["__name__"]);
     for engine in library.engines.values() {
-        for metric in std::iter::once(&engine.detect).chain(engine.versions.iter().map(|v| &v.metric)) {
-            names.extend(spellings(engine, metric).into_iter().map(|(_, name)| name));
+        for metric in engine.tell_tales().chain(engine.versions.iter().map(|v| v.metric.as_str())) {
+            names.extend(engine.spellings(metric).into_iter().map(|(_, name)| name));
         }
-        labels.extend(engine.scope.values().flatten().map(String::as_str));
+        labels.extend(telling_labels(engine));
     }
     let names: Vec<String> = names.into_iter().collect();
     let labels: Vec<&str> = labels.into_iter().collect();
     format!("count by ({}) (last_over_time({{__name__=~\"{}\"}}[1h]))", labels.join(", "), names.join("|"))
 }
 
-/// Every spelling of a metric with the prefix it has: as written, and with the engine's other prefixes.
-pub(super) fn spellings(engine: &Engine, metric: &str) -> Vec<(Option<String>, String)> {
-    match engine.prefixes.first().and_then(|written| metric.strip_prefix(written.as_str())) {
-        None => vec![(None, metric.to_owned())],
-        Some(bare) => engine.prefixes.iter().map(|p| (Some(p.clone()), format!("{p}{bare}"))).collect(),
+/// The pools that the rows of [`detection`] or [`last_day`] show: dimension to value, as their serving engines tell it; each once.
+///
+/// Where only gateways are known, the pools are theirs. A job is no pool: one pool may be scraped by several.
+pub fn pools(library: &Library, rows: &[Labels]) -> BTreeSet<BTreeMap<String, String>> {
+    let told = |engine: &Engine| -> Vec<BTreeMap<String, String>> {
+        let names = engine.detected_by();
+        let there = rows.iter().filter(|row| row.get("__name__").is_some_and(|name| names.contains(name)));
+        there
+            .filter(|row| fits(&engine.own_series().collect::<Vec<_>>(), row))
+            .map(|row| {
+                let dimensions = engine.scope.iter().filter(|(dimension, _)| *dimension != "job");
+                let valued = dimensions.filter_map(|(dimension, labels)| {
+                    let value = labels.iter().find_map(|label| row.get(label).filter(|v| !v.is_empty()))?;
+                    Some((dimension.clone(), value.clone()))
+                });
+                valued.collect()
+            })
+            .collect()
+    };
+    let mut by_rank: BTreeMap<(EngineKind, bool), BTreeSet<BTreeMap<String, String>>> = BTreeMap::new();
+    for engine in library.engines.values().filter(|engine| engine.kind.is_pool()) {
+        let pools = told(engine);
+        if !pools.is_empty() {
+            by_rank.entry((engine.kind, engine.stand_in)).or_default().extend(pools);
+        }
     }
+    by_rank.into_values().next().unwrap_or_default()
+}
+
+/// The namespaces in which the rows of [`detection`] show an orchestrator at work.
+pub fn orchestrated(library: &Library, rows: &[Labels]) -> BTreeSet<String> {
+    let platforms = library.engines.values().filter(|e| e.kind == EngineKind::Platform);
+    let labels: Vec<(&String, &String)> = platforms
+        .filter_map(|engine| Some((&engine.detect, engine.scope.get("namespace")?)))
+        .flat_map(|(detect, labels)| labels.iter().map(move |label| (detect, label)))
+        .collect();
+    let of = |row: &Labels| -> Vec<String> {
+        let told = labels.iter().filter(|(detect, _)| row.get("__name__") == Some(detect));
+        told.filter_map(|(_, label)| row.get(*label).cloned()).collect()
+    };
+    rows.iter().flat_map(of).collect()
+}
+
+/// The labels by which an engine's series are bound to a scope, or known as another program's.
+fn telling_labels(engine: &Engine) -> impl Iterator<Item = &str> {
+    engine.scope.values().flatten().chain(&engine.foreign).map(String::as_str)
 }
 
 /// Reads the rows of [`detection`]: which engines answer for the scope, with which label names.
 ///
 /// A dimension whose label no row carries is dropped with a note. A dimension whose label is there with other
-/// values only is kept: then the pool is not in this Prometheus, and saying "no data" is right.
+/// values only is kept: then the pool is not in this Prometheus, and saying "no data" is right. Engines that serve
+/// only other pools are left out where one serves this one.
 pub fn read_detection(library: &Library, scope: &Scope, rows: &[Labels]) -> Found {
     let mut found = Found::default();
+    let mut notes = Vec::new();
+    let mut fitting = BTreeSet::new();
     for engine in library.engines.values() {
         let named = |metric: &str| -> Vec<(Option<String>, &Labels)> {
-            spellings(engine, metric)
+            engine
+                .spellings(metric)
                 .into_iter()
                 .flat_map(|(prefix, name)| {
                     rows.iter()
@@ -145,14 +217,23 @@ pub fn read_detection(library: &Library, scope: &Scope, rows: &[Labels]) -> Foun
                 })
                 .collect()
         };
-        let there = named(&engine.detect);
+        let ours: Vec<Matcher> = engine.own_series().collect();
+        let there: Vec<_> = engine.tell_tales().flat_map(named).filter(|(_, row)| fits(&ours, row)).collect();
         if there.is_empty() {
             continue;
         }
         let own: Vec<&Labels> = there.iter().map(|(_, row)| *row).collect();
-        let matchers = bind(engine, scope, &own, &mut found.notes);
-        let prefixes: BTreeSet<String> =
+        let (matchers, said) = bind(engine, scope, &own);
+        notes.push((engine, said));
+        let mut prefixes: BTreeSet<String> =
             there.iter().filter(|(_, row)| fits(&matchers, row)).filter_map(|(prefix, _)| prefix.clone()).collect();
+        if there.iter().any(|(_, row)| fits(&matchers, row)) {
+            fitting.insert(&engine.engine);
+        }
+        // A sum over a series and its copy would count twice.
+        if prefixes.iter().any(|prefix| engine.prefixes.contains(prefix)) {
+            prefixes.retain(|prefix| !engine.copies.contains(prefix));
+        }
         let version = engine
             .versions
             .iter()
@@ -165,14 +246,22 @@ pub fn read_detection(library: &Library, scope: &Scope, rows: &[Labels]) -> Foun
             matchers,
         });
     }
+    let of_another_pool = |engine: &Engine| {
+        let served = library.engines.values().any(|e| e.kind == engine.kind && fitting.contains(&e.engine));
+        engine.kind.is_pool() && served && !fitting.contains(&engine.engine)
+    };
+    found.engines.retain(|seen| !library.engines.get(&seen.engine).is_some_and(of_another_pool));
+    // What engines of other pools lack is no news.
+    found.notes = notes.into_iter().filter(|(engine, _)| !of_another_pool(engine)).flat_map(|(_, said)| said).collect();
     found.notes.sort();
     found.notes.dedup();
     found
 }
 
-fn bind(engine: &Engine, scope: &Scope, rows: &[&Labels], notes: &mut Vec<String>) -> Vec<Matcher> {
+fn bind(engine: &Engine, scope: &Scope, rows: &[&Labels]) -> (Vec<Matcher>, Vec<String>) {
     let serving = engine.kind == EngineKind::Serving;
-    let mut out = Vec::new();
+    let mut out: Vec<Matcher> = engine.own_series().collect();
+    let mut notes = Vec::new();
     for (dimension, value) in &scope.dimensions {
         let Some(labels) = engine.scope.get(dimension) else { continue };
         let carried: Vec<&String> =
@@ -187,43 +276,24 @@ fn bind(engine: &Engine, scope: &Scope, rows: &[&Labels], notes: &mut Vec<String
             }),
             // A job label of the rule that fired is often another exporter's.
             (None, _) if dimension == "job" => {}
-            (None, None) if serving => notes.push(format!(
+            // A gateway often lives in a namespace of its own.
+            (None, _) if engine.kind == EngineKind::Gateway && dimension != "model" => {}
+            (None, None) if engine.kind.is_pool() => notes.push(format!(
                 "the {} series carry no label for the alert's {dimension} `{value}`: it was not used to narrow the pool",
                 engine.engine
             )),
-            (None, None) => {}
+            (None, Some(label)) if engine.kind == EngineKind::Gateway => notes.push(format!(
+                "no {} series of the last hour has {label}=`{value}`: the gateway was looked at as a whole",
+                engine.engine
+            )),
             (None, Some(label)) if serving => {
                 notes.push(format!("no {} series of the last hour has {label}=`{value}`", engine.engine));
                 out.push(Matcher { label: (*label).clone(), value: value.clone(), or_absent: false });
             }
-            (None, Some(_)) => {}
+            (None, _) => {}
         }
     }
-    out
-}
-
-/// The pods of the pool: exporters' rows are told apart by pod; where the engines' series carry none, nothing can be.
-pub(super) struct Pods<'a> {
-    pods: BTreeSet<&'a str>,
-    workloads: BTreeSet<&'a str>,
-}
-
-impl<'a> Pods<'a> {
-    pub(super) fn new(pods: impl Iterator<Item = &'a str>) -> Self {
-        let pods: BTreeSet<&str> = pods.filter(|pod| !pod.is_empty()).collect();
-        let workloads = pods.iter().map(|pod| workload_of(pod)).collect();
-        Self { pods, workloads }
-    }
-
-    pub(super) fn own(&self, row: &Labels) -> bool {
-        let first = |labels: &[&str]| labels.iter().find_map(|label| row.get(*label).map(String::as_str));
-        self.pods.is_empty()
-            || match first(&["exported_pod", "pod"]) {
-                Some(pod) => self.pods.contains(pod) || self.workloads.contains(workload_of(pod)),
-                // A namespace has other workloads too.
-                None => first(&["deployment", "statefulset"]).is_none_or(|name| self.workloads.contains(name)),
-            }
-    }
+    (out, notes)
 }
 
 /// What pods of one workload have in common in their names: the name without the replica's own ending.

@@ -1,14 +1,17 @@
-//! What is made from the same data as the diagnosis: Prometheus rules, runbook pages, and the schema
-//! for editors.
+//! What is made from the same data as the diagnosis: Prometheus rules, a Grafana dashboard, runbook pages, and the
+//! schema for editors.
 
+mod dashboard;
+mod recording;
 mod rules;
 mod runbook;
 mod yaml;
 
-pub use rules::{RuleError, RuleOptions, rules};
+pub use dashboard::dashboard;
+pub use rules::{RuleError, RuleOptions, prometheus_rule, rules};
 pub use runbook::runbook;
 
-use crate::playbook::{Cause, Playbook};
+use crate::playbook::{Cause, Playbook, QuickLook};
 use crate::signal::{Catalog, Engine};
 
 /// The JSON schemas of the data files, for editors: one document with a definition for each kind of file.
@@ -21,6 +24,7 @@ pub fn schema() -> serde_json::Value {
             schemars::schema_for!(Cause),
             schemars::schema_for!(Engine),
             schemars::schema_for!(Catalog),
+            schemars::schema_for!(QuickLook),
         ],
     })
 }

@@ -1,12 +1,13 @@
-//! `generate rules`: the playbooks' `alerts:` as Prometheus alerting rules.
+//! `generate rules`: recorded series and, on them, the playbooks' `alerts:` as Prometheus alerting rules.
 //!
 //! Each alert carries the label `playbook`, which leads back to its playbook when it comes in by webhook.
 
 use std::time::Duration;
 
+use super::recording::{self, Recorded, indented, tells};
 use super::yaml::{block, text};
 use crate::playbook::{AlertRule, Condition, Each, Evidence, Library, Playbook, Reference};
-use crate::signal::{Engine, EngineKind, Fill, Signal, Unit, fill};
+use crate::signal::{Engine, EngineKind, Signal, Unit};
 
 /// How the rules are made.
 #[derive(Debug, Clone, PartialEq)]
@@ -31,20 +32,37 @@ pub struct RuleError {
     pub why: String,
 }
 
+/// The same as a `PrometheusRule` for prometheus-operator.
+///
+/// # Errors
+/// As [`rules`].
+pub fn prometheus_rule(library: &Library, options: &RuleOptions) -> Result<String, RuleError> {
+    let plain = rules(library, options)?;
+    let (head, groups) = plain.split_once("groups:\n").unwrap_or_default();
+    let spec: String =
+        groups.lines().map(|line| if line.is_empty() { "\n".into() } else { format!("  {line}\n") }).collect();
+    Ok(format!(
+        "{head}apiVersion: monitoring.coreos.com/v1\nkind: PrometheusRule\nmetadata:\n  name: llm-diagnose\n  labels:\n    \
+         app.kubernetes.io/name: llm-diagnose\nspec:\n  groups:\n{spec}"
+    ))
+}
+
 /// The rule file's text.
 ///
 /// # Errors
 /// The first alert whose condition cannot be asked of Prometheus by itself.
 pub fn rules(library: &Library, options: &RuleOptions) -> Result<String, RuleError> {
     let mut out = String::from(
-        "# Alerting rules for LLM serving fleets. Made by `llm-diagnose generate rules`; change the playbooks instead.\n\
-         # Warnings are for chat, critical ones page: only where users are hurt now.\ngroups:\n",
+        "# Rules for LLM serving fleets. Made by `llm-diagnose generate rules`; change the playbooks instead.\n\
+         # First engine-neutral series, `llm:<signal>`, then alerts on them. Groups of engines that you do not run cost\n\
+         # little and can be left out. Warnings are for chat, critical ones page: only where users are hurt now.\ngroups:\n",
     );
+    out.push_str(&recording::groups(library, options.window));
     for playbook in library.playbooks.values().filter(|p| !p.alerts.is_empty()) {
-        out.push_str(&format!("  - name: llm-diagnose/{}\n    rules:\n", playbook.playbook));
+        out.push_str(&format!("  - name: llm-diagnose.{}\n    rules:\n", playbook.playbook));
         for alert in &playbook.alerts {
             let refused = |why| RuleError { alert: alert.alert.clone(), playbook: playbook.playbook.clone(), why };
-            let expr = expression(library, alert, options).map_err(refused)?;
+            let expr = expression(library, alert).map_err(refused)?;
             let hold = match options.hold {
                 Some(hold) => hold,
                 None => humantime::parse_duration(&alert.hold)
@@ -125,50 +143,33 @@ fn humanized(signal: &Signal) -> &'static str {
     }
 }
 
-/// One variant per serving engine that tells all of the alert's serving signals, joined by `or`.
-fn expression(library: &Library, alert: &AlertRule, options: &RuleOptions) -> Result<String, String> {
-    let signals: Vec<&str> = alert.when.iter().flat_map(Evidence::checks).map(|(signal, _)| signal).collect();
-    let serving: Vec<&Engine> = library.engines.values().filter(|e| e.kind == EngineKind::Serving).collect();
-    let told_by_serving: Vec<&str> = signals.iter().copied().filter(|s| serving.iter().any(|e| tells(e, s))).collect();
-    let mut variants = Vec::new();
-    if told_by_serving.is_empty() {
-        variants.push(joined(library, None, alert, options)?);
-    }
-    for engine in serving.into_iter().filter(|_| !told_by_serving.is_empty()) {
-        if told_by_serving.iter().all(|signal| tells(engine, signal)) {
-            variants.push(joined(library, Some(engine), alert, options)?);
-        }
-    }
-    match variants.is_empty() {
-        true => Err("no engine tells all of its signals".to_owned()),
-        false => Ok(variants.join("\nor\n")),
-    }
-}
-
-fn tells(engine: &Engine, signal: &str) -> bool {
-    engine.signals.get(signal).is_some_and(|s| s.query.is_some())
-}
-
-/// An expression and the labels that its result has.
-struct Part {
-    expr: String,
-    labels: Vec<String>,
-}
-
-fn joined(
-    library: &Library,
-    serving: Option<&Engine>,
-    alert: &AlertRule,
-    options: &RuleOptions,
-) -> Result<String, String> {
-    let mut parts = alert.when.iter().map(|evidence| part(library, serving, evidence, alert.each, options));
+/// The alert's checks over the recorded series, joined on the labels that they share.
+fn expression(library: &Library, alert: &AlertRule) -> Result<String, String> {
+    let mut parts = alert.when.iter().map(|evidence| part(library, evidence, alert.each));
     let mut whole = parts.next().ok_or("`when` is empty")??;
     for next in parts {
         let next = next?;
-        let on: Vec<&str> = whole.labels.iter().filter(|l| next.labels.contains(l)).map(String::as_str).collect();
+        let on: Vec<&str> = whole
+            .labels
+            .iter()
+            .filter(|label| next.labels.contains(label))
+            // An exporter's series never have the engine's name.
+            .filter(|label| *label != "engine" || whole.pool == next.pool)
+            .map(String::as_str)
+            .collect();
         whole.expr = format!("{}\nand on ({})\n{}", whole.expr, on.join(", "), next.expr);
     }
-    Ok(if serving.is_none() { models_only(library, &whole.expr, alert.each) } else { whole.expr })
+    Ok(if whole.orchestrator { models_only(library, &whole.expr, alert.each) } else { whole.expr })
+}
+
+/// An expression, the labels that its result has, and whom it is about.
+struct Part {
+    expr: String,
+    labels: Vec<String>,
+    /// Told by engines or gateways.
+    pool: bool,
+    /// Told by the orchestrator, which knows no models.
+    orchestrator: bool,
 }
 
 /// Of the orchestrator's rows, those that concern models; it knows no models, so their replicas' names must tell.
@@ -178,8 +179,8 @@ fn joined(
 /// Pods are named `<deployment>-<hash>-<5 characters>` and `<statefulset>-<ordinal>`.
 /// Source: Kubernetes, generated names of ReplicaSets and StatefulSets.
 fn models_only(library: &Library, expr: &str, each: Each) -> String {
-    let detect: Vec<&str> =
-        library.engines.values().filter(|e| e.kind == EngineKind::Serving).map(|e| e.detect.as_str()).collect();
+    let serving = library.engines.values().filter(|e| e.kind == EngineKind::Serving);
+    let detect: Vec<String> = serving.flat_map(Engine::detected_by).collect();
     let seen = format!("last_over_time({{__name__=~\"{}\"}}[1d])", detect.join("|"));
     let by_pod = r#""workload", "$1", "pod", "(.+?)(-[a-z0-9]{6,10}-[a-z0-9]{5}|-[0-9]+)""#;
     match each {
@@ -195,65 +196,56 @@ fn models_only(library: &Library, expr: &str, each: Each) -> String {
     }
 }
 
-fn part(
-    library: &Library,
-    serving: Option<&Engine>,
-    evidence: &Evidence,
-    each: Each,
-    options: &RuleOptions,
-) -> Result<Part, String> {
+fn part(library: &Library, evidence: &Evidence, each: Each) -> Result<Part, String> {
     if let (Some(signal), Some(when)) = (&evidence.signal, &evidence.when) {
-        return compared(library, serving, signal, when, each, options);
+        return compared(library, Recorded { signal, each }, when);
     }
-    if evidence.any.is_empty() {
-        return Err("each entry of `when` needs either `signal` with `when`, or `any`".to_owned());
+    let mut alternatives =
+        evidence.any.iter().map(|e| part(library, e, each)).collect::<Result<Vec<_>, _>>()?.into_iter();
+    let mut whole = alternatives.next().ok_or("each entry of `when` needs either `signal` with `when`, or `any`")?;
+    let mut either = vec![indented(&whole.expr)];
+    for other in alternatives {
+        whole.labels.retain(|label| other.labels.contains(label));
+        whole.pool &= other.pool;
+        whole.orchestrator &= other.orchestrator;
+        either.push(indented(&other.expr));
     }
-    let alternatives =
-        evidence.any.iter().map(|e| part(library, serving, e, each, options)).collect::<Result<Vec<_>, _>>()?;
-    let labels = alternatives.first().map(|p| p.labels.clone()).unwrap_or_default();
-    let either: Vec<String> = alternatives.into_iter().map(|p| indented(&p.expr)).collect();
-    Ok(Part { expr: format!("(\n{}\n)", either.join("\n  or\n")), labels })
+    whole.expr = format!("(\n{}\n)", either.join("\n  or\n"));
+    Ok(whole)
 }
 
-fn compared(
-    library: &Library,
-    serving: Option<&Engine>,
-    signal: &str,
-    when: &Condition,
-    each: Each,
-    options: &RuleOptions,
-) -> Result<Part, String> {
-    let engine = serving
-        .filter(|e| tells(e, signal))
-        .or_else(|| library.engines.values().find(|e| e.kind != EngineKind::Serving && tells(e, signal)))
-        .ok_or_else(|| format!("no engine tells `{signal}`"))?;
-    let entry = engine.signals.get(signal).ok_or_else(|| format!("no engine tells `{signal}`"))?;
-    if !entry.from_labels.is_empty() {
-        return Err(format!("`{signal}` is read from labels, which PromQL cannot compare"));
+fn compared(library: &Library, recorded: Recorded<'_>, when: &Condition) -> Result<Part, String> {
+    let signal = recorded.signal;
+    let tellers: Vec<&Engine> = library.engines.values().filter(|engine| tells(engine, signal)).collect();
+    if tellers.is_empty() {
+        return Err(format!("no engine tells `{signal}` in PromQL alone"));
     }
-    let Some(query) = &entry.query else { return Err(format!("{} cannot tell `{signal}`", engine.engine)) };
-    let mut by =
-        if engine.pool.is_empty() { vec!["cluster".to_owned(), "namespace".to_owned()] } else { engine.pool.clone() };
-    if each == Each::Replica {
-        by.extend(engine.replica.iter().cloned());
-    }
-    let window = entry.window.as_deref().and_then(|w| humantime::parse_duration(w).ok()).unwrap_or(options.window);
-    let filled = fill(query, &Fill { scope: "", workload: "", window, by: &by, prefix: None });
     if when.comparisons().is_empty() {
         return Err(format!("`{signal} {when}` compares with no number"));
     }
-    let mut expr = format!("(\n{}\n)", indented(&filled));
-    for comparison in when.comparisons() {
-        let Reference::Number(limit) = comparison.to else {
-            return Err(format!("`{signal} {when}` compares with the past or with peers"));
-        };
-        expr = format!("{expr} {} {limit}", comparison.op.symbol());
-    }
-    Ok(Part { expr, labels: by })
-}
-
-fn indented(text: &str) -> String {
-    text.lines().map(|line| format!("  {line}")).collect::<Vec<_>>().join("\n")
+    let name = recorded.name();
+    let comparisons: Vec<String> = when
+        .comparisons()
+        .iter()
+        .map(|comparison| {
+            let op = comparison.op.symbol();
+            match comparison.to {
+                Reference::Number(limit) => Ok(format!("{op} {limit}")),
+                // The same time a day earlier, as a diagnosis has it.
+                Reference::Baseline(times) => Ok(format!("{op} {times} * ({name} offset 1d)")),
+                Reference::Peers(_) => Err(format!("`{signal} {when}` compares replicas with each other")),
+            }
+        })
+        .collect::<Result<_, _>>()?;
+    let expr = comparisons.iter().fold(name.clone(), |expr, comparison| {
+        if expr == name { format!("{expr} {comparison}") } else { format!("({expr}) {comparison}") }
+    });
+    Ok(Part {
+        expr,
+        labels: recorded.labels(library),
+        pool: tellers.iter().any(|engine| engine.kind.is_pool()),
+        orchestrator: tellers.iter().all(|engine| engine.kind == EngineKind::Platform),
+    })
 }
 
 #[cfg(test)]
@@ -280,8 +272,10 @@ mod tests {
     #[test]
     fn a_rule_is_written_as_prometheus_reads_it() {
         let rule = with_alert("90min", Some("> 2 and < 9")).unwrap();
-        assert!(rule.contains("for: 90m\n") && rule.contains(") > 2 < 9\n"), "{rule}");
+        assert!(rule.contains("for: 90m\n") && rule.contains("(llm:ttft_p99 > 2) < 9\n"), "{rule}");
         assert!(rule.contains(r#"a {{ \"{{\" }} brace }}"#) && rule.contains("https://r/high-ttft.md"), "{rule}");
+        let relative = with_alert("5m", Some("> 2x baseline")).unwrap();
+        assert!(relative.contains("llm:ttft_p99 > 2 * (llm:ttft_p99 offset 1d)\n"), "{relative}");
         assert_eq!([0, 90, 300, 86_400].map(|s| held(Duration::from_secs(s))), ["0s", "90s", "5m", "24h"]);
     }
 
@@ -289,8 +283,30 @@ mod tests {
     fn what_prometheus_cannot_judge_by_itself_becomes_no_rule() {
         let why = |hold, when| with_alert(hold, when).unwrap_err().why;
         assert_eq!(why("5m", Some("absent")), "`ttft_p99 absent` compares with no number");
-        assert_eq!(why("5m", Some("> 2x baseline")), "`ttft_p99 > 2x baseline` compares with the past or with peers");
+        assert_eq!(why("5m", Some("> 2x peers")), "`ttft_p99 > 2x peers` compares replicas with each other");
         assert_eq!(why("5m", None), "`when` is empty");
         assert_eq!(why("soon", Some("> 2")), "`for: soon` is no duration");
+    }
+
+    #[test]
+    fn a_gateways_alert_asks_every_gateway_that_tells_it_and_needs_no_engine_beside() {
+        let mut library = load(None).unwrap();
+        let mut gateway = library.engines["vllm"].clone();
+        gateway.kind = EngineKind::Gateway;
+        let query = gateway.signals.remove("error_ratio");
+        gateway.signals.clear();
+        for (name, tells) in [("one", true), ("other", true), ("silent", false)] {
+            let mut engine = Engine { engine: name.to_owned(), ..gateway.clone() };
+            let mut entry = query.clone().unwrap();
+            entry.query = tells.then(|| format!("max by ($by) ({name}_errors{{$scope}})"));
+            engine.signals.insert("gateway_error_ratio".to_owned(), entry);
+            library.engines.insert(name.to_owned(), engine);
+        }
+        library.playbooks.retain(|id, _| id == "gateway-errors");
+        let window = Duration::from_secs(300);
+        let options = RuleOptions { window, hold: None, runbook_base: "https://r/".to_owned() };
+        let critical = rules(&library, &options).unwrap();
+        assert!(critical.contains("one_errors{") && critical.contains("other_errors{"), "{critical}");
+        assert!(!critical.contains("silent_errors") && !critical.contains("last_over_time"), "{critical}");
     }
 }

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Cause, CauseEntry, Evidence, Kind, Playbook, SourceFile, Step};
-use crate::signal::{Engine, Signal};
+use super::{Cause, CauseEntry, Evidence, Kind, Playbook, QuickLook, SourceFile, Step};
+use crate::signal::{Engine, OwnLabels, Signal};
 
 /// Everything loaded: signals, engines, playbooks, causes, and the text they came from.
 #[derive(Debug, Clone, Default)]
@@ -16,6 +16,8 @@ pub struct Library {
     pub playbooks: BTreeMap<String, Playbook>,
     /// Id to shared leaf cause.
     pub causes: BTreeMap<String, Cause>,
+    /// What the quick look at a fleet shows.
+    pub health: QuickLook,
     /// Path to text, for errors that show the line.
     pub files: BTreeMap<String, SourceFile>,
 }
@@ -58,6 +60,21 @@ pub struct Node<'a> {
 }
 
 impl Library {
+    /// Puts a site's own labels before those of the engines' files.
+    ///
+    /// # Errors
+    /// When there is no such engine, or a label cannot be used.
+    pub fn put_first(&mut self, own: &BTreeMap<String, OwnLabels>) -> Result<(), String> {
+        for (name, labels) in own {
+            let Some(engine) = self.engines.get_mut(name) else {
+                let known: Vec<&str> = self.engines.keys().map(String::as_str).collect();
+                return Err(format!("`engines.{name}:` no such engine: expected one of {}", known.join(", ")));
+            };
+            engine.put_first(labels).map_err(|error| format!("`engines.{name}:` {error}"))?;
+        }
+        Ok(())
+    }
+
     /// The node of a playbook.
     pub fn playbook_node(&self, id: &str) -> Option<Node<'_>> {
         let p = self.playbooks.get(id)?;

@@ -7,7 +7,7 @@ use std::path::Path;
 use rust_embed::RustEmbed;
 use serde::de::DeserializeOwned;
 
-use super::{Cause, Library, Playbook, SCHEMA};
+use super::{Cause, Library, Playbook, QuickLook, SCHEMA};
 use crate::signal::{Catalog, Engine};
 
 /// The shipped data: inside the binary in release builds, read from disk in debug builds.
@@ -192,6 +192,11 @@ fn add(library: &mut Library, name: &str, file: &SourceFile) -> Result<(), Box<P
             let engine: Engine = parse(file)?;
             same("engine", &engine.engine, engine.schema)?;
             library.engines.insert(engine.engine.clone(), engine);
+        }
+        ["health.yaml"] => {
+            let health: QuickLook = parse(file)?;
+            same("health", "health", health.schema)?;
+            library.health = health;
         }
         ["causes", _] => {
             let cause: Cause = parse(file)?;

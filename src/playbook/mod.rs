@@ -4,6 +4,7 @@
 //! ([`crate::diagnose`]) and nothing here talks to Prometheus.
 
 mod condition;
+mod health;
 mod library;
 mod load;
 mod select;
@@ -14,6 +15,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use condition::{Comparison, Condition, Op, Reference};
+pub use health::{Heading, QuickCheck, QuickLook};
 pub use library::{Children, Library, Node, NodeKind};
 pub use load::{Problem, SourceFile, load, parse, shipped, suggestion};
 pub use select::{Selection, select};
@@ -72,6 +74,18 @@ pub struct Playbook {
     /// Where its facts were read.
     #[serde(default)]
     pub references: Vec<String>,
+}
+
+impl Playbook {
+    /// The condition by which the symptom compares a signal with numbers alone; none when it does not.
+    pub fn threshold(&self, signal: &str) -> Option<&Condition> {
+        let numbers = |when: &Condition| {
+            let compared = when.comparisons();
+            !compared.is_empty() && compared.iter().all(|c| matches!(c.to, Reference::Number(_)))
+        };
+        let mut checks = self.symptom.iter().flat_map(Evidence::checks);
+        checks.find(|(name, when)| *name == signal && numbers(when)).map(|(_, when)| when)
+    }
 }
 
 /// A leaf cause that several playbooks share: `playbooks/causes/<id>.yaml`.
@@ -227,7 +241,7 @@ pub struct AlertRule {
     /// How long it must hold: `5m`.
     #[serde(rename = "for")]
     pub hold: String,
-    /// All of these hold. Only comparisons with numbers can become a rule.
+    /// All of these hold. Only comparisons with numbers and with the past can become a rule.
     pub when: Vec<Evidence>,
     /// One alert for the pool, or one for each replica.
     #[serde(default)]
@@ -235,7 +249,7 @@ pub struct AlertRule {
 }
 
 /// What one alert stands for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Each {
     /// A pool of replicas that serve one model.

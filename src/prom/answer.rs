@@ -18,6 +18,15 @@ pub struct Row {
     pub value: f64,
 }
 
+/// One series of a range answer.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Series {
+    /// The series' labels.
+    pub labels: Labels,
+    /// Unix milliseconds and values, in order; never NaN or infinite.
+    pub samples: Vec<(i64, f64)>,
+}
+
 #[derive(Deserialize)]
 struct Envelope {
     status: String,
@@ -37,13 +46,23 @@ struct Data {
 }
 
 #[derive(Deserialize)]
-struct Series {
+struct Sampled {
     #[serde(default)]
     metric: Labels,
     value: Option<(f64, String)>,
+    #[serde(default)]
+    values: Vec<(f64, String)>,
 }
 
-pub(super) async fn read(response: reqwest::Response, most: usize) -> Result<Vec<Row>, PromError> {
+pub(super) async fn read_rows(response: reqwest::Response, most: usize) -> Result<Vec<Row>, PromError> {
+    read(response, most).await?.map_or(Ok(Vec::new()), rows)
+}
+
+pub(super) async fn read_series(response: reqwest::Response, most: usize) -> Result<Vec<Series>, PromError> {
+    read(response, most).await?.map_or(Ok(Vec::new()), series)
+}
+
+async fn read(response: reqwest::Response, most: usize) -> Result<Option<Data>, PromError> {
     let status = response.status();
     parse(status, &body(response, most).await?)
 }
@@ -63,13 +82,12 @@ pub(super) async fn body(mut response: reqwest::Response, most: usize) -> Result
     }
 }
 
-fn parse(status: reqwest::StatusCode, body: &[u8]) -> Result<Vec<Row>, PromError> {
+fn parse(status: reqwest::StatusCode, body: &[u8]) -> Result<Option<Data>, PromError> {
     let Ok(envelope) = serde_json::from_slice::<Envelope>(body) else {
         return Err(PromError::NotPrometheus(format!("HTTP {status} with a body that is no API answer")));
     };
     match (envelope.status.as_str(), envelope.data) {
-        ("success", Some(data)) => rows(data),
-        ("success", None) => Ok(Vec::new()),
+        ("success", data) => Ok(data),
         _ => Err(PromError::Refused {
             kind: envelope.error_type.unwrap_or_else(|| status.to_string()),
             message: envelope.error.unwrap_or_default(),
@@ -80,7 +98,7 @@ fn parse(status: reqwest::StatusCode, body: &[u8]) -> Result<Vec<Row>, PromError
 fn rows(data: Data) -> Result<Vec<Row>, PromError> {
     match data.kind.as_str() {
         "vector" => {
-            let series: Vec<Series> = serde_json::from_value(data.result)
+            let series: Vec<Sampled> = serde_json::from_value(data.result)
                 .map_err(|e| PromError::NotPrometheus(format!("a vector of an unknown shape: {e}")))?;
             Ok(series.into_iter().filter_map(|s| Some(Row { labels: s.metric, value: finite(&s.value?.1)? })).collect())
         }
@@ -91,6 +109,18 @@ fn rows(data: Data) -> Result<Vec<Row>, PromError> {
         }
         other => Err(PromError::NotPrometheus(format!("expected a vector, found {other}"))),
     }
+}
+
+fn series(data: Data) -> Result<Vec<Series>, PromError> {
+    if data.kind != "matrix" {
+        return Err(PromError::NotPrometheus(format!("expected a matrix, found {}", data.kind)));
+    }
+    let series: Vec<Sampled> = serde_json::from_value(data.result)
+        .map_err(|e| PromError::NotPrometheus(format!("a matrix of an unknown shape: {e}")))?;
+    let samples = |values: &[(f64, String)]| {
+        values.iter().filter_map(|(at, value)| Some(((at * 1e3).round() as i64, finite(value)?))).collect()
+    };
+    Ok(series.into_iter().map(|s| Series { samples: samples(&s.values), labels: s.metric }).collect())
 }
 
 fn finite(text: &str) -> Option<f64> {
@@ -106,14 +136,23 @@ mod tests {
         let body = br#"{"status":"success","data":{"resultType":"vector","result":[
             {"metric":{"pod":"a"},"value":[1,"0.5"]},{"metric":{"pod":"b"},"value":[1,"NaN"]},
             {"metric":{"pod":"c"},"value":[1,"+Inf"]},{"metric":{"pod":"d"},"histogram":[1,{"count":"1"}]}]}}"#;
-        let rows = parse(reqwest::StatusCode::OK, body).unwrap();
+        let rows = rows(parse(reqwest::StatusCode::OK, body).unwrap().unwrap()).unwrap();
         assert_eq!(rows.len(), 1);
         assert_eq!((rows[0].labels["pod"].as_str(), rows[0].value), ("a", 0.5));
     }
 
     #[test]
+    fn a_range_keeps_its_times_and_leaves_out_what_is_no_number() {
+        let body = br#"{"status":"success","data":{"resultType":"matrix","result":[
+            {"metric":{"pod":"a"},"values":[[1.5,"0.5"],[2.5,"NaN"],[3.5,"2"]]},{"metric":{"pod":"b"},"histograms":[]}]}}"#;
+        let series = series(parse(reqwest::StatusCode::OK, body).unwrap().unwrap()).unwrap();
+        assert_eq!(series[0].samples, [(1_500, 0.5), (3_500, 2.0)]);
+        assert_eq!(series[1].samples, []);
+    }
+
+    #[test]
     fn an_unknown_error_type_and_a_login_page_are_told_apart() {
-        let error = |body: &[u8]| parse(reqwest::StatusCode::TOO_MANY_REQUESTS, body).unwrap_err();
+        let error = |body: &[u8]| parse(reqwest::StatusCode::TOO_MANY_REQUESTS, body).err().unwrap();
         assert!(matches!(error(br#"{"status":"error","errorType":"too_many_requests","error":"slow down"}"#),
             PromError::Refused { kind, .. } if kind == "too_many_requests"));
         assert!(matches!(error(b"<html>login</html>"), PromError::NotPrometheus(_)));

@@ -15,10 +15,10 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use moka::future::Cache;
 use prometheus_client::metrics::histogram::Histogram;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::alert::{Alert, active, common_labels};
-pub use answer::Row;
+pub use answer::{Row, Series};
 pub use config::Config;
 pub use error::PromError;
 pub use targets::ActiveTarget;
@@ -40,8 +40,22 @@ pub fn choose<'a, T>(several: &'a [(T, BTreeMap<String, String>)], alerts: &[Ale
         .map(|(one, _)| one)
 }
 
+/// How many range answers are kept for sharing; they are large.
+const SHARED_RANGES: u64 = 128;
+
 /// A question and its evaluation time in unix milliseconds.
 type Key = (String, i64);
+
+/// From when to when, and how far apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Range {
+    /// The first moment.
+    pub from: Timestamp,
+    /// The last moment.
+    pub to: Timestamp,
+    /// Seconds between two moments, at least one.
+    pub step_seconds: i64,
+}
 
 /// One Prometheus.
 #[derive(Clone)]
@@ -56,6 +70,7 @@ pub struct Prometheus {
     client: prometheus_http_query::Client,
     running: Arc<Semaphore>,
     shared: Cache<Key, Arc<Vec<Row>>>,
+    ranges: Cache<(String, Range), Arc<Vec<Series>>>,
     seconds: Option<Histogram>,
 }
 
@@ -89,6 +104,7 @@ impl Prometheus {
             client,
             running: Arc::new(Semaphore::new(config.concurrency)),
             shared: Cache::builder().max_capacity(SHARED_MOST).time_to_live(SHARED_FOR).build(),
+            ranges: Cache::builder().max_capacity(SHARED_RANGES).time_to_live(SHARED_FOR).build(),
             seconds: None,
         })
     }
@@ -113,30 +129,73 @@ impl Prometheus {
         }
     }
 
-    async fn ask(&self, query: &str, at: Timestamp, deadline: Instant) -> Result<Arc<Vec<Row>>, PromError> {
-        let _slot = self.running.acquire().await.map_err(|_| PromError::Late)?;
-        let left = deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(PromError::Late);
+    /// Evaluates `query` over a range; waits for a free slot and for the answer until `deadline`.
+    ///
+    /// # Errors
+    /// As [`Prometheus::query`].
+    pub async fn query_range(
+        &self,
+        query: &str,
+        range: Range,
+        deadline: Instant,
+    ) -> Result<Arc<Vec<Series>>, Arc<PromError>> {
+        let ask = self.ranges.try_get_with((query.to_owned(), range), async {
+            let left = self.turn(deadline).await?;
+            let seconds = |at: Timestamp| at.as_millisecond().div_euclid(1_000);
+            let asked =
+                self.client.query_range(query, seconds(range.from), seconds(range.to), range.step_seconds as f64);
+            self.measured(async {
+                let response = asked.timeout(left.millis()).post_raw().await.map_err(PromError::from_client)?;
+                answer::read_series(response, ANSWER_BYTES).await.map(Arc::new)
+            })
+            .await
+        });
+        match tokio::time::timeout_at(deadline.into(), ask).await {
+            Ok(answer) => answer,
+            Err(_) => Err(Arc::new(PromError::Late)),
         }
+    }
+
+    async fn ask(&self, query: &str, at: Timestamp, deadline: Instant) -> Result<Arc<Vec<Row>>, PromError> {
+        let left = self.turn(deadline).await?;
+        let asked = self.client.query(query).query("time", format!("{:.3}", at.as_millisecond() as f64 / 1e3));
+        self.measured(async {
+            let response = asked.timeout(left.millis()).post_raw().await.map_err(PromError::from_client)?;
+            answer::read_rows(response, ANSWER_BYTES).await.map(Arc::new)
+        })
+        .await
+    }
+
+    /// A free slot, with the time that is left for using it.
+    async fn turn(&self, deadline: Instant) -> Result<Turn<'_>, PromError> {
+        let slot = self.running.acquire().await.map_err(|_| PromError::Late)?;
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() { Err(PromError::Late) } else { Ok(Turn { _slot: slot, left }) }
+    }
+
+    async fn measured<T>(&self, asking: impl Future<Output = T>) -> T {
         let started = Instant::now();
-        let answer = self.send(query, at, left).await;
+        let answer = asking.await;
         if let Some(seconds) = &self.seconds {
             seconds.observe(started.elapsed().as_secs_f64());
         }
         answer
     }
 
-    async fn send(&self, query: &str, at: Timestamp, left: Duration) -> Result<Arc<Vec<Row>>, PromError> {
-        let response = self
-            .client
-            .query(query)
-            .query("time", format!("{:.3}", at.as_millisecond() as f64 / 1e3))
-            .timeout(i64::try_from(left.as_millis()).unwrap_or(i64::MAX).max(1))
-            .post_raw()
-            .await
-            .map_err(PromError::from_client)?;
-        answer::read(response, ANSWER_BYTES).await.map(Arc::new)
+    /// What time Prometheus thinks it is, in unix seconds.
+    ///
+    /// # Errors
+    /// As [`Prometheus::query`].
+    pub async fn clock(&self, timeout: Duration) -> Result<f64, PromError> {
+        let millis = i64::try_from(timeout.as_millis()).unwrap_or(i64::MAX).max(1);
+        let ask = async {
+            // Without a time of ours Prometheus takes its own.
+            let sent = self.client.query("time()").timeout(millis).post_raw().await;
+            let rows = answer::read_rows(sent.map_err(PromError::from_client)?, ANSWER_BYTES).await?;
+            let none = || PromError::NotPrometheus("`time()` has no value".to_owned());
+            rows.first().map(|row| row.value).ok_or_else(none)
+        };
+        tokio::time::timeout(timeout, ask).await.unwrap_or(Err(PromError::Late))
     }
 
     /// Asks for something trivial, to see whether it is there.
@@ -150,5 +209,18 @@ impl Prometheus {
             Ok(Err(error)) => Err(Arc::new(error)),
             Err(_) => Err(Arc::new(PromError::Late)),
         }
+    }
+}
+
+/// One of the queries that may run at once.
+struct Turn<'a> {
+    _slot: SemaphorePermit<'a>,
+    left: Duration,
+}
+
+impl Turn<'_> {
+    /// What is left, as Prometheus' `timeout` takes it.
+    fn millis(&self) -> i64 {
+        i64::try_from(self.left.as_millis()).unwrap_or(i64::MAX).max(1)
     }
 }

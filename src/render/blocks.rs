@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{Line, Message, Part, Span};
+use super::{Line, Message, Part, Span, time_of_day};
 
 /// Of 3,000 that a section may hold.
 const SECTION_CHARS: usize = 2_900;
@@ -86,6 +86,7 @@ fn mrkdwn(line: &Line) -> String {
             Span::Code(text) => format!("`{}`", escape(&text.replace('`', "'"))),
             Span::Link(label, url) if linkable(url) => format!("<{url}|{}>", escape(&label.replace('|', "/"))),
             Span::Link(label, _) => escape_markup(label),
+            Span::Time(at) => format!("<!date^{}^{{time}}|{}>", at.as_second(), time_of_day(*at)),
         })
         .collect();
     if units(&text) > SECTION_CHARS { clip_line(line) } else { text }
@@ -97,7 +98,8 @@ fn clip_line(line: &Line) -> String {
         .0
         .iter()
         .map(|span| match span {
-            Span::Plain(text) | Span::Bold(text) | Span::Code(text) | Span::Link(text, _) => text.as_str(),
+            Span::Plain(text) | Span::Bold(text) | Span::Code(text) | Span::Link(text, _) => text.clone(),
+            Span::Time(at) => time_of_day(*at),
         })
         .collect();
     escape_markup(&clip(&raw, SECTION_CHARS / 6))

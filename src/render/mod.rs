@@ -4,13 +4,16 @@
 //! those escapes whatever came from outside at its own border.
 
 mod blocks;
+mod health;
 mod page;
 mod phrases;
 mod text;
 
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 pub use blocks::{SlackMessage, slack};
+pub use health::{coverage, health};
 pub use page::{index_page, message_page};
 pub use phrases::{IncidentView, diagnosis_message, incident_message};
 pub use text::terminal;
@@ -53,6 +56,13 @@ pub enum Span {
     Code(String),
     /// Label and address.
     Link(String, String),
+    /// A time of day, in the reader's time zone where the medium knows it.
+    Time(Timestamp),
+}
+
+/// The time of day where no reader's time zone is known: `14:02 UTC`.
+fn time_of_day(at: Timestamp) -> String {
+    at.strftime("%H:%M UTC").to_string()
 }
 
 /// A line of text.
@@ -94,6 +104,13 @@ impl Line {
     #[must_use]
     pub fn link(mut self, label: impl Into<String>, url: impl Into<String>) -> Self {
         self.0.push(Span::Link(label.into(), url.into()));
+        self
+    }
+
+    /// Appends a time of day.
+    #[must_use]
+    pub fn time(mut self, at: Timestamp) -> Self {
+        self.0.push(Span::Time(at));
         self
     }
 

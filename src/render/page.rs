@@ -1,6 +1,6 @@
 //! Message ─▶ HTML that shows it as Slack would. Server-rendered, no script, no request to anywhere else.
 
-use super::{Line, Message, Part, Span};
+use super::{Line, Message, Part, Span, time_of_day};
 
 const STYLE: &str = "
 :root{color-scheme:light dark;--fg:#1d1c1d;--bg:#f4f5f7;--card:#fff;--dim:#616061;--code:#c01343;--line:#dcdde1}
@@ -87,6 +87,7 @@ fn html(line: &Line) -> String {
                 format!("<a href=\"{}\" rel=\"noopener noreferrer\">{}</a>", escape(url), escape(label))
             }
             Span::Link(label, _) => escape(label),
+            Span::Time(at) => format!("<time datetime=\"{at}\">{}</time>", time_of_day(*at)),
         })
         .collect()
 }

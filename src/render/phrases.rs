@@ -12,7 +12,7 @@ use crate::clock;
 use crate::diagnose::{
     CauseFound, Diagnosis, EvidenceResult, Fix, NO_PAST, Outcome, RuledOut, Source, SymptomVerdict, Verdict,
 };
-use crate::signal::{format_change, format_value};
+use crate::signal::{Unit, format_change, format_value};
 
 /// How many items of a list are said before "and N more".
 const FEW: usize = 3;
@@ -253,6 +253,7 @@ fn chain_part(diagnosis: &Diagnosis) -> Option<Part> {
     if let Some(line) = who(best) {
         lines.push(line);
     }
+    lines.extend(story(diagnosis));
     let meaning = best.meaning.trim();
     if !meaning.is_empty() {
         lines.push(Line::default().plain(meaning.replace('\n', " ")));
@@ -283,6 +284,24 @@ fn link_line(title: &str, sure: Verdict, evidence: &[EvidenceResult]) -> Line {
         met.join(", "),
         agree
     ))
+}
+
+/// What began when, the cause first: `prompt length 2.2x 14:02 → KV cache peak 99 % 14:05 → TTFT p99 8.2 s 14:06`.
+fn story(diagnosis: &Diagnosis) -> Option<Line> {
+    if diagnosis.timeline.len() < 2 {
+        return None;
+    }
+    let mut line = Line::default().plain("Began: ");
+    for (i, onset) in diagnosis.timeline.iter().enumerate() {
+        let e = &onset.evidence;
+        let much = match (e.value, e.baseline) {
+            (Some(value), Some(baseline)) if baseline.abs() > 1e-9 => format_value(value / baseline, Unit::Factor),
+            (Some(value), _) => format_value(value, e.unit),
+            (None, _) => String::new(),
+        };
+        line = line.plain(format!("{}{} {much} ", if i == 0 { "" } else { " → " }, e.title)).time(onset.at);
+    }
+    Some(line)
 }
 
 fn who(cause: &CauseFound) -> Option<Line> {

@@ -2,7 +2,7 @@
 
 use anstyle::{AnsiColor, Style};
 
-use super::{Line, Message, Part, Span, Tone};
+use super::{Line, Message, Part, Span, Tone, time_of_day};
 
 /// The message as terminal text with ANSI styles; `anstream` strips them where they do not belong.
 pub fn terminal(message: &Message) -> String {
@@ -52,11 +52,12 @@ fn spans(line: &Line) -> String {
             Span::Bold(text) => format!("{bold}{}{bold:#}", clean(text)),
             Span::Code(text) => format!("{code}`{}`{code:#}", clean(text)),
             Span::Link(label, url) => format!("{}: {}", clean(label), clean(url)),
+            Span::Time(at) => time_of_day(*at),
         })
         .collect()
 }
 
 /// Control characters from labels must not move the cursor or change colours.
-fn clean(text: &str) -> String {
+pub(super) fn clean(text: &str) -> String {
     text.chars().map(|c| if c.is_control() || ('\u{202a}'..='\u{202e}').contains(&c) { ' ' } else { c }).collect()
 }

@@ -1,6 +1,7 @@
 //! The HTTP edge: webhook, health, metrics, and the incident pages.
 
 mod auth;
+mod health;
 mod pages;
 mod webhook;
 
@@ -14,8 +15,8 @@ use axum::response::{IntoResponse, Json};
 use axum::routing::{get, post};
 use tokio::sync::mpsc;
 
-use crate::health;
 use crate::pipeline::{Pipeline, Received};
+use crate::readiness;
 use crate::slack::Slack;
 pub use auth::Credentials;
 
@@ -45,6 +46,7 @@ pub fn router(shared: Shared) -> Router {
         .route("/", get(|| async { axum::response::Redirect::temporary("/incidents") }))
         .route("/incidents", get(pages::index))
         .route("/incidents/{id}", get(pages::incident))
+        .route("/api/v1/health", get(health::health))
         .route("/api/v1/incidents", get(pages::list))
         .route("/api/v1/incidents/{id}", get(pages::one))
         .route_layer(middleware::from_fn_with_state(shared.clone(), auth::pages));
@@ -60,7 +62,7 @@ pub fn router(shared: Shared) -> Router {
 /// 200 as long as alerts can be stored; what else is down is named but does not turn alerts away.
 async fn ready(State(shared): State<Shared>) -> impl IntoResponse {
     let prometheus: Vec<_> = shared.pipeline.prometheus.iter().map(|(p, _)| p).collect();
-    let checks = health::checks(&shared.pipeline.store, &prometheus, shared.slack.as_ref()).await;
+    let checks = readiness::checks(&shared.pipeline.store, &prometheus, shared.slack.as_ref()).await;
     let ready = checks.iter().all(|c| c.ok || !c.required);
     let degraded = checks.iter().any(|c| !c.ok);
     let status = match (ready, degraded) {

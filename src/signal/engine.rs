@@ -8,17 +8,30 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Direct;
+use super::query::{Matcher, is_identifier};
 
 /// What an engine file describes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum EngineKind {
     /// A serving engine: its replicas are the pool.
     Serving,
+    /// What stands before the engines and routes to them.
+    Gateway,
     /// GPUs seen through an exporter.
     Gpu,
     /// The orchestrator.
     Platform,
+}
+
+impl EngineKind {
+    /// Whether its replicas can be the pool that an alert is about.
+    pub fn is_pool(self) -> bool {
+        match self {
+            Self::Serving | Self::Gateway => true,
+            Self::Gpu | Self::Platform => false,
+        }
+    }
 }
 
 /// One way an engine answers a signal.
@@ -31,6 +44,8 @@ pub struct SignalQuery {
     pub unsupported: Option<String>,
     /// What to turn on where the query finds nothing.
     pub enable: Option<String>,
+    /// The feature that it tells of, where there is no data without it: then nothing is missing.
+    pub feature: Option<String>,
     /// The versions it holds for, in words.
     pub since: Option<String>,
     /// Read the value from labels instead of the sample: the product of the named labels, first entry that has them all.
@@ -76,9 +91,23 @@ pub struct Engine {
     pub source: Vec<String>,
     /// The series that shows that the engine is there.
     pub detect: String,
+    /// What to do where none of its series is there.
+    pub enable: Option<String>,
+    /// Series that show it too, where not every page has the same.
+    #[serde(default)]
+    pub detect_also: Vec<String>,
     /// How the names of its series may begin; queries are written with the first, asked with what Prometheus holds.
     #[serde(default)]
     pub prefixes: Vec<String>,
+    /// Prefixes of copies of the same series; asked only where none of `prefixes` is there, for a sum would count twice.
+    #[serde(default)]
+    pub copies: Vec<String>,
+    /// Labels by which another program's series of the same names are known; series that have one are left out.
+    #[serde(default)]
+    pub foreign: Vec<String>,
+    /// Counts only where no other engine of its kind answers the signal.
+    #[serde(default)]
+    pub stand_in: bool,
     /// Newest first; the first present metric tells the version.
     #[serde(default)]
     pub versions: Vec<VersionProbe>,
@@ -94,6 +123,71 @@ pub struct Engine {
     pub dead_flags: BTreeMap<String, DeadFlag>,
     /// Signal name to how this engine tells it.
     pub signals: BTreeMap<String, SignalQuery>,
+}
+
+/// Labels of a site's own that come before an engine's: the key `engines:` of the configuration.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct OwnLabels {
+    /// Labels by which a row is one replica.
+    pub replica: Vec<String>,
+    /// The scope's dimension (`cluster`, `namespace`, `model`, `job`) to its label names.
+    pub scope: BTreeMap<String, Vec<String>>,
+}
+
+impl Engine {
+    /// The series that show that the engine is there; one suffices.
+    pub fn tell_tales(&self) -> impl Iterator<Item = &str> {
+        std::iter::once(&self.detect).chain(&self.detect_also).map(String::as_str)
+    }
+
+    /// Every spelling of the series that shows that the engine is there.
+    pub fn detected_by(&self) -> Vec<String> {
+        self.tell_tales().flat_map(|metric| self.spellings(metric)).map(|(_, name)| name).collect()
+    }
+
+    /// Every spelling of a metric with the prefix it has: as written, with the other prefixes, and its copies.
+    pub fn spellings(&self, metric: &str) -> Vec<(Option<String>, String)> {
+        match self.prefixes.first().and_then(|written| metric.strip_prefix(written.as_str())) {
+            None => vec![(None, metric.to_owned())],
+            Some(bare) => {
+                let all = self.prefixes.iter().chain(&self.copies);
+                all.map(|prefix| (Some(prefix.clone()), format!("{prefix}{bare}"))).collect()
+            }
+        }
+    }
+
+    /// Matchers that leave out another program's series of the same names.
+    pub fn own_series(&self) -> impl Iterator<Item = Matcher> {
+        let none = |label: &String| Matcher { label: label.clone(), value: String::new(), or_absent: false };
+        self.foreign.iter().map(none)
+    }
+
+    /// Puts a site's own labels before those of the file.
+    ///
+    /// # Errors
+    /// When a name cannot stand in PromQL, or the engine's series are not narrowed by such a dimension.
+    pub fn put_first(&mut self, own: &OwnLabels) -> Result<(), String> {
+        let OwnLabels { replica, scope } = own;
+        if let Some(label) = replica.iter().chain(scope.values().flatten()).find(|label| !is_identifier(label)) {
+            return Err(format!("`{label}` is no label name: expected letters, digits and `_`, no digit first"));
+        }
+        if let Some(unknown) = scope.keys().find(|dimension| !self.scope.contains_key(*dimension)) {
+            let known: Vec<&str> = self.scope.keys().map(String::as_str).collect();
+            return Err(format!("`scope` has no `{unknown}`: expected one of {}", known.join(", ")));
+        }
+        put_first(&mut self.replica, replica);
+        for (dimension, labels) in scope {
+            put_first(self.scope.entry(dimension.clone()).or_default(), labels);
+        }
+        self.foreign.retain(|label| !replica.contains(label));
+        Ok(())
+    }
+}
+
+fn put_first(into: &mut Vec<String>, own: &[String]) {
+    into.retain(|label| !own.contains(label));
+    into.splice(0..0, own.iter().cloned());
 }
 
 /// A version as engines number themselves: dot-separated numbers.

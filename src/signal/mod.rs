@@ -14,7 +14,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use direct::{Direct, Read, Selector, Where};
-pub use engine::{DeadFlag, Engine, EngineKind, EngineVersion, SignalQuery, VersionProbe, VersionReq};
+pub use engine::{DeadFlag, Engine, EngineKind, EngineVersion, OwnLabels, SignalQuery, VersionProbe, VersionReq};
 pub use format::{format_change, format_value};
 pub use query::{Fill, Matcher, fill, matchers, prometheus_duration};
 
@@ -92,8 +92,34 @@ pub struct Signal {
     pub bad: Bad,
     /// How the pool's value comes from its replicas.
     pub fleet: Fleet,
+    /// Whose answer counts, best first: a gateway's only where no serving engine has one.
+    #[serde(default = "serving")]
+    pub of: Vec<EngineKind>,
+    /// The dashboard's row that shows it, as a recorded series; none for what only a diagnosis needs.
+    pub row: Option<Row>,
+    /// Shown for each replica as well, so that the odd one is seen.
+    #[serde(default)]
+    pub by_replica: bool,
     /// One or two sentences for somebody who has not met it.
     pub meaning: String,
+}
+
+/// The dashboard's rows, from what users feel to what explains it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Row {
+    /// What users feel.
+    User,
+    /// What the fleet does.
+    System,
+    /// What explains it.
+    Diagnostic,
+    /// The hardware below.
+    Gpu,
+}
+
+fn serving() -> Vec<EngineKind> {
+    vec![EngineKind::Serving]
 }
 
 /// The shape of `signals/catalog.yaml`.

@@ -144,7 +144,8 @@ fn escape_regex(value: &str) -> String {
     out
 }
 
-fn is_identifier(label: &str) -> bool {
+/// Whether PromQL can name a label so.
+pub(super) fn is_identifier(label: &str) -> bool {
     label.chars().enumerate().all(|(i, c)| c == '_' || c.is_ascii_alphabetic() || (i > 0 && c.is_ascii_digit()))
         && !label.is_empty()
 }

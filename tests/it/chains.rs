@@ -10,7 +10,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
 use crate::harness::{at, client, library, request, run, shared};
-pub(crate) use fleets::histories;
+pub(crate) use fleets::{histories, moment};
 
 /// From the alert to the diagnosis: Alertmanager's group wait.
 const ALERTED_SECONDS: i64 = 30;
@@ -266,4 +266,16 @@ async fn answer_once(listener: TcpListener) {
     while let Ok((connection, _)) = listener.accept().await {
         held.push(connection);
     }
+}
+
+#[test]
+fn the_story_tells_when_each_link_of_the_chain_began() {
+    let name = "longer-prompts";
+    let diagnosis = diagnosed(&asked(name, "high-ttft"));
+    let ids: Vec<&str> = diagnosis.timeline.iter().map(|onset| onset.id.as_str()).collect();
+    assert_eq!(ids, ["longer-prompts", "kv-cache-exhaustion", "high-ttft"], "{:?}", diagnosis.timeline);
+    let began = fleets::moment(name) - fleets::FAULT_SECONDS;
+    let onsets: Vec<i64> = diagnosis.timeline.iter().map(|onset| onset.at.as_second() - began).collect();
+    // Prompts are counted when their requests end.
+    assert!(onsets.iter().all(|after| (0..=120).contains(after)), "{onsets:?}");
 }

@@ -103,6 +103,23 @@ fn explain_prints_the_whole_tree() {
 }
 
 #[test]
+fn own_labels_of_an_engine_that_does_not_exist_are_refused_by_every_command_that_reads_them() {
+    let file = tempfile::Builder::new().suffix(".yaml").tempfile().unwrap();
+    std::fs::write(file.path(), "engines: { vlm: { replica: [my_pod] } }\n").unwrap();
+    let path = file.path().to_str().unwrap();
+    let commands: [&[&str]; 2] = [
+        &["serve", "--config", path],
+        &["diagnose", "--config", path, "--playbook", "high-ttft", NOWHERE[0], NOWHERE[1]],
+    ];
+    for command in commands {
+        let output = run(command, None);
+        assert_eq!(output.status.code(), Some(2));
+        let said = text(&output.stderr);
+        assert!(said.contains("in the configuration: `engines.vlm:` no such engine: expected one of"), "{said}");
+    }
+}
+
+#[test]
 fn a_configuration_error_shows_file_line_and_a_suggestion() {
     let file = tempfile::Builder::new().suffix(".yaml").tempfile().unwrap();
     std::fs::write(file.path(), "listen: 127.0.0.1:0\nprometeus: []\n").unwrap();

@@ -5,10 +5,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use llm_diagnose::capacity::{self, Report};
 use llm_diagnose::check;
 use llm_diagnose::config::Config;
 use llm_diagnose::diagnose::{Diagnosis, SCHEMA};
+use llm_diagnose::health::{self, Health};
 use llm_diagnose::playbook::{self, CauseEntry, Step};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::harness::library;
@@ -68,16 +72,35 @@ fn missing_keys(schema: &Value, part: &Value, value: &Value, text: &str, at: &st
 
 #[test]
 fn the_documented_json_is_what_the_program_writes() {
-    let page = read("docs/json-output.md");
-    let example = page.split("```json\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
-    let diagnosis: Diagnosis = serde_json::from_str(example).unwrap();
+    let diagnosis: Diagnosis = documented(1);
     assert_eq!(diagnosis.schema, SCHEMA);
+    let health: Health = documented(2);
+    assert_eq!(health.schema, health::SCHEMA);
+}
+
+/// The page's n-th example, read as the program's type and compared key by key with what that writes.
+fn documented<T: DeserializeOwned + Serialize>(number: usize) -> T {
+    let page = read("docs/json-output.md");
+    let example = page.split("```json\n").nth(number).and_then(|rest| rest.split("```").next()).unwrap();
+    let value: T = serde_json::from_str(example).unwrap();
     let mut shown = BTreeSet::new();
     key_paths(&serde_json::from_str(example).unwrap(), "", &mut shown);
     let mut written = BTreeSet::new();
-    key_paths(&serde_json::to_value(&diagnosis).unwrap(), "", &mut written);
+    key_paths(&serde_json::to_value(&value).unwrap(), "", &mut written);
     let differ: Vec<_> = shown.symmetric_difference(&written).collect();
     assert!(differ.is_empty(), "added, renamed or removed: {differ:?}");
+    value
+}
+
+#[test]
+fn the_documented_capacity_is_what_the_program_writes() {
+    let page = read("docs/json-output.md");
+    let example = page.split("```json\n").nth(2).and_then(|rest| rest.split("```").next()).unwrap();
+    let report: Report = serde_json::from_str(example).unwrap();
+    assert_eq!(report.schema, capacity::SCHEMA);
+    assert!(report.model.is_some() && report.fit.is_some() && report.live.is_some(), "a part is not shown");
+    let shown: Value = serde_json::from_str(example).unwrap();
+    assert_eq!(shown, serde_json::to_value(&report).unwrap(), "added, renamed or removed");
 }
 
 fn key_paths(value: &Value, at: &str, paths: &mut BTreeSet<String>) {

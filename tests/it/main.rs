@@ -2,13 +2,16 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop where it is")]
 
 mod admission;
+mod capacity;
 mod chains;
 mod cli;
 mod delivery;
 mod docs;
+mod doctor;
 mod exporters_direct;
 mod generated;
 mod harness;
+mod health;
 mod playbooks;
 mod running;
 mod signals;

@@ -2,7 +2,15 @@
 //! detection, plan, observe. Expected values are worked out by hand from the pages.
 
 mod captured;
+mod dynamo;
+mod elsewhere;
 mod exporters;
+mod gpus;
+mod litellm;
+mod llm_d;
+mod routers;
+mod sglang;
+mod small;
 mod spellings;
 
 use std::collections::BTreeMap;
@@ -11,18 +19,21 @@ use std::time::Duration;
 use llm_diagnose::diagnose::{Observed, Scope, observe};
 use llm_diagnose::playbook::{Library, Playbook, SourceFile, parse};
 
-use crate::harness::{library, request, run, shared};
+use crate::harness::{Page, Stamp, library, request, run, shared, slot};
 
 /// Pages are a minute apart. A second more, because newer Prometheus leave out a sample at the window's very start.
 const WINDOW: Duration = Duration::from_secs(61);
 /// A playbook that asks for everything.
 const EVERYTHING: &str = "everything";
 
-/// Captured pages as history.
-pub(crate) fn history() -> String {
-    let mut all = captured::pages();
-    all.extend(spellings::pages());
-    crate::harness::pages(&all)
+/// Captured pages as histories. Importing one takes as long as its pages times the time that they span, so cases whose
+/// slots lie far apart are not put into one.
+pub(crate) fn captured_histories() -> [String; 2] {
+    let engines = captured::pages().into_iter().chain(spellings::pages()).chain(elsewhere::pages());
+    let engines = engines.chain(sglang::pages()).chain(small::pages());
+    let neighbours = litellm::pages().into_iter().chain(dynamo::pages()).chain(llm_d::pages());
+    let neighbours = neighbours.chain(routers::pages()).chain(gpus::pages());
+    [crate::harness::pages(&engines.collect::<Vec<_>>()), crate::harness::pages(&neighbours.collect::<Vec<_>>())]
 }
 
 /// Simulated exporters as OpenMetrics lines.
@@ -87,10 +98,49 @@ fn assert_no_data(seen: &Observed, signals: &[&str]) {
     }
 }
 
+/// A target that shows one page twice and another a minute later, so that `rate` and `offset` have what they need.
+fn minute(case: usize, namespace: &'static str, pod: &'static str, before: &str, after: &str) -> [Page; 3] {
+    let stamp = Stamp { job: "some-job", instance: pod, namespace, pod, time: slot(case) };
+    let page = |text: &str, time: i64| Page::new(text, Stamp { time, ..stamp });
+    [page(before, slot(case) - 60), page(before, slot(case)), page(after, slot(case) + 60)]
+}
+
+/// The page before anything was counted: the same series, counters at zero.
+fn uncounted(page: &str) -> String {
+    let line = |line: &str| match line.rsplit_once(' ') {
+        Some((series, _)) if is_counter(series) => format!("{series} 0\n"),
+        _ => format!("{line}\n"),
+    };
+    page.lines().map(line).collect()
+}
+
+/// Whether a series counts, by its name's ending.
+fn is_counter(series: &str) -> bool {
+    let name = series.split(['{', ' ']).next().unwrap_or_default();
+    !series.starts_with('#') && ["_total", "_bucket", "_sum", "_count"].iter().any(|end| name.ends_with(end))
+}
+
+/// The listed signals have their values, the silent ones none, and no signal that the engine's file tells is missing.
+fn assert_table(seen: &Observed, engine: &str, expected: &[(&str, f64)], silent: &[&str]) {
+    assert_values(seen, expected);
+    assert_no_data(seen, silent);
+    let named = |signal: &&str| expected.iter().any(|(name, _)| name == signal) || silent.contains(signal);
+    let forgotten: Vec<&str> = told_by(engine).into_iter().filter(|signal| !named(signal)).collect();
+    assert_eq!(forgotten, Vec::<&str>::new(), "a signal of {engine}.yaml that this table lacks");
+    assert_eq!(seen.problems, Vec::<String>::new());
+}
+
 /// The signals that an engine's file has a query for.
 fn told_by(engine: &str) -> Vec<&'static str> {
     let signals = library().engines[engine].signals.iter();
     signals.filter(|(_, entry)| entry.query.is_some()).map(|(name, _)| name.as_str()).collect()
+}
+
+/// Every signal that an engine's file has a query for stands in one of the lists.
+fn assert_complete(engine: &str, expected: &[(&str, f64)], silent: &[&str]) {
+    let named = |signal: &&str| expected.iter().any(|(name, _)| name == signal) || silent.contains(signal);
+    let forgotten: Vec<&str> = told_by(engine).into_iter().filter(|signal| !named(signal)).collect();
+    assert_eq!(forgotten, Vec::<&str>::new(), "a signal of {engine}.yaml that this table lacks");
 }
 
 /// The lowest version that was recognised.

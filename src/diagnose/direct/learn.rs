@@ -6,11 +6,10 @@ use std::time::Instant;
 use jiff::Timestamp;
 
 use crate::alert::Labels;
-use crate::diagnose::scope::spellings;
 use crate::exporter::Target;
 use crate::playbook::Library;
 use crate::prom::{PromError, Prometheus};
-use crate::signal::{Engine, EngineKind};
+use crate::signal::Engine;
 
 /// The exporters whose signals have a direct form and whose series Prometheus saw within the last hour.
 ///
@@ -24,10 +23,8 @@ pub async fn learn(
 ) -> Result<Vec<Target>, PromError> {
     let readable: Vec<&Engine> =
         library.engines.values().filter(|e| e.signals.values().any(|s| s.direct.is_some())).collect();
-    let names: BTreeMap<String, &Engine> = readable
-        .iter()
-        .flat_map(|engine| spellings(engine, &engine.detect).into_iter().map(|(_, name)| (name, *engine)))
-        .collect();
+    let names: BTreeMap<String, &Engine> =
+        readable.iter().flat_map(|engine| engine.detected_by().into_iter().map(|name| (name, *engine))).collect();
     let by: BTreeSet<&str> = ["__name__", "job", "instance"]
         .into_iter()
         .chain(readable.iter().flat_map(|e| e.scope.values().flatten()).map(String::as_str))
@@ -51,7 +48,7 @@ pub async fn learn(
                 seen: Some(at),
             });
             // What tells the pool of an exporter that no longer answers; several values tell nothing.
-            let serving = engine.kind == EngineKind::Serving;
+            let serving = engine.kind.is_pool();
             for label in engine.scope.values().flatten().filter(|_| serving) {
                 if let Some(value) = row.get(label).filter(|v| !v.is_empty() && !target.labels.contains_key(label)) {
                     match known.labels.get(label) {

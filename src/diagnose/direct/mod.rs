@@ -14,10 +14,11 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
 use super::Request;
+use super::gather::{merge, name};
 use super::observation::{Source, reduce};
-use super::observe::{Observed, RESERVE, merge, name, observe};
-use super::plan::needs;
-use super::scope::{Found, Pods, read_detection, spellings};
+use super::observe::{Observed, RESERVE, observe};
+use super::plan::{needs, tellers, tier};
+use super::scope::{Found, read_detection};
 use crate::alert::Labels;
 use crate::exporter::{ExporterError, Reader, Sample, TARGETS_MOST, Target};
 use crate::playbook::Library;
@@ -202,7 +203,7 @@ async fn visit_all<'a>(
         return (Vec::new(), 0);
     }
     // The engines first: they say which pods are meant.
-    targets.sort_by_key(|(engine, target)| (engine.kind != EngineKind::Serving, target.name()));
+    targets.sort_by_key(|(engine, target)| (!engine.kind.is_pool(), target.name()));
     let left_out = targets.len().saturating_sub(TARGETS_MOST);
     targets.truncate(TARGETS_MOST);
     let visits = targets.into_iter().map(|(engine, target)| visit(&exporters.reader, engine, target, deadline));
@@ -217,8 +218,8 @@ async fn visit<'a>(reader: &Reader, engine: &'a Engine, target: Target, deadline
         .flat_map(|form| form.selectors())
         .filter_map(|text| Selector::parse(text).ok())
         .collect();
-    let probes = engine.versions.iter().map(|probe| &probe.metric).chain([&engine.detect]);
-    let probes: BTreeSet<String> = probes.flat_map(|name| spellings(engine, name)).map(|(_, name)| name).collect();
+    let probes = engine.versions.iter().map(|probe| probe.metric.as_str()).chain(engine.tell_tales());
+    let probes: BTreeSet<String> = probes.flat_map(|name| engine.spellings(name)).map(|(_, name)| name).collect();
     let wanted = |name: &str| probes.contains(name) || selectors.iter().any(|s| s.names(name));
     let outcome = twice(reader, &target, wanted, deadline).await;
     let anew = outcome.as_ref().is_ok_and(Pages::anew);
@@ -271,7 +272,7 @@ fn fill(
         visits.iter().filter(|v| v.engine.kind == EngineKind::Serving && !other(v)).collect();
     let told: Vec<String> = observed.seen.pool.iter().filter(|name| !name.contains(':')).cloned().collect();
     let own = serving.iter().filter_map(|v| v.target.labels.get("pod").map(String::as_str));
-    let pods = Pods::new(own.chain(told.iter().map(String::as_str)));
+    let members = observed.members.clone().with_pods(own.map(str::to_owned).chain(told));
     let mut remarks = BTreeSet::new();
     for signal in needs(library, &request.playbook).into_keys() {
         let Some(definition) = library.signals.get(signal) else { continue };
@@ -279,12 +280,20 @@ fn fill(
         if !fresh && (o.value.is_some() || !o.replicas.is_empty()) {
             continue;
         }
-        let (mut rows, mut pool) = (Vec::new(), None);
-        for engine in library.engines.values() {
+        let (mut rows, mut pool, mut heard) = (Vec::new(), None, None);
+        for engine in tellers(library, signal) {
+            // Two engines that tell the same thing of the same requests are no sum.
+            let tier = tier(library, signal, engine);
+            if heard.is_some_and(|best| best < tier) {
+                break;
+            }
             let Some(form) = engine.signals.get(signal).and_then(|s| s.direct.as_ref()) else { continue };
             let visits = visits.iter().filter(|v| v.engine.engine == engine.engine).collect();
             let seen = found.engines.iter().find(|seen| seen.engine == engine.engine);
-            let values = Reading { engine, seen, visits, pods: &pods, at: request.at }.values(form);
+            let values = Reading { engine, seen, visits, members: &members, at: request.at }.values(form);
+            if !values.rows.is_empty() || values.pool.is_some() {
+                heard = Some(tier);
+            }
             rows.extend(values.rows);
             pool = pool.or(values.pool);
             let odd = |(exporter, metric)| Remark { exporter, what: format!("has no usable number in `{metric}`") };

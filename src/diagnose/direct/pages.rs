@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 
 use crate::alert::Labels;
+use crate::diagnose::gather::{Members, name};
 use crate::diagnose::observation::reduce;
-use crate::diagnose::observe::name;
-use crate::diagnose::scope::{EngineSeen, Pods, fits, spellings};
+use crate::diagnose::scope::{EngineSeen, fits};
 use crate::exporter::{ExporterError, Sample, Target};
-use crate::signal::{Direct, Engine, EngineKind, Fleet, Matcher, Read, Selector};
+use crate::signal::{Direct, Engine, Fleet, Matcher, Read, Selector};
 
 /// Above this a second read shows that the first was of another process.
 const RESET: f64 = 1e-9;
@@ -53,7 +53,7 @@ pub(super) struct Visit<'a> {
 impl Visit<'_> {
     /// The samples of its tell-tale series.
     pub(super) fn telltales(&self) -> impl Iterator<Item = &Sample> {
-        let names: BTreeSet<String> = spellings(self.engine, &self.engine.detect).into_iter().map(|(_, n)| n).collect();
+        let names: BTreeSet<String> = self.engine.detected_by().into_iter().collect();
         let samples = self.outcome.as_ref().map_or(&[][..], Pages::latest);
         samples.iter().filter(move |s| names.contains(&s.name))
     }
@@ -75,7 +75,7 @@ pub(super) struct Reading<'a> {
     pub(super) engine: &'a Engine,
     pub(super) seen: Option<&'a EngineSeen>,
     pub(super) visits: Vec<&'a Visit<'a>>,
-    pub(super) pods: &'a Pods<'a>,
+    pub(super) members: &'a Members,
     pub(super) at: Timestamp,
 }
 
@@ -120,17 +120,17 @@ impl Reading<'_> {
 
     fn mine(&self, labels: &Labels) -> bool {
         let matchers = self.seen.map_or(&[][..], |seen| &seen.matchers);
-        match self.engine.kind {
+        if self.engine.kind.is_pool() {
             // Some series of an engine carry no model; the page's tell-tale series has said whose it is.
-            EngineKind::Serving => !contradicts(matchers, labels),
-            EngineKind::Gpu | EngineKind::Platform => fits(matchers, labels) && self.pods.own(labels),
+            !contradicts(matchers, labels)
+        } else {
+            fits(matchers, labels) && self.members.have(labels)
         }
     }
 
     /// The visits that answered for the scope.
     fn pages(&self) -> impl Iterator<Item = (&Visit<'_>, &Pages)> {
-        let own =
-            |v: &Visit<'_>| self.engine.kind != EngineKind::Serving || v.telltales().any(|s| self.mine(&s.labels));
+        let own = |v: &Visit<'_>| !self.engine.kind.is_pool() || v.telltales().any(|s| self.mine(&s.labels));
         self.visits.iter().copied().filter(move |v| own(v)).filter_map(|v| Some((v, v.outcome.as_ref().ok()?)))
     }
 

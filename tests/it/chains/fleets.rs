@@ -9,7 +9,7 @@ use crate::harness::{simulated, slot};
 /// Before the fault: longer than the past that a diagnosis compares with.
 const NORMAL_SECONDS: i64 = 3_300;
 /// From the fault to the diagnosis: the alert's `for` and a minute.
-const FAULT_SECONDS: i64 = 360;
+pub(crate) const FAULT_SECONDS: i64 = 360;
 /// A fleet has run so long when its history begins, so that it is not taken for freshly started.
 const AGE_SECONDS: i64 = 3_900;
 /// The first slot of this suite; see [`slot`].
@@ -44,7 +44,7 @@ const fn usual(name: &'static str, faults: &'static [&'static str]) -> Case {
     Case { name, replicas: 4, load: 3.0, faults, scraped: Scraped::Everything, neighbour: None }
 }
 
-const CASES: [Case; 27] = [
+const CASES: [Case; 28] = [
     usual("healthy", &[]),
     usual("longer-prompts", &["longer-prompts"]),
     usual("longer-outputs", &["longer-outputs"]),
@@ -72,10 +72,11 @@ const CASES: [Case; 27] = [
     Case { replicas: 2, ..usual("two-replicas", &[]) },
     Case { replicas: 8, ..usual("eight-replicas", &[]) },
     Case { replicas: 16, ..usual("sixteen-replicas", &[]) },
+    Case { replicas: 2, load: 1e-9, ..usual("idle", &[]) },
 ];
 
 /// The moment of a case's diagnosis, in unix seconds.
-pub(super) fn moment(name: &str) -> i64 {
+pub(crate) fn moment(name: &str) -> i64 {
     let case = CASES.iter().position(|case| case.name == name).unwrap();
     slot(FIRST_SLOT + case) + NORMAL_SECONDS + FAULT_SECONDS
 }

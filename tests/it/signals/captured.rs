@@ -1,7 +1,9 @@
 //! Pages of real vLLM servers: 0.32 healthy and with an exhausted cache, 0.32 with two API servers, 0.14.
 
-use super::{assert_no_data, assert_values, observed, told_by, version};
-use crate::harness::{Page, Stamp, fixture, slot};
+use llm_diagnose::diagnose::{Scope, observe_signals};
+
+use super::{WINDOW, assert_complete, assert_no_data, assert_values, observed, version};
+use crate::harness::{DEADLINE, Page, Stamp, at, fixture, library, run, shared, slot};
 
 /// vLLM's process started here; the pages are stamped earlier, so that ages come out negative, but exact.
 const STARTED: f64 = 1_795_198_462.91;
@@ -61,6 +63,7 @@ fn a_healthy_0_32_page_tells_each_signal_or_says_that_it_cannot() {
         ("running_per_replica", 0.0),
         ("requests_queued", 0.0),
         ("requests_waiting", 0.0),
+        ("waiting_per_replica", 0.0),
         ("requests_deferred", 0.0),
         ("queue_time_mean", 0.003_184_54 / 121.0),
         ("prefill_time_mean", 1.240_208 / 121.0),
@@ -86,9 +89,19 @@ fn a_healthy_0_32_page_tells_each_signal_or_says_that_it_cannot() {
     ];
     assert_values(&seen, &expected);
     assert_no_data(&seen, &silent);
-    let named = |signal: &&str| expected.iter().any(|(name, _)| name == signal) || silent.contains(signal);
-    let forgotten: Vec<&str> = told_by("vllm").into_iter().filter(|signal| !named(signal)).collect();
-    assert_eq!(forgotten, Vec::<&str>::new(), "a signal of vllm.yaml that this table lacks");
+    assert_complete("vllm", &expected, &silent);
+}
+
+#[test]
+fn a_list_of_signals_is_read_for_a_scope_without_a_playbook() {
+    let scope = Scope::of_labels(&[("namespace".to_owned(), "healthy".to_owned())].into());
+    let signals = ["kv_cache_capacity_tokens", "prompt_tokens_mean", "running_plateau", "no_such_signal"];
+    let ask = observe_signals(library(), shared(), &scope, &signals, at(slot(0) + 60), WINDOW, DEADLINE);
+    let seen = run(ask);
+    assert_values(&seen, &[("kv_cache_capacity_tokens", 32_768.0), ("prompt_tokens_mean", 15_390.0 / 121.0)]);
+    assert_no_data(&seen, &["running_plateau"]);
+    assert_eq!(seen.seen.signals.len(), 3, "what was not asked for, and what the catalog lacks, is left out");
+    assert_eq!((seen.seen.pool.as_slice(), seen.degraded), (&["vllm-0".to_owned()][..], false));
 }
 
 #[test]

@@ -1,13 +1,14 @@
 //! The simulated fleet by hand.
 //!
 //! - `simulate table [replicas] [seconds]` prints what each fault does to it.
+//! - `simulate day [replicas]` runs and records 25 hours of it and tells how long that took.
 //! - `simulate serve [address] [replicas]` serves it on the wall clock and prints the `scrape_configs` for it.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Result, bail};
 use llm_diagnose_lab::sim::figures::{Figures, measure};
-use llm_diagnose_lab::sim::{Fault, Fleet, FleetSpec, live};
+use llm_diagnose_lab::sim::{Fault, Fleet, FleetSpec, History, live};
 
 const START: f64 = 1_780_000_000.0;
 const WARM_UP_SECONDS: f64 = 180.0;
@@ -20,10 +21,12 @@ async fn main() -> Result<()> {
         [] | ["table"] => table(4, 300.0),
         ["table", replicas] => table(replicas.parse()?, 300.0),
         ["table", replicas, seconds] => table(replicas.parse()?, seconds.parse()?),
+        ["day"] => day(4),
+        ["day", replicas] => day(replicas.parse()?),
         ["serve"] => serve("127.0.0.1:9100", 4).await,
         ["serve", address] => serve(address, 4).await,
         ["serve", address, replicas] => serve(address, replicas.parse()?).await,
-        _ => bail!("expected `table [replicas] [seconds]` or `serve [address] [replicas]`"),
+        _ => bail!("expected `table [replicas] [seconds]`, `day [replicas]` or `serve [address] [replicas]`"),
     }
 }
 
@@ -35,6 +38,30 @@ async fn serve(address: &str, replicas: usize) -> Result<()> {
     let address = listener.local_addr()?.to_string();
     println!("{:#}", serde_json::json!({ "scrape_configs": live::scrape_configs(&fleet.targets(), &address, "5s") }));
     live::serve(fleet, listener).await?;
+    Ok(())
+}
+
+/// A diagnosis' day: dense around the same time yesterday and at the end, sparse in between.
+fn day(replicas: usize) -> Result<()> {
+    let end = START + 25.0 * 3_600.0;
+    let mut fleet = Fleet::new(FleetSpec::sized(replicas), 1, START)?;
+    let begun = Instant::now();
+    fleet.advance_to(end);
+    println!("{replicas} replicas, 25 h: simulated in {:.2} s", begun.elapsed().as_secs_f64());
+    let mut fleet = Fleet::new(FleetSpec::sized(replicas), 1, START)?;
+    let dense = [(end - 90_000.0, end - 86_400.0 + 600.0), (end - 7_200.0, end)];
+    let mut history = History::new(15.0).sparse(120.0, &dense).spread();
+    let begun = Instant::now();
+    history.record(&mut fleet, end);
+    let recorded = begun.elapsed().as_secs_f64();
+    let mut text = Vec::new();
+    history.write(&mut text)?;
+    println!(
+        "with {} samples recorded in {recorded:.2} s, written in {:.2} s as {:.0} MB",
+        history.samples(),
+        begun.elapsed().as_secs_f64() - recorded,
+        text.len() as f64 / 1e6,
+    );
     Ok(())
 }
 
@@ -67,8 +94,9 @@ fn table(replicas: usize, seconds: f64) -> Result<()> {
     healthy.advance_to(START + WARM_UP_SECONDS);
     row("healthy", &measure(&mut healthy, seconds).0);
     for fault in Fault::ALL {
-        let mut fleet = Fleet::new(FleetSpec::sized(replicas), 1, START)?;
+        let mut fleet = Fleet::new(FleetSpec::for_fault(&fault, replicas), 1, START)?;
         fleet.advance_to(START + WARM_UP_SECONDS);
+        row("healthy", &measure(&mut fleet, 60.0).0);
         fleet.inject(fault)?;
         row(fault.name(), &measure(&mut fleet, 60.0).0);
         let (pool, each) = measure(&mut fleet, seconds - 60.0);

@@ -74,6 +74,36 @@ impl Expected {
             Fault::RunawayGeneration { .. } => (None, &["runaway-generation"]),
             Fault::RoutingSkew { .. } => (Some("routing-skew"), &[]),
             Fault::ClientErrors { .. } => (Some("high-error-rate"), &[]),
+            Fault::HeadOfLineBlocking { .. } => (Some("head-of-line-blocking"), &[]),
+            Fault::FrontendCpuBound { .. } => (Some("frontend-cpu-bound"), &[]),
+            Fault::SlotsRaised { .. } => (Some("decode-batch-saturation"), &[]),
+            Fault::SlowDecode { .. } => (Some("decode-slow-at-low-load"), &[]),
+            Fault::DeferredQueue { .. } => (Some("deferred-queue"), &[]),
+            Fault::LoraThrash { .. } => (Some("lora-thrash"), &[]),
+            Fault::SpecDecodeIneffective { .. } => (Some("spec-decode-ineffective"), &[]),
+            Fault::InterconnectSlow { .. } => (Some("interconnect-slow"), &[]),
+            Fault::KvTransferSlow { .. } => (Some("kv-transfer-slow"), &[]),
+            Fault::ColdStart { .. } => (Some("cold-start"), &[]),
+            Fault::GpuHardwareFault { .. } => (Some("gpu-hardware-fault"), &[]),
+            Fault::HostOom { .. } => (Some("host-oom"), &[]),
+            Fault::ModelLoadFailure { .. } => (Some("model-load-failure"), &[]),
+            Fault::Unschedulable { .. } => (Some("unschedulable"), &[]),
+            Fault::AutoscalerAtMax { .. } => (None, &["autoscaler-at-max", "traffic-surge"]),
+            Fault::NoisyNeighbour { .. } => (None, &["noisy-neighbour"]),
+            Fault::OutputCorrupted { .. } => (None, &["output-corrupted"]),
+            Fault::RolloutRegression { .. } => (None, &["recent-rollout"]),
+            Fault::EngineErrors { .. } | Fault::ReplicaErrors { .. } => (Some("high-error-rate"), &[]),
+            Fault::MetricsMissing { .. } => (Some("metrics-missing"), &[]),
+            // Some alarm by what they do, others by nothing: that is what they are for.
+            Fault::ImagePullFailure { .. }
+            | Fault::GpuOom { .. }
+            | Fault::NodeDown { .. }
+            | Fault::ClientAborts { .. }
+            | Fault::Rollout { .. }
+            | Fault::DemandDrop { .. }
+            | Fault::Blip { .. }
+            | Fault::ScaleDown { .. }
+            | Fault::ScaleUp { .. } => (None, &[]),
         };
         Self { through, roots }
     }

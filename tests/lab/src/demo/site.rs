@@ -55,7 +55,7 @@ impl Site {
         ensure!(binary.is_file(), "there is no {}: build it with `cargo build`", binary.display());
         narrator.say(&format!("simulating {} vLLM replicas, and an hour of their past", options.replicas));
         let history = directory.join("history.txt");
-        let fleet = fleet_with_past(options.replicas, &history).await?;
+        let fleet = fleet_with_past(options, &history).await?;
         let listener = TcpListener::bind("127.0.0.1:0").await.context("no free port on 127.0.0.1")?;
         let address = listener.local_addr()?.to_string();
         let scrapes = live::scrape_configs(&fleet.targets(), &address, "1s").to_string();
@@ -150,9 +150,12 @@ impl Site {
 }
 
 /// A fleet that has served for hours, the last of which is written to a file as Prometheus would have scraped it.
-async fn fleet_with_past(replicas: usize, file: &Path) -> anyhow::Result<Fleet> {
+async fn fleet_with_past(options: &Options, file: &Path) -> anyhow::Result<Fleet> {
     let now = seconds_now()?;
-    let spec = FleetSpec { startup_seconds: STARTUP_SECONDS, ..FleetSpec::sized(replicas) };
+    let fault = options.scenario.faults.first();
+    let spec =
+        fault.map_or_else(|| FleetSpec::sized(options.replicas), |fault| FleetSpec::for_fault(fault, options.replicas));
+    let spec = FleetSpec { startup_seconds: STARTUP_SECONDS, ..spec };
     let mut fleet = Fleet::new(spec, SEED, now - PAST_SECONDS - UNSEEN_SECONDS)?;
     let mut history = History::new(PAST_INTERVAL_SECONDS);
     let mut at = fleet.now();

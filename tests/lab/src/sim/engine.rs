@@ -2,10 +2,11 @@
 //!
 //! A step serves the running sequences first (a token each for those that decode, then chunks of prompts in order),
 //! preempts the last admitted when a decode finds no block, and admits from the head of the queue what still fits.
-//! Kept out: swapping, priorities, speculative decoding, and the sharing of blocks between live requests.
+//! Kept out: swapping, priorities, and the sharing of blocks between live requests.
 //!
-//! Decoding sequences are not touched in each step: all get one token per step, so a count of steps tells how many
-//! tokens each has, and 16 counters tell how many of them cross a block boundary in the next step.
+//! Decoding sequences are not touched in each step: all get equally many tokens per step (one, but for speculative
+//! decoding), so a count of token steps tells how many tokens each has, and 16 counters tell how many of them cross a
+//! block boundary in the next one.
 
 use std::collections::VecDeque;
 
@@ -13,13 +14,12 @@ use rand::Rng;
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
 
+use super::adapters::Adapters;
+use super::effect::OnReplica;
+use super::intake::Intake;
+use super::sequence::{Ending, PHASES, Sequence};
 use super::spec::{BLOCK_TOKENS, EngineSpec};
 use super::stats::EngineStats;
-use super::workload::Request;
-
-/// Seconds the API server adds before the engine sees a request.
-const FRONTEND_SECONDS: f64 = 0.004;
-const PHASES: u64 = BLOCK_TOKENS as u64;
 
 /// What a rollout can change about an engine.
 #[derive(Debug, Clone, PartialEq)]
@@ -28,58 +28,57 @@ pub struct EngineConfig {
     pub max_num_seqs: usize,
     /// Blocks in the KV pool.
     pub num_gpu_blocks: u32,
+    /// The steps of its code take so many times as long.
+    pub slowdown: f64,
+    /// Share of the requests, 0..1, whose logits become NaN.
+    pub corrupted_share: f64,
 }
 
 /// The engine process of one replica.
 #[derive(Debug)]
 pub struct Engine {
-    spec: EngineSpec,
-    config: EngineConfig,
-    read_timeout: f64,
+    pub(super) spec: EngineSpec,
+    pub(super) config: EngineConfig,
+    pub(super) read_timeout: f64,
     /// Drawn from in each step, so a cheap one; it gives the same numbers on all 64-bit machines.
     rng: SmallRng,
     /// What it reports.
     pub stats: EngineStats,
-    /// A step takes so many times as long.
-    pub slowdown: f64,
-    stalled: bool,
-    now: f64,
+    /// What faults do to it.
+    pub(super) on: OnReplica,
+    /// Steps are slower so many times at the start, and normal after so many seconds.
+    cold: (f64, f64),
+    pub(super) now: f64,
     /// End of the step under way.
-    step_end: Option<f64>,
+    pub(super) step_end: Option<f64>,
     step_seconds: (f64, f64),
-    /// End of the last step.
+    /// Tokens that each decoding sequence gets from the step under way, and tokens that went through the model in it.
+    ticks: u64,
+    computed: u64,
+    /// End of the last step, and when the API server had its tokens.
     last_end: f64,
-    /// Steps made.
+    last_seen: f64,
+    /// Steps made, counted in tokens of a decoding sequence.
     step: u64,
-    waiting: VecDeque<Sequence>,
+    pub(super) intake: Intake,
+    pub(super) adapters: Adapters,
+    /// Waiting requests that were passed over for want of a LoRA slot.
+    skipped: u64,
+    pub(super) waiting: VecDeque<Sequence>,
     /// In order of admission; the first `decoding` decode, the others are in prefill.
-    running: Vec<Sequence>,
+    pub(super) running: Vec<Sequence>,
     decoding: usize,
     /// Decoding sequences by the residue of the steps at which they need a further block.
     boundary: [u32; PHASES as usize],
     free_blocks: u32,
     next_finish: u64,
-    next_deadline: f64,
-}
-
-#[derive(Debug)]
-struct Sequence {
-    request: Request,
-    /// Tokens generated up to the step `since`.
-    generated: u32,
-    since: u64,
-    /// Tokens still to be computed before the next one can be sampled.
-    to_compute: u32,
-    first_scheduled: Option<f64>,
-    first_token: Option<f64>,
-    /// Unix seconds at which the client last heard of it.
-    last_heard: f64,
-    preemptions: u32,
+    pub(super) next_deadline: f64,
 }
 
 impl Engine {
     /// An idle engine started at `now` (unix seconds).
     pub fn new(spec: &EngineSpec, config: EngineConfig, read_timeout: Option<f64>, seed: u64, now: f64) -> Self {
+        let slots = spec.lora.as_ref().map_or(0, |lora| lora.max_loras);
         Self {
             stats: EngineStats::new(spec, config.num_gpu_blocks, now),
             free_blocks: config.num_gpu_blocks,
@@ -87,13 +86,19 @@ impl Engine {
             config,
             read_timeout: read_timeout.unwrap_or(f64::INFINITY),
             rng: SmallRng::seed_from_u64(seed),
-            slowdown: 1.0,
-            stalled: false,
+            on: OnReplica::NONE,
+            cold: (1.0, 1.0),
             now,
             step_end: None,
             step_seconds: (0.0, 0.0),
+            ticks: 1,
+            computed: 0,
             last_end: now,
+            last_seen: now,
             step: 0,
+            intake: Intake::default(),
+            adapters: Adapters::new(slots),
+            skipped: 0,
             waiting: VecDeque::new(),
             running: Vec::new(),
             decoding: 0,
@@ -105,7 +110,7 @@ impl Engine {
 
     /// Requests it holds.
     pub fn in_flight(&self) -> u64 {
-        (self.waiting.len() + self.running.len()) as u64
+        (self.intake.len() + self.waiting.len() + self.running.len()) as u64
     }
 
     /// Blocks held by sequences.
@@ -113,20 +118,19 @@ impl Engine {
         self.config.num_gpu_blocks - self.free_blocks
     }
 
-    /// Takes a request in at its arrival, to which the engine must have advanced.
-    pub fn enqueue(&mut self, request: Request) {
-        self.next_deadline = self.next_deadline.min(request.arrived + self.read_timeout);
-        self.waiting.push_back(Sequence::new(request));
+    /// Sets what faults do to it.
+    pub fn set(&mut self, on: OnReplica) {
+        self.on = on;
     }
 
-    /// Hangs the engine, or lets it go on.
-    pub fn set_stalled(&mut self, stalled: bool) {
-        self.stalled = stalled;
+    /// Makes its first steps `slowdown` times as long, and normal over `seconds`.
+    pub fn set_cold(&mut self, slowdown: f64, seconds: f64) {
+        self.cold = (slowdown, seconds);
     }
 
     /// Makes all steps that end by `t`.
     pub fn advance_to(&mut self, t: f64) {
-        while !self.stalled {
+        while !self.on.stalled {
             if let Some(end) = self.step_end {
                 if end > t {
                     return;
@@ -138,18 +142,26 @@ impl Engine {
             if self.now >= self.next_deadline {
                 self.drop_abandoned();
             }
+            self.take_in();
             if self.waiting.is_empty() && self.running.is_empty() {
-                break;
+                let next =
+                    self.intake.next().min(if self.intake.len() > 0 { self.next_deadline } else { f64::INFINITY });
+                if next > t {
+                    break;
+                }
+                self.now = self.now.max(next);
+                continue;
             }
             self.schedule();
         }
-        self.now = t;
+        self.now = self.now.max(t);
     }
 
     /// Starts the next step; there is at least one request.
     fn schedule(&mut self) {
+        let drafts = self.draft();
         let preempted = self.make_room_for_decodes();
-        let mut budget = self.spec.max_num_batched_tokens - self.decoding as u32;
+        let mut budget = self.spec.max_num_batched_tokens.saturating_sub(self.decoding as u32 * (1 + drafts));
         let mut prefilled = 0;
         for sequence in &mut self.running[self.decoding..] {
             let chunk = sequence.to_compute.min(budget);
@@ -157,14 +169,21 @@ impl Engine {
             budget -= chunk;
             prefilled += chunk;
         }
+        let mut place = 0;
+        let mut loaded = 0;
         while !preempted && budget > 0 && self.running.len() < self.config.max_num_seqs {
-            let Some(head) = self.waiting.front() else { break };
-            let need = head.context().div_ceil(BLOCK_TOKENS);
+            let Some(next) = self.waiting.get(place) else { break };
+            if !self.adapters.admit(next.adapter) {
+                place += 1;
+                continue;
+            }
+            let need = next.context().div_ceil(BLOCK_TOKENS);
             if need > self.free_blocks {
                 break;
             }
-            let Some(mut sequence) = self.waiting.pop_front() else { break };
+            let Some(mut sequence) = self.waiting.remove(place) else { break };
             self.free_blocks -= need;
+            loaded += u32::from(self.adapters.join(sequence.adapter));
             if sequence.first_scheduled.is_none() {
                 sequence.first_scheduled = Some(self.now);
                 self.stats.cache_queries += u64::from(sequence.request.prompt);
@@ -176,21 +195,50 @@ impl Engine {
             prefilled += chunk;
             self.running.push(sequence);
         }
+        self.skipped = place as u64;
+        self.computed = u64::from(prefilled) + self.decoding as u64 * u64::from(1 + drafts);
         let jitter = 1.0 + self.spec.noise * (2.0 * self.rng.random::<f64>() - 1.0);
-        let factor = self.slowdown * jitter;
+        let factor = self.on.slowdown * self.config.slowdown * self.warming() * jitter;
         let prefill = self.spec.prefill_token_seconds * f64::from(prefilled);
         let decode = self.spec.sequence_seconds * self.decoding as f64
             + self.spec.kv_token_seconds * f64::from(self.used_blocks() * BLOCK_TOKENS);
-        let duration = (self.spec.step_seconds + prefill + decode) * factor;
+        let drafting = self.spec.speculative.as_ref().map_or(0.0, |speculative| speculative.draft_seconds);
+        let loading = self.spec.lora.as_ref().map_or(0.0, |lora| lora.load_seconds) * f64::from(loaded);
+        let extra = drafting * f64::from(drafts) + loading;
+        let duration = (self.spec.step_seconds + prefill + decode + extra) * factor;
         self.step_seconds = (duration, prefill * factor);
         self.step_end = Some(self.now + duration);
     }
 
-    /// Gives each decoding sequence the block it needs, at the cost of those admitted last; true if there were any.
+    /// Decides how many tokens the step yields per decoding sequence; the draft tokens that each has in it.
+    fn draft(&mut self) -> u32 {
+        self.ticks = 1;
+        let Some(speculative) = &self.spec.speculative else { return 0 };
+        let acceptance = self.on.acceptance.unwrap_or(speculative.acceptance);
+        let mut accepted = 0;
+        while accepted < speculative.tokens && self.rng.random::<f64>() < acceptance {
+            self.stats.accepted_tokens[accepted as usize] += self.decoding as u64;
+            accepted += 1;
+        }
+        self.stats.drafts += self.decoding as u64;
+        self.stats.draft_tokens += self.decoding as u64 * u64::from(speculative.tokens);
+        self.ticks = u64::from(1 + accepted);
+        speculative.tokens
+    }
+
+    /// What compilation and graph capture still cost.
+    fn warming(&self) -> f64 {
+        let (slowdown, seconds) = self.cold;
+        if slowdown == 1.0 {
+            return 1.0;
+        }
+        1.0 + (slowdown - 1.0) * (-3.0 * (self.now - self.stats.started) / seconds).exp()
+    }
+
+    /// Gives each decoding sequence the blocks it needs, at the cost of those admitted last; true if there were any.
     fn make_room_for_decodes(&mut self) -> bool {
-        let phase = (self.step % PHASES) as usize;
         let mut preempted = false;
-        while self.boundary[phase] > self.free_blocks {
+        while self.needed() > self.free_blocks {
             let Some(mut victim) = self.running.pop() else { break };
             self.release(&victim, self.running.len() < self.decoding);
             victim.preempt(self.step, self.running.len() < self.decoding, self.last_end);
@@ -200,21 +248,31 @@ impl Engine {
             self.waiting.push_front(victim);
             preempted = true;
         }
-        self.free_blocks -= self.boundary[phase];
+        self.free_blocks -= self.needed();
         preempted
+    }
+
+    /// Blocks that the decoding sequences need for the step's tokens.
+    fn needed(&self) -> u32 {
+        (0..self.ticks).map(|tick| self.boundary[((self.step + tick) % PHASES) as usize]).sum()
     }
 
     /// Ends the step under way at `now`.
     fn complete(&mut self) {
         self.step_end = None;
-        self.step += 1;
+        self.step += self.ticks;
+        self.stats.computed_tokens += self.computed;
         // A client that left during a stall must not be counted as served by the step that ends it.
         if self.now >= self.next_deadline {
             self.drop_abandoned();
         }
-        let tokens = self.decoding as u64;
+        let tokens = self.decoding as u64 * self.ticks;
         if tokens > 0 {
-            self.stats.itl.observe_n(self.now - self.last_end, tokens);
+            let seen = self.serve(self.now, self.spec.frontend_seconds.1 * tokens as f64);
+            self.stats.itl.observe_n(seen - self.last_seen, self.decoding as u64);
+            self.last_seen = seen;
+        } else {
+            self.last_seen = self.last_seen.max(self.now);
         }
         let (booked, first) = self.promote();
         self.stats.generation_tokens += tokens + first;
@@ -232,22 +290,35 @@ impl Engine {
     /// Turns sequences whose context is computed into decoding ones; prompt tokens booked and tokens sampled.
     fn promote(&mut self) -> (u64, u64) {
         let (mut booked, mut sampled) = (0, 0);
+        let cores = self.cores();
         while let Some(sequence) = self.running.get_mut(self.decoding) {
             if sequence.to_compute > 0 {
                 break;
             }
+            let work = self.spec.frontend_seconds.1 * self.on.frontend;
+            let seen = self.intake.api.take(self.now, work / cores);
+            self.stats.api_work += work;
+            self.stats.api_until.0 = seen;
             let request = &sequence.request;
             sequence.since = self.step;
             sequence.generated += 1;
             sampled += 1;
             if sequence.first_token.is_none() {
                 sequence.first_token = Some(self.now);
-                booked += u64::from(request.prompt - request.cached);
+                booked += u64::from(request.prompt - request.cached - sequence.external);
                 self.stats.prompt_tokens += u64::from(request.prompt);
                 self.stats.prompt_tokens_cached += u64::from(request.cached);
-                self.stats.ttft.observe(self.now - request.arrived + FRONTEND_SECONDS);
+                self.stats.prompt_tokens_external += u64::from(sequence.external);
+                // Who would hear the first token too late has gone by then, and it is thrown away.
+                let patience = request.arrived + self.read_timeout;
+                if seen < patience {
+                    self.stats.ttft.observe(seen - request.arrived);
+                } else {
+                    sequence.request.leaves = sequence.request.leaves.min(patience.max(self.now));
+                    self.next_deadline = self.next_deadline.min(sequence.request.leaves);
+                }
             } else {
-                self.stats.itl.observe(self.now - sequence.last_heard);
+                self.stats.itl.observe(seen - sequence.last_heard);
             }
             self.next_finish = self.next_finish.min(sequence.finish_step());
             self.boundary[sequence.phase()] += 1;
@@ -267,6 +338,8 @@ impl Engine {
                 continue;
             }
             let sequence = self.running.remove(i);
+            // With several tokens per step it may have got more than it wanted.
+            self.stats.generation_tokens -= self.step - sequence.finish_step();
             self.release(&sequence, true);
             self.decoding -= 1;
             self.observe_finished(&sequence);
@@ -279,14 +352,15 @@ impl Engine {
         let scheduled = sequence.first_scheduled.unwrap_or(self.now);
         let first_token = sequence.first_token.unwrap_or(self.now);
         let decode = self.now - first_token;
-        if request.stops {
-            stats.finished_stop += 1;
-        } else {
-            stats.finished_length += 1;
+        match sequence.ending {
+            Ending::Error => stats.finished_error += 1,
+            Ending::Normal if request.stops => stats.finished_stop += 1,
+            Ending::Normal | Ending::Corrupted => stats.finished_length += 1,
         }
+        stats.corrupted += u64::from(sequence.ending == Ending::Corrupted);
         stats.http_2xx += 1;
-        stats.e2e.observe(self.now - request.arrived + FRONTEND_SECONDS);
-        stats.queue.observe(scheduled - request.arrived);
+        stats.e2e.observe(self.last_seen.max(self.now) - request.arrived);
+        stats.queue.observe(scheduled - sequence.entered);
         stats.prefill.observe(first_token - scheduled);
         stats.decode.observe(decode);
         stats.inference.observe(self.now - scheduled);
@@ -295,20 +369,23 @@ impl Engine {
         stats.request_prompt_tokens.observe(f64::from(request.prompt));
         stats.request_generation_tokens.observe(f64::from(request.output));
         stats.request_max_tokens.observe(f64::from(request.max_tokens));
-        stats.request_computed_tokens.observe(f64::from(request.prompt - request.cached));
+        stats.request_computed_tokens.observe(f64::from(request.prompt - request.cached - sequence.external));
         stats.request_preemptions.observe(f64::from(sequence.preemptions));
     }
 
     /// Drops the requests whose clients heard nothing for too long; no step may be under way.
     fn drop_abandoned(&mut self) {
         let before = self.in_flight();
-        let heard_by = self.now - self.read_timeout;
-        self.waiting.retain(|sequence| sequence.last_heard > heard_by);
-        let decoders_left = self.last_end > heard_by;
+        let (now, timeout) = (self.now, self.read_timeout);
+        let stays = |sequence: &Sequence| sequence.last_heard + timeout > now && sequence.request.leaves > now;
+        self.intake.retain(stays);
+        self.waiting.retain(stays);
+        let decoders_left = self.last_end + timeout > now;
         let mut i = 0;
         while i < self.running.len() {
             let decodes = i < self.decoding;
-            let stays = if decodes { decoders_left } else { self.running[i].last_heard > heard_by };
+            let sequence = &self.running[i];
+            let stays = if decodes { decoders_left && sequence.request.leaves > now } else { stays(sequence) };
             if stays {
                 i += 1;
                 continue;
@@ -320,17 +397,17 @@ impl Engine {
         let gone = before - self.in_flight();
         self.stats.aborted += gone;
         self.stats.http_2xx += gone;
-        let silent = self.waiting.iter().chain(&self.running[self.decoding..]);
-        self.next_deadline = silent.fold(f64::INFINITY, |least, sequence| least.min(sequence.last_heard));
-        if self.decoding > 0 {
-            self.next_deadline = self.next_deadline.min(self.last_end);
-        }
-        self.next_deadline += self.read_timeout;
+        let silent = self.waiting.iter().chain(&self.running[self.decoding..]).chain(self.intake.iter());
+        let heard = silent.fold(f64::INFINITY, |least, sequence| least.min(sequence.last_heard));
+        let heard = if self.decoding > 0 { heard.min(self.last_end) } else { heard };
+        let all = self.waiting.iter().chain(&self.running).chain(self.intake.iter());
+        self.next_deadline = all.fold(heard + timeout, |least, sequence| least.min(sequence.request.leaves));
         self.report();
     }
 
     /// Gives the blocks of a sequence that left `running` back.
     fn release(&mut self, sequence: &Sequence, decodes: bool) {
+        self.adapters.leave(sequence.adapter);
         let tokens = if decodes {
             self.boundary[sequence.phase()] -= 1;
             sequence.request.prompt + sequence.generated_at(self.step) - 1
@@ -340,54 +417,13 @@ impl Engine {
         self.free_blocks += tokens.div_ceil(BLOCK_TOKENS);
     }
 
-    fn report(&mut self) {
+    pub(super) fn report(&mut self) {
         self.stats.running = self.running.len() as u64;
-        self.stats.waiting = self.waiting.len() as u64;
+        let deferred = self.intake.deferred.len() as u64;
+        self.stats.waiting = self.waiting.len() as u64 + deferred;
+        self.stats.deferred = deferred + self.skipped.min(self.waiting.len() as u64);
+        self.stats.fetching = if self.spec.kv_transfer.is_some() { deferred } else { 0 };
         self.stats.kv_usage = f64::from(self.used_blocks()) / f64::from(self.config.num_gpu_blocks);
-    }
-}
-
-impl Sequence {
-    fn new(request: Request) -> Self {
-        Self {
-            generated: 0,
-            since: 0,
-            to_compute: request.prompt - request.cached,
-            first_scheduled: None,
-            first_token: None,
-            last_heard: request.arrived,
-            preemptions: 0,
-            request,
-        }
-    }
-
-    /// Tokens whose KV its prefill has to hold.
-    fn context(&self) -> u32 {
-        self.request.prompt + self.generated
-    }
-
-    fn generated_at(&self, step: u64) -> u32 {
-        self.generated + (step - self.since) as u32
-    }
-
-    fn finish_step(&self) -> u64 {
-        self.since + u64::from(self.request.output - self.generated)
-    }
-
-    /// Residue of the steps whose token is the first of a block.
-    fn phase(&self) -> usize {
-        let computed = u64::from(self.request.prompt + self.generated - 1);
-        ((self.since + PHASES - computed % PHASES) % PHASES) as usize
-    }
-
-    /// Back to the queue: all but the cached prefix is computed again.
-    fn preempt(&mut self, step: u64, decodes: bool, last_end: f64) {
-        if decodes {
-            self.generated = self.generated_at(step);
-            self.last_heard = last_end;
-        }
-        self.preemptions += 1;
-        self.to_compute = self.context() - self.request.cached;
     }
 }
 
@@ -398,7 +434,7 @@ mod tests {
     impl Engine {
         /// The blocks in use, counted sequence by sequence.
         pub(in super::super) fn held_blocks(&self) -> u32 {
-            let mid_step = u64::from(self.step_end.is_some());
+            let mid_step = if self.step_end.is_some() { self.ticks } else { 0 };
             let held = self.running.iter().enumerate().map(|(i, sequence)| {
                 // A step under way already holds the block of the token it computes.
                 let decoded = || sequence.request.prompt + sequence.generated_at(self.step + mid_step) - 1;

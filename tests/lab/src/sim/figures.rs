@@ -76,9 +76,14 @@ pub fn measure(fleet: &mut Fleet, seconds: f64) -> (Figures, Vec<Figures>) {
     let mut pool = Window::default();
     let mut figures = Vec::new();
     for (i, replica) in fleet.replicas().iter().enumerate() {
-        let window = Window::of(replica, before[i].as_ref(), sent[i], each[i].clone());
+        let before = before.get(i).and_then(Option::as_ref);
+        let gauges = each.get(i).cloned().unwrap_or_default();
+        let window = Window::of(replica, before, sent.get(i).copied().unwrap_or(0), gauges);
         figures.push(window.figures(seconds));
-        pool.merge(window);
+        // A pod that was taken away is no part of the pool.
+        if replica.pod.exists() {
+            pool.merge(window);
+        }
     }
     (pool.figures(seconds), figures)
 }

@@ -1,39 +1,47 @@
 //! The fleet: arrivals, router, replicas and faults on one virtual clock.
 
-use anyhow::{Result, ensure};
+use anyhow::{Result, bail, ensure};
 use rand::SeedableRng;
-use rand::rngs::StdRng;
+use rand::rngs::{SmallRng, StdRng};
 
-use super::effect::{self, OnReplica};
-use super::engine::{Engine, EngineConfig};
+use super::cluster::{Autoscaler, TICK_SECONDS};
+use super::effect::{self, Fate, Template};
+use super::engine::Engine;
 use super::fault::{ErrorStatus, Fault};
 use super::gpu::Gpu;
-use super::pod::{Pod, PodState};
+use super::pod::Pod;
 use super::spec::{FleetSpec, Routing};
 use super::stats::EngineStats;
-use super::workload::{self, Bend};
-
-/// Seconds between looks at pods and GPUs.
-const TICK_SECONDS: f64 = 1.0;
+use super::workload::{self, Bend, Wander};
 
 /// A deployment of replicas behind a router, at one point in time.
 ///
 /// The same spec, seed, start and faults at the same times give the same bytes.
 #[derive(Debug)]
 pub struct Fleet {
-    spec: FleetSpec,
-    seed: u64,
-    now: f64,
+    pub(super) spec: FleetSpec,
+    pub(super) seed: u64,
+    pub(super) now: f64,
     next_arrival: f64,
     next_tick: f64,
     rng: StdRng,
-    replicas: Vec<Replica>,
-    faults: Vec<Fault>,
-    bend: Bend,
-    config: EngineConfig,
-    generation: u64,
+    /// For what was added to the arrivals since, so that they stay what they were.
+    pub(super) dice: SmallRng,
+    pub(super) wander: Wander,
+    pub(super) replicas: Vec<Replica>,
+    pub(super) faults: Vec<Fault>,
+    /// When each of them began, and when the next ends by itself.
+    pub(super) begun: Vec<f64>,
+    pub(super) faults_end: f64,
+    pub(super) bend: Bend,
+    pub(super) template: Template,
+    pub(super) generation: u64,
+    pub(super) scaled: usize,
+    pub(super) scalings: u64,
+    pub(super) autoscaler: Autoscaler,
     next_turn: usize,
-    ended: Ended,
+    weights: Vec<f64>,
+    pub(super) ended: Ended,
 }
 
 /// One pod, its GPU and, while it is up, its engine.
@@ -47,10 +55,17 @@ pub struct Replica {
     pub(super) engine: Option<Engine>,
     /// Requests sent to it by the router, those refused included.
     pub sent: u64,
-    starts: u64,
-    router_knows_at: f64,
+    /// What its pod was made from.
+    pub(super) template: Template,
+    pub(super) fate: Fate,
+    /// Share of its requests that it answers 5xx.
+    pub(super) refusals: f64,
+    pub(super) ready_since: f64,
+    pub(super) starts: u64,
+    pub(super) router_knows_at: f64,
     turn_credit: f64,
-    seen_busy: (f64, f64),
+    /// Busy and prefill seconds and tokens of the engine at the last look.
+    pub(super) seen: (f64, f64, u64),
 }
 
 /// Requests by how they ended, since the start of the simulation.
@@ -75,8 +90,6 @@ impl Fleet {
     pub fn new(spec: FleetSpec, seed: u64, start: f64) -> Result<Self> {
         spec.validate()?;
         ensure!(start.is_finite(), "the start of a fleet must be a time in unix seconds");
-        let config =
-            EngineConfig { max_num_seqs: spec.engine.max_num_seqs, num_gpu_blocks: spec.engine.num_gpu_blocks };
         let replicas = (0..spec.replicas).map(|i| Replica::new(&spec, i)).collect();
         let mut fleet = Self {
             seed,
@@ -84,12 +97,20 @@ impl Fleet {
             next_arrival: start,
             next_tick: start + TICK_SECONDS,
             rng: StdRng::seed_from_u64(seed),
+            dice: SmallRng::seed_from_u64(seed ^ 0x6469_6365),
+            wander: Wander::new(),
             replicas,
             faults: Vec::new(),
+            begun: Vec::new(),
+            faults_end: f64::INFINITY,
             bend: Bend::NONE,
-            config,
+            template: effect::template(&spec, &[]),
             generation: 1,
+            scaled: spec.replicas,
+            scalings: 0,
+            autoscaler: Autoscaler::new(spec.replicas, start),
             next_turn: 0,
+            weights: Vec::new(),
             ended: Ended::default(),
             spec,
         };
@@ -141,28 +162,48 @@ impl Fleet {
 
     /// Starts a fault now, in place of one of the same name on the same replica.
     ///
-    /// Errors if it names a replica that the fleet does not have.
+    /// Errors if it names a replica or a node that the fleet does not have, or if the spec lacks what it spoils.
     pub fn inject(&mut self, fault: Fault) -> Result<()> {
+        let last = self.replicas.len() - 1;
         if let Some(replica) = fault.replica() {
-            let last = self.replicas.len() - 1;
             ensure!(replica <= last, "fault `{fault}`: the fleet has replicas 0 to {last}");
         }
-        self.faults.retain(|old| (old.name(), old.replica()) != (fault.name(), fault.replica()));
+        if let Fault::NodeDown { node } = fault {
+            ensure!(node <= self.node_of(last), "fault `{fault}`: the fleet has nodes 0 to {}", self.node_of(last));
+        }
+        if let Some(missing) = effect::missing_for(&self.spec, &fault) {
+            bail!("fault `{fault}`: the fleet cannot have it: {missing}");
+        }
+        self.drop_faults(|old| (old.name(), old.replica()) == (fault.name(), fault.replica()));
         self.faults.push(fault);
+        self.begun.push(self.now);
+        self.begin(fault);
         self.apply_faults();
         Ok(())
     }
 
     /// Ends all faults with the name of `fault`, whatever their parameters.
     pub fn clear(&mut self, fault: Fault) {
-        self.faults.retain(|old| old.name() != fault.name());
+        self.drop_faults(|old| old.name() == fault.name());
         self.apply_faults();
     }
 
     /// Ends all faults.
     pub fn clear_all(&mut self) {
-        self.faults.clear();
+        self.drop_faults(|_| true);
         self.apply_faults();
+    }
+
+    pub(super) fn drop_faults(&mut self, drops: impl Fn(&Fault) -> bool) {
+        let mut begun = std::mem::take(&mut self.begun).into_iter();
+        let mut kept = Vec::new();
+        self.faults.retain(|fault| {
+            let begun = begun.next();
+            let keeps = !drops(fault);
+            kept.extend(begun.filter(|_| keeps));
+            keeps
+        });
+        self.begun = kept;
     }
 
     /// Simulates up to `t` (unix seconds); a time in the past changes nothing.
@@ -176,6 +217,7 @@ impl Fleet {
                 self.now = self.next_arrival;
                 self.arrive();
                 let rate = workload::rate(&self.spec, &self.bend, self.now);
+                let rate = rate * self.wander.factor(&self.spec.unrest, self.now);
                 self.next_arrival += workload::next_gap(&mut self.rng, rate);
             }
         }
@@ -186,8 +228,16 @@ impl Fleet {
     }
 
     fn arrive(&mut self) {
+        let request = workload::draw(&mut self.rng, &mut self.dice, &self.spec, &self.bend, self.now);
+        if let Some(most) = self.spec.concurrency {
+            for engine in self.replicas.iter_mut().filter_map(|replica| replica.engine.as_mut()) {
+                engine.advance_to(self.now);
+            }
+            if self.in_flight() >= most {
+                return;
+            }
+        }
         self.ended.arrived += 1;
-        let request = workload::draw(&mut self.rng, &self.spec, &self.bend, self.now);
         let Some(i) = self.route() else {
             self.ended.refused += 1;
             return;
@@ -204,6 +254,7 @@ impl Fleet {
                 engine.advance_to(self.now);
                 match error {
                     Some(status) if request.refused => reject(engine, status),
+                    _ if request.luck.status < replica.refusals => reject(engine, ErrorStatus::Server),
                     _ => engine.enqueue(request),
                 }
             }
@@ -213,7 +264,16 @@ impl Fleet {
     /// The replica for the next request, `None` if the router knows of none that is up.
     fn route(&mut self) -> Option<usize> {
         let n = self.replicas.len();
-        let weights: Vec<f64> = (0..n).map(|i| self.weight(i)).collect();
+        let mut weights = std::mem::take(&mut self.weights);
+        weights.clear();
+        weights.extend((0..n).map(|i| self.weight(i)));
+        let chosen = self.choose(&weights);
+        self.weights = weights;
+        chosen
+    }
+
+    fn choose(&mut self, weights: &[f64]) -> Option<usize> {
+        let n = weights.len();
         if self.spec.routing == Routing::LeastLoaded {
             for engine in self.replicas.iter_mut().filter_map(|replica| replica.engine.as_mut()) {
                 engine.advance_to(self.now);
@@ -256,97 +316,10 @@ impl Fleet {
         });
         base * skew.product::<f64>()
     }
-
-    /// Looks after pods, the rollout and the GPUs.
-    fn tick(&mut self) {
-        for i in 0..self.replicas.len() {
-            if let Some(engine) = &mut self.replicas[i].engine {
-                engine.advance_to(self.now);
-            }
-            self.replicas[i].read_gpu();
-            if self.replicas[i].pod.advance_to(self.now) {
-                self.start_engine(i);
-            }
-        }
-        self.roll_out();
-    }
-
-    /// Replaces outdated pods, a quarter of the fleet at a time.
-    fn roll_out(&mut self) {
-        let at_once = self.replicas.len().div_ceil(4);
-        let generation = self.generation;
-        let pods = self.replicas.iter().map(|replica| &replica.pod);
-        let busy = pods.filter(|pod| pod.generation == generation && !pod.is_ready()).count();
-        let outdated = |replica: &Replica| replica.pod.is_ready() && replica.pod.generation < generation;
-        let next: Vec<usize> = (0..self.replicas.len())
-            .filter(|&i| outdated(&self.replicas[i]))
-            .take(at_once.saturating_sub(busy))
-            .collect();
-        for i in next {
-            self.stop_engine(i);
-            let replica = &mut self.replicas[i];
-            // Its endpoint is removed before the process is told to stop.
-            replica.router_knows_at = self.now;
-            replica.pod.replace(self.now, self.spec.startup_seconds, generation);
-        }
-    }
-
-    fn start_engine(&mut self, i: usize) {
-        let replica = &mut self.replicas[i];
-        replica.starts += 1;
-        replica.pod.generation = self.generation;
-        replica.seen_busy = (0.0, 0.0);
-        // Each start of each replica has its own noise.
-        let seed = self.seed ^ ((i as u64 + 1) << 32 | replica.starts);
-        let timeout = self.spec.workload.read_timeout_seconds;
-        let engine = Engine::new(&self.spec.engine, self.config.clone(), timeout, seed, self.now);
-        replica.engine = Some(engine);
-        self.apply_faults_to(i);
-    }
-
-    fn stop_engine(&mut self, i: usize) {
-        if let Some(mut engine) = self.replicas[i].engine.take() {
-            engine.advance_to(self.now);
-            count_ended(&mut self.ended, &engine.stats);
-            self.ended.lost += engine.in_flight();
-        }
-    }
-
-    fn apply_faults(&mut self) {
-        self.bend = effect::bend(&self.faults);
-        let config = effect::config(&self.spec, &self.faults);
-        if config != self.config {
-            self.config = config;
-            self.generation += 1;
-        }
-        for i in 0..self.replicas.len() {
-            let dead = self.faults.contains(&Fault::LostReplica { replica: i });
-            let crashing = !matches!(self.replicas[i].pod.state, PodState::Ready | PodState::Starting { .. });
-            if dead && !crashing {
-                self.stop_engine(i);
-                let replica = &mut self.replicas[i];
-                replica.router_knows_at = self.now + self.spec.router_delay_seconds;
-                replica.pod.crash(self.now);
-            } else if !dead && crashing {
-                self.replicas[i].pod.recover(self.now, self.spec.startup_seconds);
-            }
-            self.apply_faults_to(i);
-        }
-    }
-
-    fn apply_faults_to(&mut self, i: usize) {
-        let OnReplica { slowdown, throttle, stalled } = effect::on_replica(&self.faults, i);
-        let replica = &mut self.replicas[i];
-        replica.gpu.throttle = throttle;
-        if let Some(engine) = &mut replica.engine {
-            engine.slowdown = slowdown;
-            engine.set_stalled(stalled);
-        }
-    }
 }
 
 impl Replica {
-    fn new(spec: &FleetSpec, i: usize) -> Self {
+    pub(super) fn new(spec: &FleetSpec, i: usize) -> Self {
         let suffix = (i as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let pod = Pod::new(
             format!("{}-{i}", spec.deployment),
@@ -360,24 +333,20 @@ impl Replica {
             gpu: Gpu::new(),
             engine: None,
             sent: 0,
+            template: effect::template(spec, &[]),
+            fate: Fate::Lives,
+            refusals: 0.0,
+            ready_since: 0.0,
             starts: 0,
             router_knows_at: 0.0,
             turn_credit: 0.0,
-            seen_busy: (0.0, 0.0),
+            seen: (0.0, 0.0, 0),
         }
     }
 
     /// The numbers of its engine, `None` while it is down.
     pub fn stats(&self) -> Option<&EngineStats> {
         self.engine.as_ref().map(|engine| &engine.stats)
-    }
-
-    fn read_gpu(&mut self) {
-        let engine = self.engine.as_ref();
-        let busy = engine.map_or((0.0, 0.0), |engine| (engine.stats.busy_seconds, engine.stats.prefill_seconds));
-        let (seen_busy, seen_prefill) = self.seen_busy;
-        self.gpu.advance(TICK_SECONDS, (busy.0 - seen_busy).max(0.0), (busy.1 - seen_prefill).max(0.0));
-        self.seen_busy = busy;
     }
 }
 
@@ -388,8 +357,8 @@ fn reject(engine: &mut Engine, status: ErrorStatus) {
     }
 }
 
-fn count_ended(ended: &mut Ended, stats: &EngineStats) {
-    ended.finished += stats.finished_stop + stats.finished_length;
+pub(super) fn count_ended(ended: &mut Ended, stats: &EngineStats) {
+    ended.finished += stats.finished_stop + stats.finished_length + stats.finished_error;
     ended.aborted += stats.aborted;
     ended.rejected += stats.http_4xx + stats.http_5xx;
 }

@@ -1,6 +1,6 @@
 //! The GPU under one replica: utilisation, clock, power and temperature follow what the engine computes.
 
-use super::fault::ThrottleCause;
+use super::fault::{Link, ThrottleCause};
 
 /// `modelName` of the simulated GPU.
 pub const MODEL: &str = "NVIDIA A30";
@@ -50,7 +50,31 @@ pub struct Gpu {
     pub power_violation_ns: f64,
     /// Nanoseconds spent below the wanted clock because of heat.
     pub thermal_violation_ns: f64,
+    /// The last Xid since the driver was loaded, 0 for none.
+    pub xid: usize,
+    /// It does not answer on the bus any more.
+    pub lost: bool,
+    /// Double-bit ECC errors.
+    pub double_bit_errors: u64,
+    /// Rows remapped for them.
+    pub remapped_rows: u64,
+    /// A row could not be remapped.
+    pub remap_failed: bool,
+    /// What is wrong with its links.
+    pub link: Option<Link>,
+    /// Another process computes on it.
+    pub shared: bool,
+    /// Bytes per second over PCIe, either way.
+    pub pcie: f64,
+    /// Bytes over NVLink, and what had to be sent again: broken flits, replays.
+    pub nvlink: (f64, f64, f64),
 }
+
+/// What the GPUs of a replica tell each other per token that goes through the model: the sums of two layers' parts in
+/// each of 32 layers, 4096 numbers of two bytes.
+const LINK_BYTES_PER_TOKEN: f64 = 2.0 * 32.0 * 4096.0 * 2.0;
+/// Flits of a broken link that arrive damaged, per second of work.
+const FLIT_ERRORS_PER_SECOND: f64 = 40.0;
 
 impl Gpu {
     /// An idle GPU.
@@ -64,13 +88,24 @@ impl Gpu {
             energy_mj: 4.2e12,
             power_violation_ns: 0.0,
             thermal_violation_ns: 0.0,
+            xid: 0,
+            lost: false,
+            double_bit_errors: 0,
+            remapped_rows: 0,
+            remap_failed: false,
+            link: None,
+            shared: false,
+            pcie: 0.0,
+            nvlink: (0.0, 0.0, 0.0),
         }
     }
 
     /// Takes in `seconds` of which the engine computed for `busy`, and prompts for `prefill`.
     pub fn advance(&mut self, seconds: f64, busy: f64, prefill: f64) {
         let follow = |old: f64, new: f64, over: f64| old + (new - old) * (1.0 - (-seconds / over).exp());
-        self.util = follow(self.util, (busy / seconds).clamp(0.0, 1.0), UTIL_SECONDS);
+        // A neighbour's kernels fill what this process leaves.
+        let resident = if self.shared { 1.0 } else { (busy / seconds).clamp(0.0, 1.0) };
+        self.util = follow(self.util, resident, UTIL_SECONDS);
         self.prefill_util = follow(self.prefill_util, (prefill / seconds).clamp(0.0, 1.0), UTIL_SECONDS);
         // Decoding waits for memory; only prompts heat the tensor cores.
         let load = (0.62 * self.util + 0.38 * self.prefill_util) / self.slowdown();
@@ -87,6 +122,38 @@ impl Gpu {
         }
         self.celsius = follow(self.celsius, target, HEAT_SECONDS);
         self.energy_mj += 1e3 * self.watts * seconds;
+    }
+
+    /// Takes in that in `seconds` so many tokens went through the model, and so many of them over the links.
+    pub fn exchange(&mut self, seconds: f64, tokens: f64, busy: f64) {
+        let bytes = LINK_BYTES_PER_TOKEN * tokens;
+        let own = if self.link == Some(Link::Pcie) { bytes / seconds } else { 0.0 };
+        self.pcie += (own - self.pcie) * (1.0 - (-seconds / UTIL_SECONDS).exp());
+        if self.link != Some(Link::Pcie) {
+            self.nvlink.0 += bytes;
+        }
+        if self.link == Some(Link::Nvlink) {
+            self.nvlink.1 += FLIT_ERRORS_PER_SECOND * busy.min(seconds);
+            self.nvlink.2 += FLIT_ERRORS_PER_SECOND / 4.0 * busy.min(seconds);
+        }
+    }
+
+    /// Meets an Xid, with the errors in its memory that go with it.
+    pub fn meet(&mut self, xid: usize) {
+        self.xid = xid;
+        self.lost |= xid == 79;
+        match xid {
+            48 | 95 => self.double_bit_errors += 2,
+            94 => self.double_bit_errors += 1,
+            _ => {}
+        }
+        self.remapped_rows += u64::from(matches!(xid, 48 | 63 | 94 | 95));
+        self.remap_failed |= xid == 64;
+    }
+
+    /// Its node was reset: it is back on the bus, and what the driver counted begins anew.
+    pub fn reset(&mut self) {
+        self.lost = false;
     }
 
     /// SM clock in MHz.

@@ -98,7 +98,8 @@ async fn targets(State(fleet): State<Shared>) -> Json<Value> {
 
 async fn page(State(fleet): State<Shared>, Path(index): Path<usize>) -> Response {
     let fleet = present(&fleet);
-    let Some(target) = fleet.targets().into_iter().nth(index) else {
+    let path = format!("/targets/{index}/metrics");
+    let Some(target) = fleet.targets().into_iter().find(|target| target.path == path) else {
         return (StatusCode::NOT_FOUND, format!("no target {index}\n")).into_response();
     };
     match fleet.page(&target) {

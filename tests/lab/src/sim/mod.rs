@@ -4,8 +4,10 @@
 //! ended; nothing is painted. A [`Fleet`] lives on a virtual clock: [`live`] ties it to the wall clock and serves its
 //! pages to a real Prometheus, [`History`] writes what a Prometheus would have scraped.
 //!
-//! Not simulated: tokens' contents, gateways in front of the router, several engines in one pod, LoRA, speculative
-//! decoding, disaggregated prefill, and the sharing of KV blocks between live requests.
+//! Not simulated: tokens' contents, gateways in front of the router, several engines in one pod, the replicas that
+//! compute prompts for others, pods that move to another node, and the sharing of KV blocks between live requests.
+//! Simplified: the whole batch accepts equally many draft tokens, KV blocks are taken when their transfer has ended,
+//! and `lora_requests_info` forgets old label sets.
 //!
 //! ```
 //! use llm_diagnose_lab::sim::{Fault, Fleet, FleetSpec};
@@ -19,24 +21,37 @@
 //! # Ok::<(), anyhow::Error>(())
 //! ```
 
+mod adapters;
+mod cluster;
 mod effect;
 mod engine;
 pub mod exposition;
 pub mod fault;
 pub mod figures;
 pub mod fleet;
+mod frontend;
 pub mod gpu;
 pub mod history;
+mod intake;
 pub mod live;
+mod page_cadvisor;
 mod page_dcgm;
 mod page_kube;
 mod page_vllm;
+mod page_vllm_options;
+mod parameter;
 pub mod pod;
+mod recipe;
+mod sequence;
 pub mod spec;
 pub mod stats;
 pub mod target;
 mod workload;
 
+#[cfg(test)]
+mod cluster_tests;
+#[cfg(test)]
+mod fault_tests;
 #[cfg(test)]
 mod tests;
 

@@ -27,16 +27,18 @@ static FIELDS: [Field; 21] = [
     ("DCGM_FI_DEV_MEM_COPY_UTIL", Kind::Gauge, "Memory utilization (in %).", |gpu| (100.0 * dram_active(gpu)).round()),
     ("DCGM_FI_DEV_ENC_UTIL", Kind::Gauge, "Encoder utilization (in %).", |_| 0.0),
     ("DCGM_FI_DEV_DEC_UTIL", Kind::Gauge, "Decoder utilization (in %).", |_| 0.0),
-    ("DCGM_FI_DEV_XID_ERRORS", Kind::Gauge, "Value of the last XID error encountered.", |_| 0.0),
+    ("DCGM_FI_DEV_XID_ERRORS", Kind::Gauge, "Value of the last XID error encountered.", |gpu| gpu.xid as f64),
     ("DCGM_FI_DEV_FB_RESERVED", Kind::Gauge, "Framebuffer memory reserved (in MiB).", |_| RESERVED_MIB),
     (
         "DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS",
         Kind::Counter,
         "Number of remapped rows for uncorrectable errors",
-        |_| 0.0,
+        |gpu| gpu.remapped_rows as f64,
     ),
     ("DCGM_FI_DEV_CORRECTABLE_REMAPPED_ROWS", Kind::Counter, "Number of remapped rows for correctable errors", |_| 0.0),
-    ("DCGM_FI_DEV_ROW_REMAP_FAILURE", Kind::Gauge, "Whether remapping of rows has failed", |_| 0.0),
+    ("DCGM_FI_DEV_ROW_REMAP_FAILURE", Kind::Gauge, "Whether remapping of rows has failed", |gpu| {
+        f64::from(u8::from(gpu.remap_failed))
+    }),
     ("DCGM_FI_PROF_GR_ENGINE_ACTIVE", Kind::Gauge, "Ratio of time the graphics engine is active.", |gpu| {
         thousandths(gpu.util)
     }),
@@ -53,13 +55,13 @@ static FIELDS: [Field; 21] = [
         "DCGM_FI_PROF_PCIE_TX_BYTES",
         Kind::Gauge,
         "The rate of data transmitted over the PCIe bus - including both protocol headers and data payloads - in bytes per second.",
-        |gpu| (1e6 + 4e6 * gpu.util).round(),
+        |gpu| (1e6 + 4e6 * gpu.util + gpu.pcie).round(),
     ),
     (
         "DCGM_FI_PROF_PCIE_RX_BYTES",
         Kind::Gauge,
         "The rate of data received over the PCIe bus - including both protocol headers and data payloads - in bytes per second.",
-        |gpu| (2e6 + 9e6 * gpu.util).round(),
+        |gpu| (2e6 + 9e6 * gpu.util + gpu.pcie).round(),
     ),
 ];
 
@@ -82,6 +84,35 @@ static VIOLATIONS: [Field; 2] = [
     ),
 ];
 
+static ECC: Field =
+    ("DCGM_FI_DEV_ECC_DBE_VOL_TOTAL", Kind::Counter, "Total number of double-bit volatile ECC errors.", |gpu| {
+        gpu.double_bit_errors as f64
+    });
+
+static NVLINK: [Field; 4] = [
+    (
+        "DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL",
+        Kind::Counter,
+        "Total number of NVLink bandwidth counters for all lanes.",
+        |gpu| gpu.nvlink.0.round(),
+    ),
+    (
+        "DCGM_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL",
+        Kind::Counter,
+        "Total number of NVLink flow-control CRC errors.",
+        |gpu| gpu.nvlink.1.round(),
+    ),
+    ("DCGM_FI_DEV_NVLINK_REPLAY_ERROR_COUNT_TOTAL", Kind::Counter, "Total number of NVLink retries.", |gpu| {
+        gpu.nvlink.2.round()
+    }),
+    ("DCGM_FI_DEV_NVLINK_RECOVERY_ERROR_COUNT_TOTAL", Kind::Counter, "Total number of NVLink recovery errors.", |_| {
+        0.0
+    }),
+];
+
+/// MiB that another process on a shared GPU holds.
+const NEIGHBOUR_MIB: f64 = 1_400.0;
+
 /// The page of the exporter on one node; `first` is the fleet's index of its first replica.
 pub fn families(spec: &FleetSpec, replicas: &[Replica], first: usize) -> Vec<Family> {
     let mut fields: Vec<&Field> = FIELDS.iter().collect();
@@ -91,11 +122,19 @@ pub fn families(spec: &FleetSpec, replicas: &[Replica], first: usize) -> Vec<Fam
     if spec.dcgm.violations {
         fields.extend(&VIOLATIONS);
     }
+    if spec.dcgm.ecc {
+        fields.push(&ECC);
+    }
+    if spec.dcgm.nvlink {
+        fields.extend(&NVLINK);
+    }
     let labels: Vec<Labels> = replicas.iter().enumerate().map(|(i, replica)| labels(spec, replica, first, i)).collect();
     let mut page: Vec<Family> = fields
         .into_iter()
         .map(|(name, kind, help, value)| {
-            let gpus = replicas.iter().zip(&labels);
+            // Of a GPU that fell off the bus only the news of that is left.
+            let told = |replica: &Replica| !replica.gpu.lost || *name == "DCGM_FI_DEV_XID_ERRORS";
+            let gpus = replicas.iter().zip(&labels).filter(|(replica, _)| told(replica));
             gpus.fold(Family::new(name, *kind, help), |family, (replica, labels)| {
                 family.with(labels.clone(), value(&replica.gpu))
             })
@@ -113,16 +152,17 @@ fn framebuffer(spec: &FleetSpec, replicas: &[Replica], labels: &[Labels], used: 
     } else {
         Family::new("DCGM_FI_DEV_FB_FREE", Kind::Gauge, "Framebuffer memory free (in MiB).")
     };
-    replicas.iter().zip(labels).fold(family, |family, (replica, labels)| {
+    replicas.iter().zip(labels).filter(|(replica, _)| !replica.gpu.lost).fold(family, |family, (replica, labels)| {
         let share = if replica.stats().is_some() { spec.engine.gpu_memory_utilization } else { 0.0 };
-        let in_use = (share * gpu::MEMORY_MIB).round();
+        let neighbour = if replica.gpu.shared { NEIGHBOUR_MIB } else { 0.0 };
+        let in_use = (share * gpu::MEMORY_MIB).round() + neighbour;
         let value = if used { in_use } else { gpu::MEMORY_MIB - RESERVED_MIB - in_use };
         family.with(labels.clone(), value.max(0.0))
     })
 }
 
 fn labels(spec: &FleetSpec, replica: &Replica, first: usize, i: usize) -> Labels {
-    vec![
+    let mut labels = vec![
         ("gpu", i.to_string()),
         ("UUID", format!("GPU-{}", replica.pod.uid.replace("5f0c1a52", &format!("a30c{:04x}", first + i)))),
         ("pci_bus_id", format!("00000000:{:02X}:00.0", 0x17 + 0x20 * i)),
@@ -130,10 +170,16 @@ fn labels(spec: &FleetSpec, replica: &Replica, first: usize, i: usize) -> Labels
         ("modelName", gpu::MODEL.to_owned()),
         ("Hostname", replica.pod.node.clone()),
         ("DCGM_FI_DRIVER_VERSION", "570.133.20".to_owned()),
-        ("container", CONTAINER.to_owned()),
-        ("namespace", spec.namespace.clone()),
-        ("pod", replica.pod.name.clone()),
-    ]
+    ];
+    // A GPU that no pod has is exported without one.
+    if replica.pod.has_container() {
+        labels.extend([
+            ("container", CONTAINER.to_owned()),
+            ("namespace", spec.namespace.clone()),
+            ("pod", replica.pod.name.clone()),
+        ]);
+    }
+    labels
 }
 
 /// Decoding waits for memory, prompts for compute.

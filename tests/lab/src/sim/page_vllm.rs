@@ -1,6 +1,7 @@
 //! The metrics page of one vLLM server; names, labels and help as on a page of vLLM 0.32.
 
 use super::exposition::{Family, Kind, Labels, Sample};
+use super::page_vllm_options;
 use super::spec::{BLOCK_TOKENS, FleetSpec, Release};
 use super::stats::{EngineStats, Histogram};
 
@@ -18,7 +19,7 @@ static COUNTERS: [Counted; 6] = [
     ("vllm:num_preemptions_total", "Cumulative number of preemption from the engine.", |s| s.preemptions),
     ("vllm:prompt_tokens_total", "Number of prefill tokens processed.", |s| s.prompt_tokens),
     ("vllm:prompt_tokens_cached_total", "Number of cached prompt tokens (local + external).", |s| {
-        s.prompt_tokens_cached
+        s.prompt_tokens_cached + s.prompt_tokens_external
     }),
     ("vllm:generation_tokens_total", "Number of generation tokens processed.", |s| s.generation_tokens),
 ];
@@ -61,6 +62,7 @@ pub fn families(spec: &FleetSpec, stats: &EngineStats, now: f64) -> Vec<Family> 
     for (name, help, histogram) in &HISTOGRAMS {
         page.push(Family::new(name, Kind::Histogram, help).with_histogram(&base, histogram(stats)));
     }
+    page.extend(page_vllm_options::families(spec, stats, &base));
     page.push(cache_config(spec, stats));
     page.push(http(stats));
     match spec.engine.release {
@@ -96,19 +98,19 @@ fn gauges(stats: &EngineStats, base: &Labels) -> Vec<Family> {
         Family::new("vllm:num_requests_waiting", Kind::Gauge, "Number of requests waiting to be processed.")
             .with(base.clone(), stats.waiting as f64),
         by_reason
-            .with(and(base, "reason", "capacity"), stats.waiting as f64)
-            .with(and(base, "reason", "deferred"), 0.0),
+            .with(and(base, "reason", "capacity"), (stats.waiting - stats.deferred) as f64)
+            .with(and(base, "reason", "deferred"), stats.deferred as f64),
         Family::new("vllm:kv_cache_usage_perc", Kind::Gauge, "KV-cache usage. 1 means 100 percent usage.")
             .with(base.clone(), stats.kv_usage),
     ]
 }
 
 fn by_source(stats: &EngineStats, base: &Labels) -> Family {
-    let computed = stats.prompt_tokens - stats.prompt_tokens_cached;
+    let computed = stats.prompt_tokens - stats.prompt_tokens_cached - stats.prompt_tokens_external;
     Family::new("vllm:prompt_tokens_by_source_total", Kind::Counter, "Number of prompt tokens by source.")
         .with(and(base, "source", "local_compute"), computed as f64)
         .with(and(base, "source", "local_cache_hit"), stats.prompt_tokens_cached as f64)
-        .with(and(base, "source", "external_kv_transfer"), 0.0)
+        .with(and(base, "source", "external_kv_transfer"), stats.prompt_tokens_external as f64)
 }
 
 fn successes(stats: &EngineStats, base: &Labels) -> Family {
@@ -118,7 +120,7 @@ fn successes(stats: &EngineStats, base: &Labels) -> Family {
         ("stop", stats.finished_stop),
         ("length", stats.finished_length),
         ("abort", 0),
-        ("error", 0),
+        ("error", stats.finished_error),
         ("repetition", 0),
     ];
     let labelled = reasons.map(|(reason, count)| (and(base, "finished_reason", reason), count));
@@ -164,6 +166,8 @@ fn as_in_0_8(mut family: Family) -> Option<Family> {
         "vllm:inter_token_latency_seconds" => "vllm:time_per_output_token_seconds",
         "vllm:num_requests_waiting_by_reason"
         | "vllm:prompt_tokens_by_source_total"
+        | "vllm:num_requests_kv_fetch_by_stage"
+        | "vllm:corrupted_requests_total"
         | "vllm:prompt_tokens_cached_total"
         | "vllm:request_time_per_output_token_seconds"
         | "vllm:request_num_preemptions"
@@ -184,7 +188,7 @@ fn as_in_0_8(mut family: Family) -> Option<Family> {
 }
 
 /// `base` and one more label, where the alphabet puts it.
-fn and(base: &Labels, name: &'static str, value: &str) -> Labels {
+pub(super) fn and(base: &Labels, name: &'static str, value: &str) -> Labels {
     let mut labels = base.clone();
     let place = labels.partition_point(|(other, _)| *other < name);
     labels.insert(place, (name, value.to_owned()));

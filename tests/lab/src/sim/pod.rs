@@ -12,8 +12,10 @@ const BACKOFF_SECONDS: (f64, f64) = (10.0, 300.0);
 pub struct Pod {
     /// Its name.
     pub name: String,
-    /// Its uid.
+    /// Its uid, but for what tells it from those that had the name before.
     pub uid: String,
+    /// How many pods had the name before.
+    pub predecessors: u32,
     /// The node it runs on.
     pub node: String,
     /// The address of that node.
@@ -24,6 +26,8 @@ pub struct Pod {
     pub restarts: u64,
     /// Why the container ended the last time, as in `last_terminated_reason`.
     pub last_terminated: Option<&'static str>,
+    /// With which exit code.
+    pub last_exit_code: Option<u32>,
     /// What it is doing.
     pub state: PodState,
     /// The generation of the Deployment it runs.
@@ -51,6 +55,17 @@ pub enum PodState {
         /// When it is tried again.
         until: f64,
     },
+    /// No node has room for it.
+    Unschedulable,
+    /// Its image cannot be pulled: `ErrImagePull`, and `ImagePullBackOff` in between.
+    PullFailing {
+        /// When it is tried again.
+        until: f64,
+    },
+    /// Its node does not answer any more.
+    NodeLost,
+    /// There is no such pod.
+    Gone,
 }
 
 impl Pod {
@@ -59,11 +74,13 @@ impl Pod {
         Self {
             name,
             uid,
+            predecessors: 0,
             node,
             host_ip,
             ip,
             restarts: 0,
             last_terminated: None,
+            last_exit_code: None,
             state: PodState::Ready,
             generation: 1,
             backoff: BACKOFF_SECONDS.0,
@@ -75,12 +92,54 @@ impl Pod {
         self.state == PodState::Ready
     }
 
+    /// There is such a pod.
+    pub fn exists(&self) -> bool {
+        self.state != PodState::Gone
+    }
+
+    /// It has a node and a container on it.
+    pub fn has_container(&self) -> bool {
+        !matches!(self.state, PodState::Gone | PodState::Unschedulable | PodState::PullFailing { .. })
+    }
+
     /// The container dies at `now` and is restarted at once, to die again.
     pub fn crash(&mut self, now: f64) {
-        self.restarts += 1;
-        self.last_terminated = Some("Error");
+        self.terminated("Error", 1);
         self.backoff = BACKOFF_SECONDS.0;
         self.state = PodState::Doomed { dies_at: now + CRASH_AFTER_SECONDS };
+    }
+
+    /// The container ends at `now` and is restarted at once, to work again.
+    pub fn restart(&mut self, now: f64, startup_seconds: f64, reason: &'static str, exit_code: u32) {
+        self.terminated(reason, exit_code);
+        self.state = PodState::Starting { ready_at: now + startup_seconds };
+    }
+
+    /// The restarted container will die at `dies_at`, before it is ready.
+    pub fn doom(&mut self, dies_at: f64) {
+        self.backoff = BACKOFF_SECONDS.0;
+        self.state = PodState::Doomed { dies_at };
+    }
+
+    /// Waits at `now` for an image that does not come.
+    pub fn wait_for_image(&mut self, now: f64) {
+        self.backoff = BACKOFF_SECONDS.0;
+        self.state = PodState::PullFailing { until: now + self.backoff };
+    }
+
+    /// The registry has just answered, and the next try is not due yet.
+    pub fn image_error(&self, now: f64) -> Option<&'static str> {
+        match self.state {
+            PodState::PullFailing { until } if now > until - 0.8 * self.backoff => Some("ImagePullBackOff"),
+            PodState::PullFailing { .. } => Some("ErrImagePull"),
+            _ => None,
+        }
+    }
+
+    fn terminated(&mut self, reason: &'static str, exit_code: u32) {
+        self.restarts += 1;
+        self.last_terminated = Some(reason);
+        self.last_exit_code = Some(exit_code);
     }
 
     /// What killed it is gone: the next try, made at `now`, succeeds.
@@ -91,8 +150,10 @@ impl Pod {
 
     /// A rollout replaces the pod by one of `generation`.
     pub fn replace(&mut self, now: f64, startup_seconds: f64, generation: u64) {
+        self.predecessors += 1;
         self.restarts = 0;
         self.last_terminated = None;
+        self.last_exit_code = None;
         self.generation = generation;
         self.state = PodState::Starting { ready_at: now + startup_seconds };
     }
@@ -105,6 +166,8 @@ impl Pod {
                 true
             }
             PodState::Doomed { dies_at } if dies_at <= now => {
+                self.last_terminated = Some("Error");
+                self.last_exit_code = Some(1);
                 self.state = PodState::BackOff { until: now + self.backoff };
                 self.backoff = (2.0 * self.backoff).min(BACKOFF_SECONDS.1);
                 false
@@ -114,7 +177,12 @@ impl Pod {
                 self.state = PodState::Doomed { dies_at: now + CRASH_AFTER_SECONDS };
                 false
             }
-            PodState::Ready | PodState::Starting { .. } | PodState::Doomed { .. } | PodState::BackOff { .. } => false,
+            PodState::PullFailing { until } if until <= now => {
+                self.backoff = (2.0 * self.backoff).min(BACKOFF_SECONDS.1);
+                self.state = PodState::PullFailing { until: now + self.backoff };
+                false
+            }
+            _ => false,
         }
     }
 }

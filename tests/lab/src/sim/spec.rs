@@ -22,6 +22,8 @@ pub struct FleetSpec {
     pub requests_per_second: f64,
     /// Relative swing of the arrivals over a day, 0..1; the peak is at 14:00 UTC.
     pub diurnal_amplitude: f64,
+    /// Requests that the clients have open at once at most, as workers of a batch job; further ones are not sent.
+    pub concurrency: Option<u64>,
     /// What the requests look like.
     pub workload: Workload,
     /// How one replica serves them.
@@ -36,8 +38,36 @@ pub struct FleetSpec {
     pub gpus_per_node: usize,
     /// Which optional fields dcgm-exporter has enabled.
     pub dcgm: DcgmSpec,
-    /// `minReplicas` and `maxReplicas` of the autoscaler, which looks at CPU and so never acts.
+    /// `minReplicas` and `maxReplicas` of the autoscaler.
     pub autoscaler: (usize, usize),
+    /// Requests in flight per replica that the autoscaler aims at; `None` for one that looks at CPU and never acts.
+    pub autoscale_target: Option<f64>,
+    /// How the arrivals wander around their mean.
+    pub unrest: Unrest,
+    /// The kubelet's cAdvisor is scraped too.
+    pub cadvisor: bool,
+}
+
+/// What makes arrivals differ from a Poisson process; all 0 when nothing does.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Unrest {
+    /// Standard deviation of the logarithm of the rate, which wanders and returns.
+    pub walk: f64,
+    /// Seconds after which the rate has forgotten where it was.
+    pub walk_seconds: f64,
+    /// Bursts per hour.
+    pub bursts_per_hour: f64,
+    /// What the rate is multiplied by in a burst.
+    pub burst_factor: f64,
+    /// Mean length of a burst in seconds.
+    pub burst_seconds: f64,
+}
+
+impl Unrest {
+    /// That of a service with many users: a fifth up or down within a quarter of an hour, a short burst now and then.
+    pub fn usual() -> Self {
+        Self { walk: 0.12, walk_seconds: 900.0, bursts_per_hour: 2.0, burst_factor: 1.5, burst_seconds: 15.0 }
+    }
 }
 
 /// Lengths, reuse and patience of the clients' requests.
@@ -59,6 +89,19 @@ pub struct Workload {
     pub reuse_part: (f64, f64),
     /// Seconds without a token after which the client goes away; `None` waits for ever.
     pub read_timeout_seconds: Option<f64>,
+    /// Kinds of requests that differ from the others, each with its share of all; tools' calls, for one.
+    pub kinds: Vec<RequestKind>,
+}
+
+/// A kind of requests among the others.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RequestKind {
+    /// Share of all requests, 0..1.
+    pub share: f64,
+    /// What their prompts' lengths are multiplied by.
+    pub prompt: f64,
+    /// What their answers' lengths are multiplied by.
+    pub output: f64,
 }
 
 /// Limits and costs of one vLLM engine.
@@ -86,6 +129,51 @@ pub struct EngineSpec {
     pub noise: f64,
     /// Whose metric names the page has.
     pub release: Release,
+    /// CPU seconds of the API server, which has one core: per request, per token.
+    pub frontend_seconds: (f64, f64),
+    /// The container's CPU limit in cores, if it has one.
+    pub cpu_limit: Option<f64>,
+    /// Speculative decoding, if it is on.
+    pub speculative: Option<SpeculativeSpec>,
+    /// LoRA, if it is on; then each request names an adapter.
+    pub lora: Option<LoraSpec>,
+    /// Another deployment computes the prompts and this one pulls their KV, if it does.
+    pub kv_transfer: Option<KvTransferSpec>,
+    /// `VLLM_COMPUTE_NANS_IN_LOGITS`: requests with NaN logits are counted.
+    pub counts_nans: bool,
+}
+
+/// Speculative decoding; the whole batch accepts equally many drafts in a step.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SpeculativeSpec {
+    /// Draft tokens per step.
+    pub tokens: u32,
+    /// Probability, 0..1, that a draft token is right when those before it were.
+    pub acceptance: f64,
+    /// Seconds that each draft token adds to a step.
+    pub draft_seconds: f64,
+}
+
+/// LoRA adapters and their slots.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LoraSpec {
+    /// `--max-loras`: adapters in one batch.
+    pub max_loras: usize,
+    /// Adapters that the clients ask for, all alike.
+    pub adapters: usize,
+    /// Seconds that a step takes longer when an adapter is loaded into a slot.
+    pub load_seconds: f64,
+}
+
+/// How KV blocks come from the replicas that compute the prompts.
+#[derive(Debug, Clone, PartialEq)]
+pub struct KvTransferSpec {
+    /// Seconds each transfer takes whatever its size.
+    pub base_seconds: f64,
+    /// Seconds each prompt token adds; transfers of a replica share its link, one after the other.
+    pub token_seconds: f64,
+    /// KV bytes of one token.
+    pub token_bytes: f64,
 }
 
 /// A generation of vLLM's metric names.
@@ -117,6 +205,10 @@ pub struct DcgmSpec {
     pub violations: bool,
     /// The scrape keeps the page's `pod`, `namespace` and `container`; else Prometheus makes them `exported_*`.
     pub honor_labels: bool,
+    /// `DCGM_FI_DEV_ECC_DBE_VOL_TOTAL` is in the CSV.
+    pub ecc: bool,
+    /// The GPUs have NVLink and its error counters are in the CSV.
+    pub nvlink: bool,
 }
 
 impl FleetSpec {
@@ -129,14 +221,18 @@ impl FleetSpec {
             deployment: "vllm-llama-8b".to_owned(),
             requests_per_second: 3.0 * replicas as f64,
             diurnal_amplitude: 0.1,
+            concurrency: None,
             workload: Workload::default(),
             engine: EngineSpec::default(),
             routing: Routing::RoundRobin,
             router_delay_seconds: 5.0,
             startup_seconds: 8.0,
             gpus_per_node: 2,
-            dcgm: DcgmSpec { clock_events: true, violations: true, honor_labels: false },
+            dcgm: DcgmSpec { clock_events: true, violations: true, honor_labels: false, ecc: false, nvlink: false },
             autoscaler: (replicas.div_ceil(2), 2 * replicas),
+            autoscale_target: None,
+            unrest: Unrest::default(),
+            cadvisor: false,
         }
     }
 
@@ -176,6 +272,17 @@ impl FleetSpec {
             "mean token counts must be positive"
         );
         ensure!(!self.workload.max_tokens.is_empty(), "at least one max_tokens is needed");
+        let shares: f64 = self.workload.kinds.iter().map(|kind| kind.share).sum();
+        ensure!((0.0..=1.0).contains(&shares), "kinds of requests: expected shares up to 1 together, got {shares}");
+        ensure!(self.unrest.walk >= 0.0 && self.unrest.walk < 1.0, "unrest: expected a walk in 0..1");
+        ensure!(
+            engine.lora.as_ref().is_none_or(|lora| lora.max_loras > 0 && lora.adapters > 0),
+            "LoRA needs at least one slot and one adapter"
+        );
+        ensure!(
+            engine.speculative.as_ref().is_none_or(|speculative| speculative.tokens < BLOCK_TOKENS),
+            "speculative decoding: expected fewer than {BLOCK_TOKENS} draft tokens"
+        );
         Ok(())
     }
 }
@@ -197,6 +304,7 @@ impl Default for Workload {
             reuse_share: 0.8,
             reuse_part: (0.6, 0.95),
             read_timeout_seconds: Some(20.0),
+            kinds: Vec::new(),
         }
     }
 }
@@ -215,6 +323,12 @@ impl Default for EngineSpec {
             kv_token_seconds: 0.000_000_15,
             noise: 0.04,
             release: Release::Current,
+            frontend_seconds: (0.006, 0.000_3),
+            cpu_limit: None,
+            speculative: None,
+            lora: None,
+            kv_transfer: None,
+            counts_nans: false,
         }
     }
 }

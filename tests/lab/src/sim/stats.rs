@@ -20,6 +20,25 @@ static TOKENS: [f64; 18] =
     [1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1e3, 2e3, 5e3, 1e4, 2e4, 5e4, 1e5, 2e5, 5e5];
 static ITERATION: [f64; 13] =
     [1.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0, 2048.0, 4096.0, 8192.0, 16384.0];
+/// Buckets of `nixl_xfer_time_seconds` (vLLM `kv_connector/v1/nixl/stats.py`).
+static TRANSFER: [f64; 12] = [0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0, 5.0];
+/// Buckets of `nixl_bytes_transferred`: odd powers of two from 2 KiB to 8 GiB.
+static BYTES: [f64; 12] = [
+    2048.0,
+    8192.0,
+    32768.0,
+    131072.0,
+    524288.0,
+    2097152.0,
+    8388608.0,
+    33554432.0,
+    134217728.0,
+    536870912.0,
+    2147483648.0,
+    8589934592.0,
+];
+/// Label sets of `lora_requests_info` that are kept; a real page keeps all of them.
+const LORA_SETS: usize = 24;
 static PREEMPTIONS: [f64; 7] = [1.0, 2.0, 3.0, 4.0, 5.0, 10.0, 20.0];
 
 /// A histogram with fixed bounds.
@@ -40,8 +59,8 @@ impl Histogram {
 
     /// Adds `n` observations of `value`.
     pub fn observe_n(&mut self, value: f64, n: u64) {
-        let bucket = self.bounds.iter().position(|bound| value <= *bound);
-        self.counts[bucket.unwrap_or(self.bounds.len())] += n;
+        let bucket = self.bounds.partition_point(|bound| *bound < value);
+        self.counts[bucket] += n;
         self.sum += value * n as f64;
     }
 
@@ -108,8 +127,12 @@ pub struct EngineStats {
     pub started: f64,
     /// Sequences in the batch.
     pub running: u64,
-    /// Requests that are not, new and preempted ones.
+    /// Requests that are not, new and preempted ones and those deferred.
     pub waiting: u64,
+    /// Of these, those that wait for a grammar, for KV blocks or for a LoRA slot.
+    pub deferred: u64,
+    /// Of these, those whose KV blocks are on their way.
+    pub fetching: u64,
     /// Used part of the KV pool, 0..1.
     pub kv_usage: f64,
     /// Blocks in the KV pool.
@@ -124,12 +147,28 @@ pub struct EngineStats {
     pub prompt_tokens: u64,
     /// Of these, taken from the prefix cache.
     pub prompt_tokens_cached: u64,
+    /// Prompt tokens whose KV came from other replicas.
+    pub prompt_tokens_external: u64,
+    /// Prompt tokens that were asked of other replicas.
+    pub external_queries: u64,
     /// Sampled tokens.
     pub generation_tokens: u64,
+    /// Tokens that went through the model, accepted or not.
+    pub computed_tokens: u64,
+    /// Drafts made, one per sequence and step.
+    pub drafts: u64,
+    /// Tokens in them.
+    pub draft_tokens: u64,
+    /// Of these, accepted; by position in the draft.
+    pub accepted_tokens: Vec<u64>,
     /// Requests that ended by themselves.
     pub finished_stop: u64,
     /// Requests that ended at `max_tokens` or `max_model_len`.
     pub finished_length: u64,
+    /// Requests that ended with an error inside the engine.
+    pub finished_error: u64,
+    /// Requests with NaN logits, which end by length.
+    pub corrupted: u64,
     /// Requests whose client went away; in no metric but `http_2xx`.
     pub aborted: u64,
     /// Answers with a status of 200 to 299, those whose client went away included.
@@ -142,6 +181,20 @@ pub struct EngineStats {
     pub busy_seconds: f64,
     /// Of these, spent on prompt tokens.
     pub prefill_seconds: f64,
+    /// CPU seconds of work that the API server was given.
+    pub api_work: f64,
+    /// Unix seconds at which it will have done that, and the cores it has for it.
+    pub api_until: (f64, f64),
+    /// Periods of the CPU quota, and those in which it ran out; of the container, so restarts keep them.
+    pub cfs_periods: (f64, f64),
+    /// Label sets of `lora_requests_info`: running and waiting adapters, unix seconds.
+    pub lora: Vec<(String, String, f64)>,
+    /// KV transfers that failed.
+    pub failed_transfers: u64,
+    /// Seconds per KV transfer.
+    pub transfer: Histogram,
+    /// Bytes per KV transfer.
+    pub transfer_bytes: Histogram,
     /// Tokens booked per step: sampled ones and, when a prefill ends, its computed ones.
     pub iteration_tokens: Histogram,
     /// Seconds from arrival to the first token.
@@ -182,6 +235,8 @@ impl EngineStats {
             started,
             running: 0,
             waiting: 0,
+            deferred: 0,
+            fetching: 0,
             kv_usage: 0.0,
             num_gpu_blocks,
             preemptions: 0,
@@ -189,15 +244,30 @@ impl EngineStats {
             cache_hits: 0,
             prompt_tokens: 0,
             prompt_tokens_cached: 0,
+            prompt_tokens_external: 0,
+            external_queries: 0,
             generation_tokens: 0,
+            computed_tokens: 0,
+            drafts: 0,
+            draft_tokens: 0,
+            accepted_tokens: vec![0; spec.speculative.as_ref().map_or(0, |speculative| speculative.tokens as usize)],
             finished_stop: 0,
             finished_length: 0,
+            finished_error: 0,
+            corrupted: 0,
             aborted: 0,
             http_2xx: 0,
             http_4xx: 0,
             http_5xx: 0,
             busy_seconds: 0.0,
             prefill_seconds: 0.0,
+            api_work: 0.0,
+            api_until: (started, 1.0),
+            cfs_periods: (0.0, 0.0),
+            lora: Vec::new(),
+            failed_transfers: 0,
+            transfer: Histogram::new(&TRANSFER),
+            transfer_bytes: Histogram::new(&BYTES),
             iteration_tokens: Histogram::new(&ITERATION),
             ttft: Histogram::new(&TTFT),
             itl: Histogram::new(&PER_TOKEN),
@@ -215,10 +285,24 @@ impl EngineStats {
         }
     }
 
-    /// CPU seconds of the API server: a little always, and some per request and per token.
+    /// CPU seconds of the API server: a little always, and its work as far as it has come.
     pub fn cpu_seconds(&self, now: f64) -> f64 {
-        let requests = self.http_2xx + self.http_4xx + self.http_5xx;
         let idle = 0.02 * (now - self.started).max(0.0);
-        20.0 + idle + 0.006 * requests as f64 + 0.000_3 * self.generation_tokens as f64
+        let (until, cores) = self.api_until;
+        20.0 + idle + self.api_work - (until - now).max(0.0) * cores
+    }
+
+    /// CPU seconds of the whole container: the engine's process polls while it computes.
+    pub fn container_cpu_seconds(&self, now: f64) -> f64 {
+        self.cpu_seconds(now) + 0.05 * (now - self.started).max(0.0) + 0.7 * self.busy_seconds
+    }
+
+    /// Sets the adapters of the moment; of the sets that were, only the latest are kept.
+    pub(super) fn set_lora(&mut self, running: String, waiting: String, now: f64) {
+        self.lora.retain(|(r, w, _)| (r, w) != (&running, &waiting));
+        if self.lora.len() >= LORA_SETS {
+            self.lora.remove(0);
+        }
+        self.lora.push((running, waiting, now));
     }
 }

@@ -1,8 +1,10 @@
 //! What Prometheus scrapes: one page per vLLM server, one per GPU node, and kube-state-metrics.
 
 use super::exposition::{self, Family, Numbers};
+use super::fault::Page;
 use super::fleet::Fleet;
-use super::{page_dcgm, page_kube, page_vllm};
+use super::pod::PodState;
+use super::{page_cadvisor, page_dcgm, page_kube, page_vllm};
 
 /// A scrape target of the fleet.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,10 +32,13 @@ pub enum TargetKind {
     Dcgm(usize),
     /// kube-state-metrics.
     KubeStateMetrics,
+    /// The kubelet's cAdvisor on the node with this index.
+    Cadvisor(usize),
 }
 
 impl Fleet {
-    /// All targets, in the order of the live server's paths.
+    /// All targets that service discovery finds, in the order of the live server's paths; those of replicas that were
+    /// added come last.
     pub fn targets(&self) -> Vec<Target> {
         let spec = self.spec();
         let serving = self.replicas().iter().enumerate().map(|(i, replica)| {
@@ -49,19 +54,49 @@ impl Fleet {
         let labels = ["monitoring", "kube-state-metrics-0", "kube-state-metrics"];
         let kind = TargetKind::KubeStateMetrics;
         let state = Target::new(kind, "kube-state-metrics", "10.42.200.5", 8080, labels, true);
-        let mut targets: Vec<Target> = serving.chain(nodes).chain([state]).collect();
+        let labels = ["kube-system", "", ""];
+        let kubelets = self.replicas().chunks(spec.gpus_per_node).enumerate().filter(|_| spec.cadvisor);
+        let kubelets = kubelets.map(|(i, replicas)| {
+            let host = &replicas[0].pod;
+            let mut target = Target::new(TargetKind::Cadvisor(i), "kubelet", &host.host_ip, 10250, labels, true);
+            target.labels = vec![("node", host.node.clone())];
+            target
+        });
+        let mut targets: Vec<Target> = serving.chain(nodes).chain([state]).chain(kubelets).collect();
+        let first_nodes = spec.replicas.div_ceil(spec.gpus_per_node);
+        targets.sort_by_key(|target| match target.kind {
+            TargetKind::Vllm(i) => i >= spec.replicas,
+            TargetKind::Dcgm(node) | TargetKind::Cadvisor(node) => node >= first_nodes,
+            TargetKind::KubeStateMetrics => false,
+        });
         for (i, target) in targets.iter_mut().enumerate() {
             target.path = format!("/targets/{i}/metrics");
         }
+        targets.retain(|target| match target.kind {
+            // A pod without an address is no target.
+            TargetKind::Vllm(i) => !matches!(self.replicas()[i].pod.state, PodState::Gone | PodState::Unschedulable),
+            TargetKind::Dcgm(_) | TargetKind::Cadvisor(_) | TargetKind::KubeStateMetrics => true,
+        });
         targets
     }
 
     /// The metrics of a target at the fleet's present, `None` if it does not answer.
     pub fn families(&self, target: &Target) -> Option<Vec<Family>> {
+        let missing = self.missing_page(target.kind);
+        if missing.is_some_and(|page| page != Page::Stats) {
+            return None;
+        }
         match target.kind {
             TargetKind::Vllm(i) => {
                 let stats = self.replicas().get(i)?.stats()?;
-                Some(page_vllm::families(self.spec(), stats, self.now()))
+                let mut page = page_vllm::families(self.spec(), stats, self.now());
+                page.retain(|family| missing.is_none() || !family.name.starts_with("vllm:"));
+                Some(page)
+            }
+            TargetKind::Dcgm(node) | TargetKind::Cadvisor(node) if !self.node_is_up(node) => None,
+            TargetKind::Cadvisor(node) => {
+                let replicas = self.replicas().chunks(self.spec().gpus_per_node).nth(node)?;
+                Some(page_cadvisor::families(self.spec(), replicas, self.now()))
             }
             TargetKind::Dcgm(node) => {
                 let per_node = self.spec().gpus_per_node;
@@ -76,7 +111,7 @@ impl Fleet {
     pub fn page(&self, target: &Target) -> Option<String> {
         let numbers = match target.kind {
             TargetKind::Vllm(_) => Numbers::Python,
-            TargetKind::Dcgm(_) | TargetKind::KubeStateMetrics => Numbers::Go,
+            TargetKind::Dcgm(_) | TargetKind::KubeStateMetrics | TargetKind::Cadvisor(_) => Numbers::Go,
         };
         Some(exposition::text(&self.families(target)?, numbers))
     }

@@ -47,7 +47,7 @@ fn a_healthy_fleet_is_fast_and_has_room_at_every_hour() {
 #[test]
 fn every_request_ends_once_or_is_in_flight_whatever_goes_wrong() {
     for all in Fault::ALL {
-        let mut fleet = warm(FleetSpec::sized(4));
+        let mut fleet = warm(FleetSpec::for_fault(&all, 4));
         fleet.inject(all).expect("the replica exists");
         for second in 0..400 {
             if second == 200 {
@@ -231,14 +231,18 @@ fn errors_show_in_the_status_class_that_was_asked_for() {
 #[test]
 fn a_fleet_recovers_within_two_minutes_of_any_fault() {
     for all in Fault::ALL {
-        let mut fleet = warm(FleetSpec::sized(4));
+        let mut fleet = warm(FleetSpec::for_fault(&all, 4));
+        let (healthy, _) = measure(&mut fleet, 60.0);
         fleet.inject(all).expect("the replica exists");
         measure(&mut fleet, 300.0);
         fleet.clear(all);
         measure(&mut fleet, 120.0);
         let (pool, _) = measure(&mut fleet, 60.0);
         assert!(
-            pool.ttft_p99 < 1.0 && pool.itl_p99 < 0.06 && pool.kv_mean < 0.65 && pool.ready == 1.0,
+            pool.ttft_p99 < (1.5 * healthy.ttft_p99).max(1.0)
+                && pool.itl_p99 < (1.4 * healthy.itl_p99).max(0.06)
+                && pool.kv_mean < 0.65
+                && pool.ready == 1.0,
             "{all} {pool:?}"
         );
     }
@@ -299,9 +303,12 @@ fn a_fault_reads_as_it_is_written_and_bad_ones_are_explained() {
 
 #[test]
 fn promtool_finds_every_page_well_formed() {
-    for release in [Release::Current, Release::V0_8] {
-        let mut spec = FleetSpec::sized(2);
-        spec.engine.release = release;
+    let mut old = FleetSpec::sized(2);
+    old.engine.release = Release::V0_8;
+    let recipes =
+        ["lora-thrash", "spec-decode-ineffective", "kv-transfer-slow", "noisy-neighbour", "gpu-hardware-fault"];
+    let specs = recipes.map(|text| FleetSpec::for_fault(&fault(text), 2));
+    for spec in [FleetSpec::sized(2), old].into_iter().chain(specs) {
         let fleet = warm(spec);
         for target in fleet.targets() {
             let page = fleet.page(&target).expect("up");

@@ -1,4 +1,4 @@
-//! Named checks: one list for `/readyz` and, later, for people.
+//! Named checks: whether the service can take alerts, for `/readyz`.
 
 use std::time::Duration;
 

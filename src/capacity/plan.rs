@@ -1,0 +1,280 @@
+//! From a model and a deployment to the report.
+
+use super::config::{Result, refuse};
+use super::gpu::Gpu;
+use super::kv::Cache;
+use super::model::{Attention, Model};
+use super::phrases;
+use super::precision::{KvDtype, Precision};
+use super::{
+    Concurrency, Deployed, Fit, KvReport, LayerCounts, ModelReport, ParameterReport, Report, SCHEMA, Share,
+    WeightsReport,
+};
+
+const GIB: u64 = 1 << 30;
+/// GPUs with at least this much, A100s left out, are given large batches by vLLM's defaults.
+/// Source: https://docs.vllm.ai/en/stable/configuration/optimization/
+const LARGE: u64 = 70 * GIB;
+/// CUDA graphs of one GPU; start-up logs tell 0.1 to 0.7 GiB.
+const GRAPHS: u64 = GIB / 2;
+/// The CUDA context and kernels of one GPU; a start-up log tells 0.35 GiB of "non-torch memory".
+const RUNTIME: u64 = GIB * 35 / 100;
+/// Buffers of collective communication.
+const COLLECTIVES: u64 = GIB / 2;
+/// Copies of the logits in 32 bits that the sampler holds at once.
+const LOGIT_COPIES: u64 = 3;
+/// Tensor-parallel sizes beyond this are no way out.
+const MOST_TENSOR: u64 = 64;
+/// Contexts that are shown beside the longest.
+const CONTEXTS: [u64; 4] = [2_048, 8_192, 32_768, 131_072];
+const PRECISIONS: [&str; 3] = ["bf16", "fp8", "int4"];
+
+/// How the model is served.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Deployment {
+    /// The GPU; without one only the model is described.
+    pub gpu: Option<Gpu>,
+    /// The share of its memory that the engine may use, 0..1.
+    pub utilization: f64,
+    /// GPUs that share each layer.
+    pub tensor: u64,
+    /// GPUs that share the layers.
+    pub pipeline: u64,
+    /// The KV cache's type; none follows the model.
+    pub kv_dtype: Option<KvDtype>,
+    /// Of the weights, instead of the checkpoint's.
+    pub precision: Option<Precision>,
+    /// Weights of the whole model in bytes, instead of what is counted.
+    pub weights_bytes: Option<u64>,
+    /// Activations, CUDA graphs and runtime of one GPU in bytes, instead of what is estimated.
+    pub reserve_bytes: Option<u64>,
+    /// No CUDA graphs.
+    pub eager: bool,
+    /// The longest request; none takes the model's.
+    pub longest: Option<u64>,
+    /// Tokens of one step; none takes vLLM's default for the GPU.
+    pub batched_tokens: Option<u64>,
+    /// Requests of one step; none takes vLLM's default for the GPU.
+    pub sequences: Option<u64>,
+    /// More contexts to show.
+    pub contexts: Vec<u64>,
+}
+
+/// Computes what fits.
+///
+/// # Errors
+/// A sentence when the model's configuration and the deployment do not go together.
+pub fn plan(model: &Model, deployment: &Deployment) -> Result<Report> {
+    let d = deployment;
+    splits(model, d.tensor, d.pipeline)?;
+    let mut assumed = model.assumed.clone();
+    let Some(longest) = d.longest.or(model.longest) else {
+        return refuse("the configuration does not tell the longest request: pass `--max-model-len`");
+    };
+    if let (Some(asked), Some(made)) = (d.longest, model.longest)
+        && asked > made
+    {
+        assumed.push(phrases::longer_than_made(asked, made));
+    }
+    let weights = weights(model, d);
+    let kv_dtype = d.kv_dtype.or(model.kv_dtype).unwrap_or(model.dtype);
+    let large = d.gpu.as_ref().is_none_or(|gpu| gpu.bytes >= LARGE && !is_a100(gpu));
+    let batched = d.batched_tokens.unwrap_or(if large { 8_192 } else { 2_048 });
+    let sequences = d.sequences.unwrap_or(if large { 1_024 } else { 256 });
+    let cache = |tensor, pipeline| match Cache::new(model, kv_dtype, tensor, pipeline, batched) {
+        Some(cache) => Ok(cache),
+        None => refuse("no layer attends: this model has no KV cache, and its requests need no tokens of it"),
+    };
+    let whole = cache(1, 1)?;
+    let here = cache(d.tensor, d.pipeline)?;
+    let mut report = Report {
+        schema: SCHEMA.to_owned(),
+        model: Some(described(model, longest)),
+        weights: weights.as_ref().map(|(bytes, name)| WeightsReport {
+            precision: if d.weights_bytes.is_some() { "as given".to_owned() } else { name.clone() },
+            bytes: *bytes,
+            by_precision: by_precision(model),
+        }),
+        kv: Some(KvReport {
+            dtype: kv_dtype,
+            bytes_per_token: whole.token_bytes,
+            bytes_per_token_per_gpu: here.token_bytes,
+            block_tokens: here.block_tokens,
+        }),
+        fit: None,
+        live: None,
+        assumed,
+        warnings: Vec::new(),
+    };
+    let (gpu, weights) = match (&d.gpu, weights) {
+        (Some(gpu), Some((bytes, _))) => (gpu, bytes),
+        (Some(_), None) => return refuse(phrases::uncountable(model)),
+        (None, Some(_)) => return Ok(report),
+        (None, None) => {
+            report.warnings.push(phrases::uncountable(model));
+            return Ok(report);
+        }
+    };
+    let fit_of = |tensor: u64| -> Result<(Vec<Share>, u64)> {
+        let parts = memory(model, d, gpu, weights, tensor, batched, sequences.min(batched));
+        let pool = parts.iter().find(|share| share.part == KV).map_or(0, |share| share.bytes);
+        Ok((parts, pool))
+    };
+    let holds = |tensor: u64| -> Result<bool> {
+        splits(model, tensor, d.pipeline)?;
+        Ok(cache(tensor, d.pipeline)?.request_bytes(longest) <= fit_of(tensor)?.1)
+    };
+    let (memory, pool) = fit_of(d.tensor)?;
+    let fits = holds(d.tensor)?;
+    let smallest = (1..=MOST_TENSOR).find(|tensor| holds(*tensor).unwrap_or(false));
+    let mut contexts: Vec<u64> = CONTEXTS.into_iter().filter(|c| *c < longest).chain(d.contexts.clone()).collect();
+    contexts.push(longest);
+    contexts.sort_unstable();
+    contexts.dedup();
+    let fit = Fit {
+        deployed: Deployed {
+            gpu: gpu.name.clone(),
+            gpu_bytes: gpu.bytes,
+            gpu_memory_utilization: d.utilization,
+            tensor_parallel: d.tensor,
+            pipeline_parallel: d.pipeline,
+            max_model_len: longest,
+            max_num_batched_tokens: batched,
+            max_num_seqs: sequences,
+        },
+        fits,
+        smallest_tensor_parallel: smallest,
+        longest_request_tokens: here.longest(pool, longest),
+        memory,
+        kv_pool_tokens: here.pool_tokens(pool, longest),
+        concurrency: contexts
+            .into_iter()
+            .map(|tokens| Concurrency {
+                context_tokens: tokens,
+                request_bytes: here.request_bytes(tokens),
+                requests: here.requests(pool, tokens),
+            })
+            .collect(),
+    };
+    report.assumed.extend(phrases::assumptions(model, d, batched, sequences));
+    if let Attention::Heads { kv_heads, .. } = model.attention
+        && d.tensor > kv_heads
+    {
+        report.warnings.push(phrases::replicated(d.tensor, kv_heads));
+    }
+    if !fits {
+        report.warnings.push(phrases::does_not_fit(&fit));
+    }
+    report.fit = Some(fit);
+    Ok(report)
+}
+
+fn is_a100(gpu: &Gpu) -> bool {
+    gpu.name.as_ref().is_some_and(|name| name.starts_with("A100"))
+}
+
+/// Whether the model can be divided so; vLLM refuses what this refuses.
+fn splits(model: &Model, tensor: u64, pipeline: u64) -> Result<()> {
+    if pipeline > model.layers.len() as u64 {
+        return refuse(format!("{} layers cannot be divided among `--pp {pipeline}`", model.layers.len()));
+    }
+    if !model.heads.is_multiple_of(tensor) {
+        return refuse(format!("{} attention heads cannot be divided among `--tp {tensor}`", model.heads));
+    }
+    match model.attention {
+        Attention::Heads { kv_heads, .. } if !kv_heads.is_multiple_of(tensor) && !tensor.is_multiple_of(kv_heads) => {
+            refuse(format!("{kv_heads} heads of keys and values cannot be divided among `--tp {tensor}`"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Bytes and precision of the whole model's weights.
+fn weights(model: &Model, d: &Deployment) -> Option<(u64, String)> {
+    let precision = d.precision.as_ref().or(model.precision.as_ref());
+    let name = precision.map(|p| p.name.clone()).unwrap_or_default();
+    if let Some(bytes) = d.weights_bytes {
+        return Some((bytes, name));
+    }
+    Some((precision?.bytes(model.parts.as_ref()?, model.dtype), name))
+}
+
+fn by_precision(model: &Model) -> std::collections::BTreeMap<String, u64> {
+    let named = PRECISIONS.iter().filter_map(|name| Some((*name, Precision::named(name)?)));
+    let bytes = |precision: &Precision| Some(precision.bytes(model.parts.as_ref()?, model.dtype));
+    named.filter_map(|(name, precision)| Some((name.to_owned(), bytes(&precision)?))).collect()
+}
+
+fn described(model: &Model, longest: u64) -> ModelReport {
+    use super::model::LayerKind;
+    ModelReport {
+        architecture: model.title.clone(),
+        layers: LayerCounts {
+            full_attention: model.count(|kind| kind == LayerKind::Full),
+            sliding_window: model.count(|kind| matches!(kind, LayerKind::Sliding { .. })),
+            recurrent: model.count(|kind| kind == LayerKind::Recurrent),
+            other: model.count(|kind| kind == LayerKind::Nothing),
+        },
+        parameters: model.parts.map(|p| ParameterReport {
+            total: p.total(),
+            embedding: p.embedding,
+            output: p.output,
+            attention: p.attention,
+            dense: p.dense,
+            experts: p.experts,
+            other: p.other,
+        }),
+        max_model_len: longest,
+    }
+}
+
+const KV: &str = "kv_cache";
+
+/// What one GPU's memory is for, in the order in which it is taken.
+fn memory(
+    model: &Model,
+    d: &Deployment,
+    gpu: &Gpu,
+    weights: u64,
+    tensor: u64,
+    batched: u64,
+    sequences: u64,
+) -> Vec<Share> {
+    let weights = weights_here(model, weights, tensor, d.pipeline);
+    let mut parts = vec![("weights", weights)];
+    match d.reserve_bytes {
+        Some(bytes) => parts.push(("reserve", bytes)),
+        None => {
+            let width = model.dtype.bytes();
+            // The residual stream, its norm and a sub-layer's output; gate, up and their product.
+            let forward = batched * width * (3 * model.hidden + 3 * (model.inner / tensor));
+            // The whole vocabulary is gathered on the rank that samples.
+            let sampling = LOGIT_COPIES * sequences * model.vocabulary * 4;
+            parts.push(("activations", forward.max(sampling)));
+            if !d.eager {
+                parts.push(("cuda_graphs", GRAPHS));
+            }
+            let several = tensor * d.pipeline > 1;
+            parts.push(("runtime", RUNTIME + if several { COLLECTIVES } else { 0 }));
+        }
+    }
+    let usable = (gpu.bytes as f64 * d.utilization) as u64;
+    let taken = parts.iter().map(|(_, bytes)| bytes).fold(0_u64, |sum, bytes| sum.saturating_add(*bytes));
+    parts.push((KV, usable.saturating_sub(taken)));
+    parts.push(("not_used", gpu.bytes.saturating_sub(usable.max(taken))));
+    let share =
+        |(part, bytes): (&str, u64)| Share { part: part.to_owned(), bytes, share: bytes as f64 / gpu.bytes as f64 };
+    parts.into_iter().map(share).collect()
+}
+
+/// The weights on the GPU that holds the most of them: the first stage has the embedding, the last the output projection.
+fn weights_here(model: &Model, bytes: u64, tensor: u64, pipeline: u64) -> u64 {
+    if pipeline == 1 {
+        return bytes / tensor;
+    }
+    let ends = model.parts.map_or(0, |p| p.embedding.max(p.output) * model.dtype.bytes());
+    let both = model.parts.map_or(0, |p| (p.embedding + p.output) * model.dtype.bytes());
+    let layers = model.layers.len() as u64;
+    let inside = bytes.saturating_sub(both) as f64 * layers.div_ceil(pipeline) as f64 / layers as f64;
+    (inside as u64 + ends) / tensor
+}

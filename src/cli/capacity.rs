@@ -1,0 +1,122 @@
+//! `capacity`: what fits on the GPUs, and what the engine has of it.
+
+use std::io::Read;
+use std::process::ExitCode;
+
+use anyhow::{Context, bail};
+
+use super::args::{CapacityArgs, Format};
+use super::library;
+use crate::alert::Labels;
+use crate::capacity::{self, Deployment, Model, Report};
+use crate::clock;
+use crate::config::Config;
+use crate::diagnose::{Observed, Scope, observe_signals};
+use crate::prom::{self, Prometheus};
+
+/// Exit status when Prometheus could not be asked.
+const NO_PROMETHEUS: u8 = 3;
+/// Of the largest `config.json` that is read; real ones have a few KiB.
+const FILE_BYTES: u64 = 4 << 20;
+
+pub(super) fn run(args: &CapacityArgs) -> anyhow::Result<ExitCode> {
+    let model = args.model.as_deref().map(read).transpose()?;
+    if model.is_none() && args.deployment.gpu.is_some() {
+        bail!("`--gpu` needs the model's config.json: pass its path, or `-` for standard input");
+    }
+    let computed = match &model {
+        Some(model) => Some(capacity::plan(model, &deployment(args))?),
+        None => None,
+    };
+    let reachable = args.prometheus.is_some() || args.config.is_some();
+    let report = match computed {
+        None if !reachable => bail!("pass a config.json, or `--prometheus` with the `--label`s of a pool, or both"),
+        // An address in the environment alone is no wish to compare with everything that it knows.
+        Some(report) if args.labels.is_empty() => {
+            if reachable {
+                anstream::eprintln!("Prometheus is not asked: name the pool to compare with by `--label`");
+            }
+            report
+        }
+        computed => {
+            let labels: Labels = args.labels.iter().cloned().collect();
+            let scope = Scope::of_labels(&labels);
+            match observe(args, &labels, &scope)? {
+                Ok(observed) => capacity::compare(computed, &scope, &observed),
+                Err(code) => return Ok(code),
+            }
+        }
+    };
+    match args.output {
+        Format::Json => anstream::println!("{}", serde_json::to_string_pretty(&report)?),
+        Format::Text => anstream::print!("{}", capacity::table(&report).trim_start_matches('\n')),
+    }
+    Ok(status(&report))
+}
+
+fn status(report: &Report) -> ExitCode {
+    if report.live.as_ref().is_some_and(|live| live.degraded) {
+        ExitCode::from(NO_PROMETHEUS)
+    } else if report.fit.as_ref().is_some_and(|fit| !fit.fits) {
+        ExitCode::FAILURE
+    } else {
+        ExitCode::SUCCESS
+    }
+}
+
+fn deployment(args: &CapacityArgs) -> Deployment {
+    let d = &args.deployment;
+    Deployment {
+        gpu: d.gpu.clone(),
+        utilization: d.gpu_memory_utilization,
+        tensor: d.tensor_parallel_size,
+        pipeline: d.pipeline_parallel_size,
+        kv_dtype: d.kv_cache_dtype.dtype(),
+        precision: d.precision.clone(),
+        weights_bytes: d.weights,
+        reserve_bytes: d.reserve,
+        eager: d.enforce_eager,
+        longest: d.max_model_len,
+        batched_tokens: d.max_num_batched_tokens,
+        sequences: d.max_num_seqs,
+        contexts: d.contexts.clone(),
+    }
+}
+
+fn read(path: &str) -> anyhow::Result<Model> {
+    let shown = if path == "-" { "standard input" } else { path };
+    let source: Box<dyn Read> = match path {
+        "-" => Box::new(std::io::stdin().lock()),
+        path => {
+            Box::new(std::fs::File::open(path).with_context(|| format!("cannot read the configuration from {path}"))?)
+        }
+    };
+    let mut text = String::new();
+    source
+        .take(FILE_BYTES)
+        .read_to_string(&mut text)
+        .with_context(|| format!("cannot read the configuration from {shown}"))?;
+    Model::parse(&text).with_context(|| shown.to_owned())
+}
+
+fn observe(args: &CapacityArgs, labels: &Labels, scope: &Scope) -> anyhow::Result<Result<Observed, ExitCode>> {
+    let config = args.config.as_deref().map(Config::load).transpose()?.unwrap_or_default();
+    let library = match library(config.playbooks.dir.as_deref()) {
+        Ok(library) => library,
+        Err(code) => return Ok(Err(code)),
+    };
+    let chosen = match &args.prometheus {
+        Some(url) => prom::Config { url: url.clone(), ..prom::Config::default() },
+        None => {
+            let wanted = |p: &&prom::Config| p.labels.iter().all(|(name, value)| labels.get(name) == Some(value));
+            config.prometheus.iter().find(wanted).or(config.prometheus.first()).cloned().unwrap_or_default()
+        }
+    };
+    let prometheus = Prometheus::new(&chosen)?;
+    let at = args.at.unwrap_or_else(clock::now);
+    let window = args.window.unwrap_or(config.diagnose.window);
+    let deadline = args.deadline.unwrap_or(config.diagnose.deadline);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
+    let signals = &capacity::SIGNALS;
+    Ok(Ok(runtime.block_on(observe_signals(&library, &prometheus, scope, signals, at, window, deadline))))
+}

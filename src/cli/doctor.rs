@@ -1,0 +1,309 @@
+//! `doctor`: whether everything that the service needs is fit, and what to do where it is not.
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anstyle::{AnsiColor, Style};
+use anyhow::Context;
+use jiff::Timestamp;
+use secrecy::ExposeSecret;
+use serde::Serialize;
+
+use super::args::{DoctorArgs, HealthOutput};
+use super::{counted, serve};
+use crate::config::{Config, secret};
+use crate::diagnose::newest;
+use crate::health::{Answer, Coverage, coverage};
+use crate::playbook::{Library, Problem, load};
+use crate::prom::{self, Prometheus};
+use crate::server::Credentials;
+use crate::slack::Slack;
+use crate::{check, clock, render};
+
+/// The version of the JSON output; a change that breaks readers gives it another name.
+const SCHEMA: &str = "llm-diagnose/doctor/v1";
+/// Exit status when there are findings.
+const FINDINGS: u8 = 1;
+/// Exit status when Prometheus could not be asked.
+const NO_PROMETHEUS: u8 = 3;
+/// How long one call may take.
+const CALL: Duration = Duration::from_secs(5);
+/// Clocks that differ by more shift every window; Prometheus' look-back of 5 minutes then hides everything.
+const SKEW_SECONDS: [f64; 2] = [15.0, 240.0];
+/// Samples that are older come from targets that are scraped too rarely for a window of 5 minutes.
+const AGE_SECONDS: f64 = 75.0;
+
+/// How a line stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Level {
+    Ok,
+    Warn,
+    Fail,
+}
+
+/// One line: what was looked at, what was found, what to do.
+#[derive(Debug, Serialize)]
+struct Finding {
+    name: String,
+    level: Level,
+    found: String,
+    todo: Option<String>,
+}
+
+#[derive(Debug, Default, Serialize)]
+struct Findings {
+    schema: &'static str,
+    checks: Vec<Finding>,
+    coverage: Vec<Coverage>,
+    #[serde(skip)]
+    away: bool,
+}
+
+impl Findings {
+    fn ok(&mut self, name: &str, found: String) {
+        self.checks.push(Finding { name: name.to_owned(), level: Level::Ok, found, todo: None });
+    }
+
+    fn say(&mut self, name: &str, level: Level, found: String, todo: &str) {
+        self.checks.push(Finding { name: name.to_owned(), level, found, todo: Some(todo.to_owned()) });
+    }
+}
+
+pub(super) fn run(args: DoctorArgs) -> anyhow::Result<ExitCode> {
+    let mut findings = Findings { schema: SCHEMA, ..Findings::default() };
+    let config = configuration(&mut findings, &args);
+    let dir = args.playbooks.as_deref().or_else(|| config.as_ref()?.playbooks.dir.as_deref());
+    let library = playbooks(&mut findings, dir);
+    if let Some(config) = &config {
+        store(&mut findings, &serve::state_directory(config));
+        webhook(&mut findings, config);
+    }
+    let asked = match (&args.prometheus, &config) {
+        (Some(url), _) => vec![prom::Config { url: url.clone(), ..prom::Config::default() }],
+        (None, Some(config)) => config.prometheus.clone(),
+        (None, None) => Vec::new(),
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
+    runtime.block_on(async {
+        for one in &asked {
+            prometheus(&mut findings, one, library.as_ref(), config.as_ref(), args.signals).await;
+        }
+        if let Some(config) = &config {
+            slack(&mut findings, config).await;
+        }
+    });
+    match args.output {
+        HealthOutput::Json => anstream::println!("{}", serde_json::to_string_pretty(&findings)?),
+        HealthOutput::Text => print(&findings),
+    }
+    let missing = findings.coverage.iter().flat_map(|c| &c.signals).any(|s| s.answer == Answer::Missing);
+    let found = missing || findings.checks.iter().any(|f| f.level > Level::Ok);
+    Ok(match (findings.away, found) {
+        (true, _) => ExitCode::from(NO_PROMETHEUS),
+        (false, true) => ExitCode::from(FINDINGS),
+        (false, false) => ExitCode::SUCCESS,
+    })
+}
+
+fn configuration(findings: &mut Findings, args: &DoctorArgs) -> Option<Config> {
+    let Some(path) = &args.config else {
+        findings.ok("configuration", "no file: flags, environment and defaults".to_owned());
+        return Some(Config::default());
+    };
+    match Config::load(path) {
+        Ok(config) => {
+            findings.ok("configuration", format!("{} is valid", path.display()));
+            Some(config)
+        }
+        Err(error) => {
+            let todo = "correct the line; config/llm-diagnose.example.yaml has every key";
+            findings.say("configuration", Level::Fail, format!("{error:#}"), todo);
+            None
+        }
+    }
+}
+
+fn playbooks(findings: &mut Findings, dir: Option<&Path>) -> Option<Library> {
+    let place = dir.map_or_else(|| "check".to_owned(), |dir| format!("check {}", dir.display()));
+    let first = |problems: &[Problem]| {
+        let first = problems.first().map(|p| format!(": {}:{}: {}", p.file, p.line, p.message)).unwrap_or_default();
+        format!("{}{first}", counted(problems.len(), "problem"))
+    };
+    let todo = format!("run `llm-diagnose {place}`");
+    let library = match load(dir) {
+        Ok(library) => library,
+        Err(problems) => {
+            findings.say("playbooks", Level::Fail, first(&problems), &todo);
+            return None;
+        }
+    };
+    match check::lint(&library) {
+        problems if problems.is_empty() => {
+            let (playbooks, signals) = (library.playbooks.len(), library.signals.len());
+            findings.ok("playbooks", format!("{playbooks} playbooks and {signals} signals, no problems"));
+        }
+        problems => findings.say("playbooks", Level::Warn, first(&problems), &todo),
+    }
+    Some(library)
+}
+
+/// Writes and removes a file beside the database, which is left alone: the service may be running.
+fn store(findings: &mut Findings, dir: &Path) {
+    let shown = dir.display();
+    // What is not there is made by the service, below the nearest directory that is.
+    let nearest = dir.ancestors().find(|d| d.exists()).unwrap_or(Path::new("."));
+    let nearest = if nearest.as_os_str().is_empty() { Path::new(".") } else { nearest };
+    let probe = nearest.join(format!(".llm-diagnose-doctor-{}", std::process::id()));
+    let written = match nearest.is_dir() {
+        true => std::fs::File::create_new(&probe).and_then(|_| std::fs::remove_file(&probe)),
+        false => Err(std::io::Error::other(format!("{} is no directory", nearest.display()))),
+    };
+    let database = dir.join("llm-diagnose.db");
+    let opened = match database.exists() {
+        true => std::fs::OpenOptions::new().read(true).append(true).open(&database).map(|_| ()),
+        false => Ok(()),
+    };
+    match written.and(opened) {
+        Ok(()) if nearest == dir => findings.ok("store", format!("{shown} can be written")),
+        Ok(()) => findings.ok("store", format!("{shown} will be made by the first start")),
+        Err(error) => {
+            let todo = "let the service's user write there, or set `state_dir` to a directory that it may write";
+            findings.say("store", Level::Fail, format!("{shown} cannot be written: {error}"), todo);
+        }
+    }
+}
+
+fn webhook(findings: &mut Findings, config: &Config) {
+    let loopback = ["127.", "[::1]", "localhost"].iter().any(|host| config.listen.starts_with(host));
+    let todo = "set `webhook.bearer_token_file` to a file with a token";
+    match Credentials::new(&config.webhook) {
+        Err(error) => {
+            findings.say("webhook", Level::Fail, format!("{error:#}"), "make the file readable and not empty")
+        }
+        Ok(credentials) if !credentials.are_set() && !loopback => {
+            let found = format!("{} takes calls from everywhere without credentials", config.listen);
+            findings.say("webhook", Level::Warn, found, todo);
+        }
+        Ok(credentials) => {
+            let how = if credentials.are_set() { "with credentials" } else { "on loopback, open" };
+            findings.ok("webhook", format!("{}, {how}", config.listen));
+        }
+    }
+}
+
+async fn prometheus(
+    findings: &mut Findings,
+    config: &prom::Config,
+    library: Option<&Library>,
+    settings: Option<&Config>,
+    signals: bool,
+) {
+    let name = format!("prometheus/{}", config.name);
+    let client = match Prometheus::new(config) {
+        Ok(client) => client,
+        Err(error) => {
+            findings.away = true;
+            return findings.say(&name, Level::Fail, error.to_string(), "correct its entry under `prometheus:`");
+        }
+    };
+    let (before, asked) = (clock::now(), Instant::now());
+    let theirs = match client.clock(CALL).await {
+        Ok(seconds) => seconds,
+        Err(error) => {
+            findings.away = true;
+            let todo = "set `prometheus: [{ url: … }]` or --prometheus to an address that answers from here";
+            return findings.say(&name, Level::Fail, format!("{}: {error}", client.url), todo);
+        }
+    };
+    findings.ok(&name, format!("{} answers in {} ms", client.url, asked.elapsed().as_millis()));
+    // Its answer was made somewhere between our question and now.
+    let ours = before.as_millisecond() as f64 / 1e3 + asked.elapsed().as_secs_f64() / 2.0;
+    let skew = theirs - ours;
+    let side = if skew > 0.0 { "ahead of" } else { "behind" };
+    let clocks = format!("its clock is {:.0} s {side} ours", skew.abs());
+    let todo = "run a time service (chrony, systemd-timesyncd) on both machines: every query names a time of ours";
+    match SKEW_SECONDS.iter().filter(|limit| skew.abs() > **limit).count() {
+        0 => findings.ok(&format!("{name} clock"), format!("within {:.0} s of ours", SKEW_SECONDS[0])),
+        1 => findings.say(&format!("{name} clock"), Level::Warn, clocks, todo),
+        _ => findings.say(&format!("{name} clock"), Level::Fail, clocks, todo),
+    }
+    let Some(library) = library else { return };
+    let at = Timestamp::from_millisecond((theirs * 1e3) as i64).unwrap_or(before);
+    age(findings, &name, &client, library, at).await;
+    if signals {
+        let settings = settings.cloned().unwrap_or_default().diagnose;
+        let seen = coverage(library, &client, at, settings.window, settings.deadline).await;
+        findings.away |= seen.degraded;
+        findings.coverage.push(seen);
+    }
+}
+
+/// How old the engines' newest sample is.
+async fn age(findings: &mut Findings, name: &str, client: &Prometheus, library: &Library, at: Timestamp) {
+    let name = format!("{name} data");
+    let scrape = "scrape the engines' `/metrics`; --signals says what is there";
+    let often = "scrape every 15 s to 30 s: a window of 5 minutes needs four samples, and short incidents more";
+    match client.query(&newest(library), at, Instant::now() + CALL).await {
+        Err(error) => {
+            findings.say(&name, Level::Fail, error.to_string(), "see that Prometheus answers queries in time")
+        }
+        Ok(rows) => match rows.first().map(|row| at.as_millisecond() as f64 / 1e3 - row.value) {
+            None => findings.say(&name, Level::Warn, "no engine's series in the last minutes".to_owned(), scrape),
+            Some(age) if age > AGE_SECONDS => {
+                findings.say(&name, Level::Warn, format!("the engines' newest sample is {age:.0} s old"), often);
+            }
+            Some(age) => findings.ok(&name, format!("the engines' newest sample is {:.0} s old", age.max(0.0))),
+        },
+    }
+}
+
+/// Asks Slack only when a channel is configured and a token is there.
+async fn slack(findings: &mut Findings, config: &Config) {
+    let slack = &config.slack;
+    if slack.channel.is_empty() && slack.routes.is_empty() {
+        return findings.ok("slack", "no channel is configured: messages are printed".to_owned());
+    }
+    let token = match &slack.bot_token_file {
+        Some(path) => secret(path),
+        None => std::env::var("SLACK_BOT_TOKEN").map(Into::into).context("SLACK_BOT_TOKEN is not set"),
+    };
+    let token = match token {
+        Ok(token) => token,
+        Err(error) => {
+            let todo = "put the bot token (`xoxb-…`) into SLACK_BOT_TOKEN or the file of `slack.bot_token_file`";
+            return findings.say("slack", Level::Fail, format!("{error:#}"), todo);
+        }
+    };
+    let asked = match Slack::new(&slack.api_url, token.expose_secret()) {
+        Ok(client) => tokio::time::timeout(CALL, client.ping()).await.map_err(|_| "no answer in time".to_owned()),
+        Err(error) => Err(error.to_string()),
+    };
+    match asked {
+        Ok(Ok(())) => findings.ok("slack", format!("the token is good, messages go to {}", slack.channel)),
+        Ok(Err(error)) => {
+            findings.say("slack", Level::Fail, error.to_string(), "reinstall the app, copy its bot token")
+        }
+        Err(error) => findings.say("slack", Level::Warn, error, "see that the service may reach `slack.api_url`"),
+    }
+}
+
+fn print(findings: &Findings) {
+    let width = findings.checks.iter().map(|f| f.name.chars().count()).max().unwrap_or_default();
+    for Finding { name, level, found, todo } in &findings.checks {
+        let (word, colour) = match level {
+            Level::Ok => ("ok", AnsiColor::Green),
+            Level::Warn => ("warn", AnsiColor::Yellow),
+            Level::Fail => ("FAIL", AnsiColor::Red),
+        };
+        let tone = Style::new().bold().fg_color(Some(colour.into()));
+        let gap = " ".repeat(width + 7);
+        let found = found.lines().collect::<Vec<_>>().join(&format!("\n{gap}"));
+        anstream::println!("{tone}{word:<4}{tone:#}  {name:<width$} {found}");
+        if let Some(todo) = todo {
+            anstream::println!("{gap}→ {todo}");
+        }
+    }
+    findings.coverage.iter().for_each(|seen| anstream::print!("{}", render::coverage(seen)));
+}

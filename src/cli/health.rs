@@ -1,0 +1,58 @@
+//! `health`: how the fleet stands, in one screen and one exit status.
+
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+
+use anyhow::{Context, bail};
+
+use super::args::{HealthArgs, HealthOutput};
+use super::{UNKNOWN, library};
+use crate::clock;
+use crate::config::Config;
+use crate::diagnose::Scope;
+use crate::health::{DIMENSIONS, Look, Source, look};
+use crate::prom::{self, Prometheus};
+use crate::render;
+
+pub(super) fn run(args: HealthArgs) -> anyhow::Result<ExitCode> {
+    let config = args.config.as_deref().map(Config::load).transpose()?.unwrap_or_default();
+    let Ok(library) = library(args.playbooks.as_deref().or(config.playbooks.dir.as_deref())) else {
+        return Ok(ExitCode::from(UNKNOWN));
+    };
+    let what = Look {
+        scope: scope(&args.scope)?,
+        at: args.at.unwrap_or_else(clock::now),
+        window: args.window.unwrap_or(config.diagnose.window),
+        deadline: args.deadline.unwrap_or(config.diagnose.deadline),
+    };
+    let configured = match args.prometheus {
+        Some(url) => vec![prom::Config { url, ..prom::Config::default() }],
+        None => config.prometheus,
+    };
+    let clients = configured
+        .into_iter()
+        .map(|config| Ok((Prometheus::new(&config)?, config.labels)))
+        .collect::<anyhow::Result<Vec<_>>>()?;
+    let sources: Vec<Source<'_>> = clients.iter().map(|(prometheus, labels)| (prometheus, labels)).collect();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
+    let health = runtime.block_on(look(&library, &sources, &what));
+    match args.output {
+        HealthOutput::Json => anstream::println!("{}", serde_json::to_string_pretty(&health)?),
+        HealthOutput::Text => anstream::print!("{}", render::health(&health)),
+    }
+    Ok(ExitCode::from(health.state.code()))
+}
+
+/// The labels as dimensions; one that tells no pool is refused, because ignoring it would judge the whole fleet.
+pub(crate) fn scope(labels: &[(String, String)]) -> anyhow::Result<BTreeMap<String, String>> {
+    let mut scope = BTreeMap::new();
+    for (name, value) in labels {
+        let dimensions = Scope::of_labels(&[(name.clone(), value.clone())].into()).dimensions;
+        let known = dimensions.into_iter().find(|(dimension, _)| DIMENSIONS.contains(&dimension.as_str()));
+        let Some((dimension, value)) = known else {
+            bail!("`{name}={value}` names no pool: expected {} with a value", DIMENSIONS.join(", "));
+        };
+        scope.insert(dimension, value);
+    }
+    Ok(scope)
+}

@@ -1,0 +1,193 @@
+//! gather: rows ─▶ observations: whose rows they are, which engine's count, and what they say of each replica.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::batch::Answer;
+use super::observation::{Observations, Replica, reduce};
+use super::plan::{Ask, HISTOGRAM, Side, histograms, tier};
+use super::scope::workload_of;
+use crate::alert::Labels;
+use crate::playbook::Library;
+use crate::prom::Row;
+use crate::signal::{Engine, Fleet};
+
+/// What a row's pod is called; an exporter's own `pod` comes after the one it speaks of.
+const POD_LABELS: [&str; 4] = ["exported_pod", "pod", "kubernetes_pod", "pod_name"];
+/// How Prometheus keeps a native histogram's classic buckets too.
+/// Source: <https://prometheus.io/docs/prometheus/latest/configuration/configuration/#scrape_config>
+const CLASSIC: &str = "`always_scrape_classic_histograms: true` in the scrape configuration \
+    (`scrape_classic_histograms` before Prometheus 3)";
+
+/// The replicas of the pool, by the names that they have in different exporters.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Members {
+    replicas: BTreeSet<String>,
+    /// Exporters' rows are told apart by pod; where the engines' series carry none, nothing can be told apart.
+    pods: BTreeSet<String>,
+    workloads: BTreeSet<String>,
+}
+
+impl Members {
+    /// Reads the answers to the questions for the pool's replicas.
+    pub(super) fn of(library: &Library, asks: &[Ask], answers: &[Answer]) -> Self {
+        let mut members = Self::default();
+        for (ask, answer) in asks.iter().zip(answers).filter(|(ask, _)| ask.is_for_replicas()) {
+            let (Some(engine), Ok(rows)) = (library.engines.get(&ask.engine), answer) else { continue };
+            members.replicas.extend(rows.iter().filter_map(|row| name(engine, &row.labels)));
+            let pods = rows.iter().filter_map(|row| first(&row.labels, &POD_LABELS)).filter(|pod| !pod.is_empty());
+            members.pods.extend(pods.map(str::to_owned));
+        }
+        members.with_pods(std::iter::empty())
+    }
+
+    /// These and pods that are known otherwise.
+    pub(super) fn with_pods(mut self, more: impl Iterator<Item = String>) -> Self {
+        self.pods.extend(more.filter(|pod| !pod.is_empty()));
+        self.workloads = self.pods.iter().map(|pod| workload_of(pod).to_owned()).collect();
+        self
+    }
+
+    /// The names of the replicas, sorted.
+    pub(super) fn pool(&self) -> Vec<String> {
+        self.replicas.iter().cloned().collect()
+    }
+
+    /// Whether a row of an exporter that others share is about this pool.
+    pub(super) fn have(&self, row: &Labels) -> bool {
+        // A LeaderWorkerSet's worker pods belong to a StatefulSet that is called like their leader, `<set>-0`.
+        let ours = |workload: &str| self.workloads.contains(workload) || self.pods.contains(workload);
+        self.pods.is_empty()
+            || match first(row, &POD_LABELS) {
+                Some(pod) => self.pods.contains(pod) || ours(workload_of(pod)),
+                // A namespace has other workloads too.
+                None => first(row, &["deployment", "statefulset", "daemonset"]).is_none_or(ours),
+            }
+    }
+}
+
+/// Puts answers into observations; true when Prometheus was away or late.
+pub(super) fn gather(
+    library: &Library,
+    members: &Members,
+    asks: &[Ask],
+    answers: &[Answer],
+    seen: &mut Observations,
+) -> bool {
+    let mut degraded = false;
+    let mut heard: BTreeMap<&str, (usize, bool)> = BTreeMap::new();
+    for (ask, answer) in asks.iter().zip(answers).filter(|(ask, _)| !ask.signal.is_empty()) {
+        let (Some(engine), Some(signal)) = (library.engines.get(&ask.engine), library.signals.get(&ask.signal)) else {
+            continue;
+        };
+        let entry = engine.signals.get(&ask.signal);
+        let o = seen.signals.entry(ask.signal.clone()).or_default();
+        let rows = match answer {
+            Ok(rows) => rows,
+            Err(error) => {
+                degraded |= error.is_unavailable();
+                if matches!(ask.side, Side::Replicas | Side::Pool) {
+                    o.why.get_or_insert_with(|| error.to_string());
+                    o.query.get_or_insert_with(|| ask.query.clone());
+                }
+                continue;
+            }
+        };
+        let from_labels = entry.map_or(&[][..], |e| &e.from_labels);
+        let mut values = rows
+            .iter()
+            .filter(|row| engine.kind.is_pool() || members.have(&row.labels))
+            .filter_map(|row| Some((name(engine, &row.labels).unwrap_or_default(), read_value(row, from_labels)?)))
+            .peekable();
+        // Two engines that tell the same thing of the same requests are no sum.
+        let tier = tier(library, &ask.signal, engine);
+        if heard.get(ask.signal.as_str()).is_some_and(|best| *best < tier) {
+            continue;
+        }
+        if values.peek().is_some() {
+            heard.insert(&ask.signal, tier);
+        }
+        match ask.side {
+            Side::Replicas => {
+                merge(&mut o.replicas, values, signal.fleet);
+                o.answered = true;
+                if let Some(value) = reduce(signal.fleet, o.replicas.iter().map(|r| r.value)) {
+                    o.value = Some(value);
+                }
+                o.query = Some(ask.query.clone());
+                o.enable = o.enable.take().or_else(|| entry.and_then(|e| e.enable.clone()));
+            }
+            Side::Pool => {
+                o.value = o.value.or_else(|| values.map(|(_, v)| v).next());
+                o.answered = true;
+                o.query = Some(ask.query.clone());
+                o.enable = o.enable.take().or_else(|| entry.and_then(|e| e.enable.clone()));
+            }
+            Side::PastReplicas => {
+                let mut replicas = Vec::new();
+                merge(&mut replicas, values, signal.fleet);
+                o.baseline = reduce(signal.fleet, replicas.iter().map(|r| r.value)).or(o.baseline);
+            }
+            Side::PastPool => o.baseline = values.map(|(_, v)| v).next().or(o.baseline),
+            Side::Native => {}
+        }
+    }
+    say_what_is_native(asks, answers, seen);
+    degraded
+}
+
+/// Names the histograms that Prometheus keeps in a form that no query here reads.
+fn say_what_is_native(asks: &[Ask], answers: &[Answer], seen: &mut Observations) {
+    let native: BTreeSet<&str> = asks
+        .iter()
+        .zip(answers)
+        .filter(|(ask, _)| ask.side == Side::Native)
+        .filter_map(|(_, answer)| answer.as_ref().ok())
+        .flat_map(|rows| rows.iter().filter_map(|row| row.labels.get(HISTOGRAM).map(String::as_str)))
+        .collect();
+    for o in seen.signals.values_mut().filter(|o| o.value.is_none() && o.replicas.is_empty()) {
+        let found = o.query.as_deref().and_then(|query| histograms(query).find(|name| native.contains(name)));
+        if let Some(name) = found {
+            o.why = Some(format!("`{name}` is a native histogram here, and only classic ones are read"));
+            o.enable = Some(CLASSIC.to_owned());
+        }
+    }
+}
+
+/// The value of the first of these labels that is there.
+fn first<'a>(row: &'a Labels, labels: &[&str]) -> Option<&'a str> {
+    labels.iter().find_map(|label| row.get(*label).map(String::as_str))
+}
+
+/// The row's replica: the first of the engine's replica labels that is not empty.
+pub(super) fn name(engine: &Engine, labels: &Labels) -> Option<String> {
+    engine.replica.iter().find_map(|label| labels.get(label).filter(|v| !v.is_empty())).cloned()
+}
+
+/// Adds rows to the replicas; several rows of one replica (engine ranks, GPUs) are reduced like the fleet.
+pub(super) fn merge(into: &mut Vec<Replica>, values: impl Iterator<Item = (String, f64)>, fleet: Fleet) {
+    let mut by_name: BTreeMap<String, Vec<f64>> = BTreeMap::new();
+    for replica in into.drain(..) {
+        by_name.entry(replica.name).or_default().push(replica.value);
+    }
+    for (name, value) in values {
+        by_name.entry(name).or_default().push(value);
+    }
+    let combine = |values: &[f64]| match reduce(fleet, values.iter().copied()) {
+        Some(value) => value,
+        None => values.iter().copied().fold(f64::MIN, f64::max),
+    };
+    into.extend(by_name.into_iter().map(|(name, values)| Replica { value: combine(&values), name }));
+}
+
+/// The sample's value, or the product of the named labels where the number stands in labels.
+fn read_value(row: &Row, from_labels: &[String]) -> Option<f64> {
+    if from_labels.is_empty() {
+        return Some(row.value);
+    }
+    from_labels.iter().find_map(|product| {
+        product
+            .split_whitespace()
+            .map(|label| row.labels.get(label)?.parse::<f64>().ok().filter(|v| v.is_finite()))
+            .product::<Option<f64>>()
+    })
+}

@@ -1,0 +1,202 @@
+//! onset: since when each piece of evidence holds, from the same questions asked over the time before.
+//!
+//! The evidence's own condition is evaluated at each step, so an onset means what the evidence means. What held all
+//! along has none. It breaks ties, for a cause does not begin after its effect, and it is the story's clock.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures::future::join_all;
+use jiff::Timestamp;
+
+use super::batch::{Answer, ask_range};
+use super::evidence::check;
+use super::gather::gather;
+use super::observe::Observed;
+use super::plan::{Ask, Side, plan};
+use super::{EvidenceResult, Judged, Observations, Outcome, Request, batch};
+use crate::clock;
+use crate::playbook::{Condition, Library, Op};
+use crate::prom::{Prometheus, Range, Row, Series};
+use crate::signal::Bad;
+
+/// How long before the first alert is looked at.
+const LOOK_BACK: Duration = Duration::from_secs(1_800);
+/// Of a long incident, how much is looked at.
+const LONGEST: Duration = Duration::from_secs(3 * 3_600);
+/// Moments in a range: fine enough for minutes, few enough for Prometheus.
+const STEPS: u64 = 60;
+/// The finest step, seconds; scrapes are rarely closer.
+const FINEST: u64 = 30;
+/// The rate window of a moment: two scrapes of a minute.
+const WINDOW: Duration = Duration::from_secs(120);
+/// How many of the best chains are traced.
+const CHAINS: usize = 3;
+/// How long the answer may wait for it: it is worth a second, not the message.
+const PATIENCE: Duration = Duration::from_millis(1_500);
+/// So many steps in a row may lack data or the condition inside a period: a missed scrape is no end.
+const GAP: usize = 2;
+
+/// Finds since when the evidence of the best chains holds; true when anything was found.
+pub(super) async fn trace(
+    library: &Library,
+    prometheus: &Prometheus,
+    request: &Request,
+    observed: &mut Observed,
+    judged: &Judged,
+    deadline: Instant,
+) -> bool {
+    let wanted = wanted(library, judged);
+    // A shorter window blurs less; all share it, so that their order stays.
+    let sharp = Request { window: request.window.min(WINDOW), ..request.clone() };
+    let asks: Vec<Ask> = plan(library, &sharp, &observed.found)
+        .asks
+        .into_iter()
+        .filter(|ask| matches!(ask.side, Side::Replicas | Side::Pool))
+        .filter(|ask| wanted.iter().any(|e| e.signal == ask.signal))
+        .collect();
+    if asks.is_empty() {
+        return false;
+    }
+    let range = range(request);
+    let deadline = deadline.min(Instant::now() + PATIENCE);
+    let packs = batch::pack(&asks);
+    observed.queries += packs.len();
+    let answered = join_all(packs.iter().map(|pack| ask_range(prometheus, &asks, pack, range, deadline))).await;
+    let mut series: Vec<(usize, Arc<Vec<Series>>)> =
+        packs.into_iter().flatten().zip(answered.into_iter().flatten()).filter_map(|(i, s)| Some((i, s?))).collect();
+    series.sort_by_key(|(i, _)| *i);
+    let (asks, series): (Vec<Ask>, Vec<Arc<Vec<Series>>>) =
+        series.into_iter().map(|(i, s)| (asks[i].clone(), s)).unzip();
+    let moments: Vec<(Timestamp, Observations)> = moments(&range)
+        .map(|at| {
+            let answers: Vec<Answer> = series.iter().map(|s| Ok(Arc::new(rows_at(s, at.as_millisecond())))).collect();
+            let mut seen = Observations::default();
+            gather(library, &observed.members, &asks, &answers, &mut seen);
+            for (signal, o) in &mut seen.signals {
+                o.baseline = observed.seen.signals.get(signal).and_then(|now| now.baseline);
+            }
+            (at, seen)
+        })
+        .collect();
+    for e in wanted {
+        let Ok(when) = e.when.parse::<Condition>() else { continue };
+        let held = moments.iter().map(|(at, seen)| (*at, check(library, &e.signal, &when, seen).outcome));
+        if let Some(since) = begin(&held.collect::<Vec<_>>()) {
+            observed.seen.held_since.insert(Observations::held_key(&e.signal, &e.when), since);
+        }
+    }
+    !observed.seen.held_since.is_empty()
+}
+
+/// The evidence that holds along the best chains; what is merely present or absent has no story.
+fn wanted(library: &Library, judged: &Judged) -> Vec<EvidenceResult> {
+    let along = judged.chains.iter().take(CHAINS).flatten().filter_map(|id| judged.causes.get(id));
+    let all = judged.evidence.iter().chain(along.flat_map(|judgement| &judgement.evidence));
+    let telling = all.filter(|e| e.outcome == Outcome::Met && e.value.is_some() && tells_of_change(library, e));
+    let by_key: BTreeMap<String, &EvidenceResult> =
+        telling.map(|e| (Observations::held_key(&e.signal, &e.when), e)).collect();
+    by_key.into_values().cloned().collect()
+}
+
+/// Whether a check points the way that hurts. `< 1.3x baseline` of a prompt length is a guard: it holds on every quiet
+/// day and begins whenever something else ends.
+fn tells_of_change(library: &Library, e: &EvidenceResult) -> bool {
+    let falls = library.signals.get(&e.signal).is_some_and(|signal| signal.bad == Bad::Low);
+    e.when.parse::<Condition>().ok().and_then(|when| when.comparisons().first().copied()).is_some_and(|c| match c.op {
+        Op::Above | Op::AtLeast => !falls,
+        Op::Below | Op::AtMost => falls,
+    })
+}
+
+fn range(request: &Request) -> Range {
+    let start = request.since.unwrap_or(request.at).min(request.at);
+    let length = (clock::between(start, request.at) + LOOK_BACK).min(LONGEST);
+    let step = Duration::from_secs(length.as_secs().div_ceil(STEPS).max(FINEST));
+    let steps = length.as_secs() / step.as_secs();
+    Range {
+        from: clock::before(request.at, step * u32::try_from(steps).unwrap_or(u32::MAX)),
+        to: request.at,
+        step_seconds: i64::try_from(step.as_secs()).unwrap_or(i64::MAX),
+    }
+}
+
+fn moments(range: &Range) -> impl Iterator<Item = Timestamp> {
+    let (from, to, step) = (range.from.as_second(), range.to.as_second(), range.step_seconds.max(1));
+    (0..)
+        .map(move |i| from + i * step)
+        .take_while(move |at| *at <= to)
+        .filter_map(|seconds| Timestamp::from_second(seconds).ok())
+}
+
+fn rows_at(series: &[Series], at_ms: i64) -> Vec<Row> {
+    let value = |s: &Series| s.samples.binary_search_by_key(&at_ms, |(at, _)| *at).ok().map(|i| s.samples[i].1);
+    series.iter().filter_map(|s| Some(Row { labels: s.labels.clone(), value: value(s)? })).collect()
+}
+
+/// The beginning of the period that lasts until the end; none when it holds from the first moment on, or not at the end.
+fn begin(held: &[(Timestamp, Outcome)]) -> Option<Timestamp> {
+    let mut since = None;
+    let mut gap = 0;
+    for (i, (at, outcome)) in held.iter().enumerate().rev() {
+        if *outcome == Outcome::Met {
+            since = Some((i, *at));
+            gap = 0;
+        } else {
+            gap += 1;
+            if gap > GAP {
+                break;
+            }
+        }
+    }
+    since.filter(|(i, _)| *i > GAP).map(|(_, at)| at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn held(text: &str) -> Option<i64> {
+        let outcome = |c| match c {
+            '#' => Outcome::Met,
+            '.' => Outcome::NotMet,
+            _ => Outcome::NoData,
+        };
+        let steps = text.chars().enumerate();
+        let steps: Vec<_> = steps.map(|(i, c)| (Timestamp::from_second(i as i64).unwrap(), outcome(c))).collect();
+        begin(&steps).map(|at| at.as_second())
+    }
+
+    #[test]
+    fn an_onset_is_where_the_last_period_begins() {
+        assert_eq!(held("......######"), Some(6));
+        assert_eq!(held("..###....###"), Some(9), "an earlier period is another story");
+        assert_eq!(held("......##.? ##".replace(' ', "").as_str()), Some(6), "a missed scrape is no end");
+        assert_eq!(held("############"), None, "it held all along");
+        assert_eq!(held("?###########"), None, "nothing is known of before");
+        assert_eq!(held("............"), None);
+        assert_eq!(held(""), None);
+    }
+
+    #[test]
+    fn a_range_ends_at_the_judged_moment_and_has_few_steps() {
+        let at = Timestamp::from_second(1_790_000_000).unwrap();
+        let mut request = Request {
+            playbook: String::new(),
+            scope: super::super::Scope::default(),
+            at,
+            since: None,
+            window: Duration::from_secs(300),
+            baseline: super::super::Baseline::Off,
+            deadline: Duration::from_secs(5),
+        };
+        for ago in [0, 600, 86_400] {
+            request.since = Some(clock::before(at, Duration::from_secs(ago)));
+            let range = range(&request);
+            let moments: Vec<Timestamp> = moments(&range).collect();
+            assert_eq!(moments.last(), Some(&at));
+            assert!(moments.len() as u64 <= STEPS + 1, "{}", moments.len());
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! The recording half of `generate rules`: engine-neutral `llm:<signal>` series, one rule per signal and engine.
+//!
+//! All engines' series get the same names and the same labels `cluster`, `namespace`, `model_name`, `engine`, so that
+//! alerts and dashboards need to be written once. Where a gateway tells the same as the engines behind it, its rule
+//! is silent as long as an engine's has data. `llm:<signal>:replica` has one series per replica.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use super::yaml::{block, text};
+use crate::playbook::{AlertRule, Each, Evidence, Library};
+use crate::signal::{Engine, EngineKind, Fill, Signal, fill, matchers};
+
+/// The labels of a pool, as dimension and the name that every recorded series has for it.
+const POOL: [(&str, &str); 3] = [("cluster", "cluster"), ("namespace", "namespace"), ("model", "model_name")];
+
+/// A series that is recorded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Recorded<'a> {
+    /// The signal.
+    pub signal: &'a str,
+    /// Of the pool, or of each replica.
+    pub each: Each,
+}
+
+impl Recorded<'_> {
+    /// Its name.
+    pub(super) fn name(&self) -> String {
+        match self.each {
+            Each::Pool => format!("llm:{}", self.signal),
+            Each::Replica => format!("llm:{}:replica", self.signal),
+        }
+    }
+
+    /// The labels that its series have, whichever engine tells them.
+    pub(super) fn labels(&self, library: &Library) -> Vec<String> {
+        let mut labels: Vec<String> = vec!["cluster".into(), "namespace".into()];
+        let tellers = || library.engines.values().filter(|engine| tells(engine, self.signal));
+        if tellers().any(|engine| engine.kind.is_pool()) {
+            labels.push("model_name".into());
+        }
+        labels.push("engine".into());
+        if self.each == Each::Replica {
+            for label in tellers().flat_map(|engine| &engine.replica) {
+                if !labels.contains(label) {
+                    labels.push(label.clone());
+                }
+            }
+        }
+        labels
+    }
+}
+
+/// What alerts and dashboards read.
+pub(super) fn wanted(library: &Library) -> BTreeSet<Recorded<'_>> {
+    let alerts = library.playbooks.values().flat_map(|playbook| &playbook.alerts).flat_map(|alert: &AlertRule| {
+        let checks = alert.when.iter().flat_map(Evidence::checks);
+        checks.map(|(signal, _)| Recorded { signal, each: alert.each }).collect::<Vec<_>>()
+    });
+    let shown = library.signals.iter().flat_map(|(signal, definition): (&String, &Signal)| {
+        let each = [(definition.row.is_some(), Each::Pool), (definition.by_replica, Each::Replica)];
+        each.into_iter().filter(|(wanted, _)| *wanted).map(move |(_, each)| Recorded { signal, each })
+    });
+    alerts.chain(shown).collect()
+}
+
+/// Whether an engine can tell a signal in PromQL alone; what stands in labels cannot be computed with.
+pub(super) fn tells(engine: &Engine, signal: &str) -> bool {
+    engine.signals.get(signal).is_some_and(|s| s.query.is_some() && s.from_labels.is_empty())
+}
+
+/// The groups' text, one group an engine.
+pub(super) fn groups(library: &Library, window: Duration) -> String {
+    let wanted = wanted(library);
+    let mut out = String::new();
+    for engine in library.engines.values() {
+        let own: Vec<&Recorded<'_>> = wanted.iter().filter(|recorded| tells(engine, recorded.signal)).collect();
+        if own.is_empty() {
+            continue;
+        }
+        out.push_str(&format!("  - name: llm-diagnose.record.{}\n    rules:\n", engine.engine));
+        for recorded in own {
+            out.push_str(&format!("      - record: {}\n", recorded.name()));
+            block(&mut out, 8, "expr", &expression(library, engine, recorded, window));
+            out.push_str("        labels:\n");
+            text(&mut out, 10, "engine", &engine.engine);
+        }
+    }
+    out
+}
+
+fn expression(library: &Library, engine: &Engine, recorded: &Recorded<'_>, window: Duration) -> String {
+    let Some(entry) = engine.signals.get(recorded.signal) else { return String::new() };
+    let window = entry.window.as_deref().and_then(|w| humantime::parse_duration(w).ok()).unwrap_or(window);
+    let pool = pool(engine);
+    let mut by: Vec<String> = pool.iter().map(|(_, label)| (*label).to_owned()).collect();
+    if recorded.each == Each::Replica {
+        by.extend(engine.replica.iter().filter(|label| !by.contains(label)).cloned().collect::<Vec<_>>());
+    }
+    let prefix = engine.prefixes.first().map(|written| (written.as_str(), engine.prefixes.as_slice()));
+    let query = entry.query.as_deref().unwrap_or_default();
+    let scope = matchers(&engine.own_series().collect::<Vec<_>>());
+    let mut expr = fill(query, &Fill { scope: &scope, workload: "", window, by: &by, prefix });
+    for (name, label) in pool.iter().filter(|(name, label)| name != label) {
+        // Where relabelling already gave the common name, it stays.
+        expr = format!("label_replace(\n{}\n, \"{name}\", \"$1\", \"{label}\", \"(.+)\")", indented(&expr));
+    }
+    // A gateway may live in a namespace of its own; a stand-in lives where its engine does.
+    let better = better(library, engine, recorded.signal);
+    for (on, same_kind) in [("", false), ("cluster, namespace", true)] {
+        let of = better.iter().filter(|other| (other.kind == engine.kind) == same_kind);
+        let names: Vec<&str> = of.map(|other| other.engine.as_str()).collect();
+        if !names.is_empty() {
+            let (own, name, names) = (indented(&expr), recorded.name(), names.join("|"));
+            expr = format!("(\n{own}\n) unless on ({on}) {name}{{engine=~\"{names}\"}}");
+        }
+    }
+    expr
+}
+
+/// The labels by which an engine's series may tell the pool, each with its common name; the preferred one last.
+///
+/// A scrape may keep or rename a page's own labels (`exported_namespace`), so all spellings are grouped by.
+fn pool(engine: &Engine) -> Vec<(&'static str, &str)> {
+    let spelt = |(dimension, name): &(&str, &'static str)| -> Vec<(&'static str, &str)> {
+        let labels = engine.scope.get(*dimension).map(Vec::as_slice).unwrap_or_default();
+        labels.iter().rev().map(|label| (*name, label.as_str())).collect()
+    };
+    POOL.iter().flat_map(spelt).collect()
+}
+
+/// The engines whose answer counts before this one's.
+fn better<'a>(library: &'a Library, engine: &Engine, signal: &str) -> Vec<&'a Engine> {
+    let of = library.signals.get(signal).map(|s| s.of.as_slice()).unwrap_or_default();
+    let rank = |kind: EngineKind| of.iter().position(|k| *k == kind).unwrap_or(of.len());
+    let own = (rank(engine.kind), engine.stand_in);
+    let others = library.engines.values().filter(|other| tells(other, signal));
+    others.filter(|other| (rank(other.kind), other.stand_in) < own).collect()
+}
+
+pub(super) fn indented(text: &str) -> String {
+    text.lines().map(|line| format!("  {line}")).collect::<Vec<_>>().join("\n")
+}

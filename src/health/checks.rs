@@ -1,0 +1,219 @@
+//! The rows of the quick look, made from the playbooks' alert rules, and how they stand on observations.
+
+use std::collections::BTreeSet;
+
+use super::{Check, State, Threshold, With};
+use crate::diagnose::{EvidenceResult, Observation, Observations, Outcome, ReplicaValue, evaluate};
+use crate::playbook::{AlertRule, Each, Evidence, Library, Playbook, Severity};
+use crate::signal::{EngineKind, Unit};
+
+/// Where alert rules go whose signal stands under no heading.
+const ELSEWHERE: &str = "other";
+
+/// One row before anything is asked.
+#[derive(Debug)]
+pub(super) struct Row<'a> {
+    heading: &'a str,
+    pub(super) signal: &'a str,
+    playbook: Option<&'a Playbook>,
+    rules: Vec<Rule<'a>>,
+}
+
+/// What makes a row a warning or critical.
+#[derive(Debug)]
+struct Rule<'a> {
+    severity: Severity,
+    each: Each,
+    when: Vec<&'a Evidence>,
+    source: String,
+}
+
+/// The rows in the order in which they are shown; a signal has one for each playbook that alerts on it.
+pub(super) fn rows(library: &Library) -> Vec<Row<'_>> {
+    let mut rows = Vec::new();
+    let mut placed = BTreeSet::new();
+    for heading in &library.health.headings {
+        for check in &heading.checks {
+            placed.insert(check.signal.as_str());
+            let own = check.playbook.as_deref().and_then(|id| library.playbooks.get(id));
+            rows.extend(rows_of(library, &heading.heading, &check.signal, own));
+        }
+    }
+    let others: BTreeSet<&str> =
+        library.playbooks.values().flat_map(|p| &p.alerts).filter_map(first).filter(|s| !placed.contains(s)).collect();
+    rows.extend(others.into_iter().flat_map(|signal| rows_of(library, ELSEWHERE, signal, None)));
+    rows
+}
+
+/// The signal that an alert is about.
+fn first(rule: &AlertRule) -> Option<&str> {
+    rule.when.first()?.checks().first().map(|(signal, _)| *signal)
+}
+
+fn rows_of<'a>(library: &'a Library, heading: &'a str, signal: &'a str, own: Option<&'a Playbook>) -> Vec<Row<'a>> {
+    let alerting = library.playbooks.values().filter_map(|playbook| {
+        let alerts = playbook.alerts.iter().filter(|rule| first(rule) == Some(signal));
+        let mut rules: Vec<Rule<'a>> = alerts
+            .map(|rule| Rule {
+                severity: rule.severity,
+                each: rule.each,
+                when: rule.when.iter().collect(),
+                source: format!("alert {}", rule.alert),
+            })
+            .collect();
+        rules.sort_by_key(|rule| rule.severity == Severity::Critical);
+        (!rules.is_empty()).then_some(Row { heading, signal, playbook: Some(playbook), rules })
+    });
+    let rows: Vec<Row<'a>> = alerting.collect();
+    if !rows.is_empty() {
+        return rows;
+    }
+    let rule = own.and_then(|playbook| {
+        playbook.threshold(signal)?;
+        let when = playbook.symptom.iter().find_map(|evidence| leaf(evidence, signal))?;
+        let source = format!("symptom of {}", playbook.playbook);
+        Some(Rule { severity: Severity::Warning, each: Each::Pool, when: vec![when], source })
+    });
+    vec![Row { heading, signal, playbook: own, rules: rule.into_iter().collect() }]
+}
+
+/// The single check of a signal with numbers inside an entry or its alternatives.
+fn leaf<'a>(evidence: &'a Evidence, signal: &str) -> Option<&'a Evidence> {
+    match &evidence.when {
+        Some(when) => {
+            let numbers = !when.needs_baseline() && !when.needs_peers() && !when.comparisons().is_empty();
+            (evidence.signal.as_deref() == Some(signal) && numbers).then_some(evidence)
+        }
+        None => evidence.any.iter().find_map(|inner| leaf(inner, signal)),
+    }
+}
+
+/// Every signal that the rows and the pool's idleness need, each once.
+pub(super) fn signals<'a>(library: &'a Library, rows: &[Row<'a>]) -> Vec<&'a str> {
+    let ruled = rows.iter().flat_map(|row| &row.rules).flat_map(|rule| rule.when.iter().copied());
+    let checked = ruled.chain(&library.health.idle).flat_map(Evidence::checks).map(|(signal, _)| signal);
+    let all: BTreeSet<&str> = rows.iter().map(|row| row.signal).chain(checked).collect();
+    all.into_iter().collect()
+}
+
+/// Whether nothing is asked of the pool.
+pub(super) fn is_idle(library: &Library, seen: &Observations) -> bool {
+    let idle = &library.health.idle;
+    !idle.is_empty() && idle.iter().all(|evidence| evaluate(library, evidence, seen).outcome == Outcome::Met)
+}
+
+/// How a row stands.
+pub(super) fn check(library: &Library, row: &Row<'_>, seen: &Observations) -> Check {
+    let judged: Vec<(&Rule<'_>, Outcome, Vec<ReplicaValue>)> = row
+        .rules
+        .iter()
+        .map(|rule| {
+            let (outcome, replicas) = judge(library, rule, row.signal, seen);
+            (rule, outcome, replicas)
+        })
+        .collect();
+    let state = State::worst(judged.iter().map(|(rule, outcome, _)| match (outcome, rule.severity) {
+        (Outcome::Met, Severity::Critical) => State::Critical,
+        (Outcome::Met, Severity::Warning) => State::Warning,
+        (Outcome::NotMet, _) => State::Healthy,
+        (Outcome::NoData, _) => State::Unknown,
+    }));
+    // The worst rule that holds says whom it is about.
+    let meant = judged.iter().rev().find(|(_, outcome, _)| *outcome == Outcome::Met);
+    let replicas = meant.map(|(_, _, replicas)| replicas.clone()).unwrap_or_default();
+    let thresholds = judged
+        .iter()
+        .map(|(rule, outcome, _)| {
+            let (when, with) = conditions(library, rule, row.signal);
+            Threshold { severity: rule.severity, when, with, source: rule.source.clone(), outcome: *outcome }
+        })
+        .collect();
+    let known = library.signals.get(row.signal);
+    let seen = seen.signals.get(row.signal);
+    let value = seen.and_then(|o| o.value);
+    let without = |pick: fn(&Observation) -> Option<String>| seen.filter(|_| value.is_none()).and_then(pick);
+    Check {
+        heading: row.heading.to_owned(),
+        signal: row.signal.to_owned(),
+        title: known.map_or_else(|| row.signal.to_owned(), |signal| signal.title.clone()),
+        state,
+        value,
+        unit: known.map_or(Unit::Count, |signal| signal.unit),
+        thresholds,
+        playbook: row.playbook.map(|playbook| playbook.playbook.clone()),
+        replicas,
+        why: without(|o| o.why.clone()),
+        enable: without(|o| o.enable.clone()),
+        query: seen.and_then(|o| o.query.clone()),
+    }
+}
+
+/// Whether a rule holds, as Prometheus would judge it: all of its entries, for the pool or for any one replica.
+fn judge(library: &Library, rule: &Rule<'_>, signal: &str, seen: &Observations) -> (Outcome, Vec<ReplicaValue>) {
+    let whole = |seen: &Observations| {
+        let results: Vec<EvidenceResult> = rule.when.iter().map(|evidence| evaluate(library, evidence, seen)).collect();
+        let any = |outcome: Outcome| results.iter().any(|r| r.outcome == outcome);
+        let outcome = match (any(Outcome::NotMet), any(Outcome::NoData)) {
+            (true, _) => Outcome::NotMet,
+            (false, true) => Outcome::NoData,
+            (false, false) => Outcome::Met,
+        };
+        (outcome, results.into_iter().find(|r| r.signal == signal).map(|r| r.replicas).unwrap_or_default())
+    };
+    let each = match rule.each {
+        Each::Pool => return whole(seen),
+        Each::Replica => seen.signals.get(signal).map(|o| o.replicas.as_slice()).unwrap_or_default(),
+    };
+    if each.is_empty() {
+        return whole(seen);
+    }
+    let mut outcomes = Vec::new();
+    let mut meant = Vec::new();
+    for replica in each {
+        let (outcome, _) = whole(&of_one(seen, &replica.name));
+        if outcome == Outcome::Met {
+            meant.push(ReplicaValue { name: replica.name.clone(), value: replica.value });
+        }
+        outcomes.push(outcome);
+    }
+    let first = |outcome: Outcome| outcomes.contains(&outcome).then_some(outcome);
+    (first(Outcome::Met).or_else(|| first(Outcome::NoData)).unwrap_or(Outcome::NotMet), meant)
+}
+
+/// The observations as if one replica were the pool.
+fn of_one(seen: &Observations, name: &str) -> Observations {
+    let signals = seen.signals.iter().map(|(signal, o)| {
+        let own: Vec<_> = o.replicas.iter().filter(|r| r.name == name).cloned().collect();
+        (signal.clone(), Observation { value: own.first().map(|r| r.value), replicas: own, ..o.clone() })
+    });
+    Observations { signals: signals.collect(), ..Observations::default() }
+}
+
+/// The condition on the row's own signal, and those that must hold beside it.
+fn conditions(library: &Library, rule: &Rule<'_>, signal: &str) -> (String, Vec<With>) {
+    let mut own = String::new();
+    let mut with = Vec::new();
+    for (group, evidence) in rule.when.iter().enumerate() {
+        for (name, when) in evidence.checks() {
+            if name == signal && own.is_empty() {
+                own = when.to_string();
+                continue;
+            }
+            let known = library.signals.get(name);
+            with.push(With {
+                group,
+                signal: name.to_owned(),
+                title: known.map_or(name, |s| s.title.as_str()).to_owned(),
+                unit: known.map_or(Unit::Count, |s| s.unit),
+                when: when.to_string(),
+            });
+        }
+    }
+    (own, with)
+}
+
+/// Whether a serving engine, not an exporter beside it, tells a signal.
+pub(super) fn is_served(library: &Library, signal: &str) -> bool {
+    let mut serving = library.engines.values().filter(|engine| engine.kind == EngineKind::Serving);
+    serving.any(|engine| engine.signals.get(signal).is_some_and(|entry| entry.query.is_some()))
+}

@@ -1,0 +1,153 @@
+//! coverage: which signals a Prometheus answers, and which playbooks are blind without the others.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::diagnose::{EngineFound, Observation, Observed, Scope, observe_signals};
+use crate::playbook::{Evidence, Library, Playbook};
+use crate::prom::Prometheus;
+
+/// Whether a signal has values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Answer {
+    /// It has.
+    Answers,
+    /// It tells of a feature that is not in use, so nothing is missing.
+    Unused,
+    /// It has none.
+    Missing,
+}
+
+/// One signal of the catalog.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SignalCoverage {
+    /// Its name.
+    pub signal: String,
+    /// Its title.
+    pub title: String,
+    /// Whether it has values.
+    pub answer: Answer,
+    /// Why it has none.
+    pub why: Option<String>,
+    /// The line that brings values.
+    pub enable: Option<String>,
+}
+
+/// How well a playbook sees.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Eyes {
+    /// Something that it stands and falls with has no data: it can say neither yes nor no.
+    Blind,
+    /// Some of its own checks, or of the causes written in it, have no data.
+    HalfBlind,
+}
+
+/// A playbook that does not see everything.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Sight {
+    /// Its id.
+    pub playbook: String,
+    /// Its title.
+    pub title: String,
+    /// How well it sees.
+    pub eyes: Eyes,
+    /// The signals that it lacks.
+    pub missing: Vec<String>,
+}
+
+/// What a Prometheus lets the playbooks see.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Coverage {
+    /// The configured name of the Prometheus.
+    pub prometheus: String,
+    /// The engines and exporters that are there, each with the lowest version that its series allow.
+    pub engines: Vec<EngineFound>,
+    /// Every signal of the catalog.
+    pub signals: Vec<SignalCoverage>,
+    /// Playbooks that are blind or half-blind, the blind first.
+    pub playbooks: Vec<Sight>,
+    /// What went wrong on the way, in sentences.
+    pub problems: Vec<String>,
+    /// Prometheus was away or late, so that the rest says little.
+    pub degraded: bool,
+}
+
+/// Asks for every signal of the catalog, over the whole fleet.
+pub async fn coverage(
+    library: &Library,
+    prometheus: &Prometheus,
+    at: Timestamp,
+    window: Duration,
+    deadline: Duration,
+) -> Coverage {
+    let all: Vec<&str> = library.signals.keys().map(String::as_str).collect();
+    let observed = observe_signals(library, prometheus, &Scope::default(), &all, at, window, deadline).await;
+    let signals: Vec<SignalCoverage> = all.iter().map(|signal| covered(library, &observed, signal)).collect();
+    let missing: BTreeSet<&str> =
+        signals.iter().filter(|s| s.answer == Answer::Missing).map(|s| s.signal.as_str()).collect();
+    let mut playbooks: Vec<Sight> = library.playbooks.values().filter_map(|p| sight(library, p, &missing)).collect();
+    playbooks.sort_by(|a, b| (a.eyes, &a.playbook).cmp(&(b.eyes, &b.playbook)));
+    let engines = observed.found.engines.into_iter();
+    Coverage {
+        prometheus: prometheus.name.clone(),
+        engines: engines
+            .map(|e| EngineFound { engine: e.engine, at_least: e.version.map(|v| v.to_string()) })
+            .collect(),
+        signals,
+        playbooks,
+        problems: observed.problems,
+        degraded: observed.degraded,
+    }
+}
+
+fn covered(library: &Library, observed: &Observed, signal: &str) -> SignalCoverage {
+    let nothing = Observation::default();
+    let o = observed.seen.signals.get(signal).unwrap_or(&nothing);
+    let there = o.value.is_some() || !o.replicas.is_empty();
+    let told = observed.found.engines.iter().filter_map(|e| library.engines.get(&e.engine)?.signals.get(signal));
+    let feature = told.filter_map(|entry| entry.feature.as_deref()).next();
+    let answer = match (there, o.answered.then_some(feature).flatten()) {
+        (true, _) => Answer::Answers,
+        (false, Some(_)) => Answer::Unused,
+        (false, None) => Answer::Missing,
+    };
+    let why = match (answer, feature) {
+        (Answer::Answers, _) => None,
+        (Answer::Unused, Some(feature)) => Some(format!("only with {feature}")),
+        (Answer::Missing, _) if o.answered && o.enable.is_none() => {
+            Some("no series: nothing of the kind happened within the window, or this version lacks it".to_owned())
+        }
+        (Answer::Unused | Answer::Missing, _) => Some(o.why.clone().unwrap_or_else(|| "it was not asked".to_owned())),
+    };
+    let title = library.signals.get(signal).map_or(signal, |s| s.title.as_str()).to_owned();
+    let enable = o.enable.clone().filter(|_| !there);
+    SignalCoverage { signal: signal.to_owned(), title, answer, why, enable }
+}
+
+/// What a playbook lacks for its symptom and for the causes that are its own; mechanisms below it stand for themselves.
+fn sight(library: &Library, playbook: &Playbook, missing: &BTreeSet<&str>) -> Option<Sight> {
+    let own = playbook.causes.iter().filter(|entry| entry.playbook.is_none());
+    let below = own.filter_map(|entry| library.node(entry)).flat_map(|node| node.evidence);
+    let lacking = |evidence: &Evidence| -> Vec<String> {
+        let checks = evidence.checks().into_iter().filter(|(signal, _)| missing.contains(signal));
+        checks.map(|(signal, _)| signal.to_owned()).collect()
+    };
+    // An entry of alternatives is blind when all of them are.
+    let blind = |evidence: &Evidence| evidence.checks().iter().all(|(signal, _)| missing.contains(signal));
+    let symptom = &playbook.symptom;
+    let must = symptom.iter().any(|evidence| evidence.required && blind(evidence));
+    let lacks: BTreeSet<String> = symptom.iter().chain(below).flat_map(lacking).collect();
+    let eyes = if must || symptom.iter().all(blind) { Eyes::Blind } else { Eyes::HalfBlind };
+    (!lacks.is_empty()).then(|| Sight {
+        playbook: playbook.playbook.clone(),
+        title: playbook.title.clone(),
+        eyes,
+        missing: lacks.into_iter().collect(),
+    })
+}

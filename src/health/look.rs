@@ -1,0 +1,222 @@
+//! look: which pools are there, what of them can be asked, and how they stand. The only part that talks.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use futures::future::{join, join_all};
+use jiff::Timestamp;
+
+use super::checks::{Row, check, is_idle, is_served, rows, signals};
+use super::{Health, Pool, SCHEMA, Seen, State};
+use crate::alert::Labels;
+use crate::diagnose::{EngineFound, Scope, detection, last_day, nobody, observe_signals, orchestrated, pools};
+use crate::playbook::Library;
+use crate::prom::{self, Prometheus};
+
+/// The dimensions by which a look can be narrowed.
+pub const DIMENSIONS: [&str; 3] = ["cluster", "namespace", "model"];
+/// Pools of one Prometheus that are looked at.
+const MOST_POOLS: usize = 50;
+/// Values of a dimension that are named where none fits.
+const FEW: usize = 8;
+/// Pools that are gone and named.
+const FEW_GONE: usize = 2;
+/// Of the time, what the list of pools may take at most.
+const LISTING: u32 = 2;
+
+/// What to look at.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Look {
+    /// Dimension to value; empty for the whole fleet.
+    pub scope: BTreeMap<String, String>,
+    /// The moment.
+    pub at: Timestamp,
+    /// The rate window.
+    pub window: Duration,
+    /// When to stop waiting for answers.
+    pub deadline: Duration,
+}
+
+/// A Prometheus and the labels that all of its pools have.
+pub type Source<'a> = (&'a Prometheus, &'a BTreeMap<String, String>);
+
+/// Looks at every pool that the sources see; what has answered by the deadline counts.
+pub async fn look(library: &Library, sources: &[Source<'_>], what: &Look) -> Health {
+    let started = Instant::now();
+    let rows = rows(library);
+    let fitting = sources.iter().filter(|(_, labels)| {
+        labels.iter().all(|(name, value)| what.scope.get(name).is_none_or(|asked| asked == value))
+    });
+    let parts = join_all(fitting.map(|source| one(library, &rows, *source, what, started))).await;
+    let mut health = Health {
+        schema: SCHEMA.to_owned(),
+        at: what.at,
+        window_seconds: what.window.as_secs(),
+        scope: what.scope.clone(),
+        state: State::Unknown,
+        pools: Vec::new(),
+        left_out: 0,
+        notes: Vec::new(),
+        problems: Vec::new(),
+        queries: 0,
+        took_seconds: 0.0,
+    };
+    if parts.is_empty() {
+        health.notes.push(format!("no configured Prometheus has the labels {}", shown(&what.scope)));
+    }
+    let mut states = Vec::new();
+    for part in parts {
+        states.extend(part.pools.iter().map(|pool| pool.state));
+        if part.away {
+            states.push(State::Unknown);
+        }
+        health.pools.extend(part.pools);
+        health.left_out += part.left_out;
+        health.notes.extend(part.notes);
+        health.problems.extend(part.problems);
+        health.queries += part.queries;
+    }
+    health.state = State::worst(states.into_iter()).unwrap_or(State::Unknown);
+    health.took_seconds = started.elapsed().as_secs_f64();
+    health
+}
+
+/// What one Prometheus sees.
+#[derive(Default)]
+struct Part {
+    pools: Vec<Pool>,
+    left_out: usize,
+    notes: Vec<String>,
+    problems: Vec<String>,
+    away: bool,
+    queries: usize,
+}
+
+async fn one(library: &Library, rows: &[Row<'_>], source: Source<'_>, what: &Look, started: Instant) -> Part {
+    let (prometheus, fixed) = source;
+    let mut part = Part { queries: 2, ..Part::default() };
+    let until = started + what.deadline / LISTING;
+    let (hour, day) = (detection(library), last_day(library));
+    let (hour, day) = join(prometheus.query(&hour, what.at, until), prometheus.query(&day, what.at, until)).await;
+    let labels = |rows: &[prom::Row]| -> Vec<Labels> { rows.iter().map(|row| row.labels.clone()).collect() };
+    let (hour, day) = match (hour, day) {
+        (Ok(hour), Ok(day)) => (labels(&hour), labels(&day)),
+        (Err(error), _) | (_, Err(error)) => {
+            part.away = true;
+            part.problems.push(format!("{}: {error}", prometheus.url));
+            return part;
+        }
+    };
+    let orchestrated = orchestrated(library, &hour);
+    let (hour, day) = (pools(library, &hour), pools(library, &day));
+    let mut there: Vec<Labels> = hour.iter().cloned().collect();
+    let mut gone: Vec<Labels> = day.difference(&hour).cloned().collect();
+    if there.is_empty() && gone.is_empty() {
+        let (why, enable) = nobody(library, EngineKind::Serving);
+        use crate::signal::EngineKind;
+        part.notes.extend([Some(why), enable].into_iter().flatten());
+        return part;
+    }
+    for (dimension, value) in what.scope.iter().filter(|(dimension, _)| !fixed.contains_key(*dimension)) {
+        let carried: Vec<String> = there.iter().chain(&gone).filter_map(|pool| pool.get(dimension).cloned()).collect();
+        if carried.is_empty() {
+            part.notes.push(format!(
+                "the engines' series carry no label for {dimension} `{value}`: it was not used to narrow the fleet"
+            ));
+            continue;
+        }
+        for list in [&mut there, &mut gone] {
+            list.retain(|pool| pool.get(dimension) == Some(value));
+        }
+        if there.is_empty() && gone.is_empty() {
+            part.notes
+                .push(format!("no pool of the last day has {dimension} `{value}`; there is {}", few(carried, FEW)));
+            return part;
+        }
+    }
+    part.left_out = there.len().saturating_sub(MOST_POOLS);
+    there.truncate(MOST_POOLS);
+    // Only an orchestrator can still miss what its engines no longer tell.
+    let (mut gone, lost): (Vec<Labels>, Vec<Labels>) =
+        gone.into_iter().partition(|pool| pool.get("namespace").is_some_and(|n| orchestrated.contains(n)));
+    gone.truncate(MOST_POOLS);
+    let asked = signals(library, rows);
+    let served = there.len();
+    let all = there.into_iter().chain(gone);
+    let looks = all.map(|labels| pool(library, prometheus, rows, &asked, labels, what, started));
+    let mut quiet: Vec<String> = lost.iter().map(named).collect();
+    for (i, (pool, problems, queries)) in join_all(looks).await.into_iter().enumerate() {
+        part.queries += queries;
+        part.problems.extend(problems);
+        // What served within the day may have been taken away; it is missed only when somebody still wants it.
+        match i < served || pool.state == State::Critical {
+            true => part.pools.push(pool),
+            false => quiet.push(named(&pool.labels)),
+        }
+    }
+    if !quiet.is_empty() {
+        part.notes.push(format!(
+            "served within the last day but not within the last hour, and nobody is known to want it: {}",
+            few(quiet, FEW_GONE)
+        ));
+    }
+    part.problems.sort();
+    part.problems.dedup();
+    part
+}
+
+async fn pool(
+    library: &Library,
+    prometheus: &Prometheus,
+    rows: &[Row<'_>],
+    asked: &[&str],
+    labels: Labels,
+    what: &Look,
+    started: Instant,
+) -> (Pool, Vec<String>, usize) {
+    let scope = Scope { dimensions: labels.clone(), ..Scope::default() };
+    let left = what.deadline.saturating_sub(started.elapsed());
+    let observed = observe_signals(library, prometheus, &scope, asked, what.at, what.window, left).await;
+    let checks: Vec<_> = rows.iter().map(|row| check(library, row, &observed.seen)).collect();
+    let worst = State::worst(checks.iter().filter_map(|c| c.state.filter(|s| *s != State::Unknown)));
+    let told = checks.iter().any(|c| c.state.is_some_and(|s| s != State::Unknown) && is_served(library, &c.signal));
+    let state = match worst {
+        // What an exporter beside it says is fine does not make an engine fine that says nothing, or was not heard.
+        Some(State::Healthy) if !told || observed.degraded => State::Unknown,
+        worst => worst.unwrap_or(State::Unknown),
+    };
+    let coverage = Seen { with_data: checks.iter().filter(|c| c.value.is_some()).count(), of: checks.len() };
+    let engines = observed.found.engines.into_iter();
+    let pool = Pool {
+        labels,
+        prometheus: prometheus.name.clone(),
+        engines: engines
+            .map(|e| EngineFound { engine: e.engine, at_least: e.version.map(|v| v.to_string()) })
+            .collect(),
+        replicas: observed.seen.pool.len(),
+        state,
+        idle: is_idle(library, &observed.seen),
+        checks,
+        coverage,
+    };
+    // The list of engines is the one that was asked already.
+    (pool, observed.problems, observed.queries.saturating_sub(1))
+}
+
+fn shown(labels: &Labels) -> String {
+    labels.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(", ")
+}
+
+/// A pool's name: `llm/llama`.
+fn named(labels: &Labels) -> String {
+    DIMENSIONS.iter().filter_map(|d| labels.get(*d)).map(String::as_str).collect::<Vec<_>>().join("/")
+}
+
+fn few(mut values: Vec<String>, most: usize) -> String {
+    values.sort();
+    values.dedup();
+    let more = values.len().saturating_sub(most);
+    values.truncate(most);
+    let shown = values.iter().map(|value| format!("`{}`", value.replace('`', ""))).collect::<Vec<_>>().join(", ");
+    if more == 0 { shown } else { format!("{shown} and {more} more") }
+}

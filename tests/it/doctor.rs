@@ -1,0 +1,176 @@
+//! `doctor`: each thing that the service needs, fit or not, with what to do; and what a Prometheus lets one see.
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::process::{Command, Output};
+
+use llm_diagnose::health::{Answer, Coverage, Eyes, coverage};
+use llm_diagnose_lab::slack::{FakeSlack, Options};
+use serde_json::Value;
+
+use crate::chains::moment;
+use crate::harness::{DEADLINE, WINDOW, at, library, run, shared};
+use crate::running::BINARY;
+
+const NOWHERE: &str = "http://127.0.0.1:1";
+
+fn doctor(arguments: &[&str], token: Option<&str>) -> Output {
+    let mut command = Command::new(BINARY);
+    command.arg("doctor").args(arguments).env_remove("PROMETHEUS_URL").env_remove("LLM_DIAGNOSE_CONFIG");
+    match token {
+        Some(token) => command.env("SLACK_BOT_TOKEN", token),
+        None => command.env_remove("SLACK_BOT_TOKEN"),
+    };
+    command.output().unwrap()
+}
+
+/// Runs it with a configuration; the lines by name, and the exit status.
+fn examined(config: &str, token: Option<&str>) -> (Value, i32) {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("llm-diagnose.yaml");
+    let state = directory.path().join("state");
+    std::fs::write(&file, config.replace("$DIR", state.to_str().unwrap())).unwrap();
+    let output = doctor(&["--config", file.to_str().unwrap(), "--output", "json"], token);
+    assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+    (serde_json::from_slice(&output.stdout).unwrap(), output.status.code().unwrap())
+}
+
+#[track_caller]
+fn line<'a>(findings: &'a Value, name: &str) -> (&'a str, &'a str, &'a str) {
+    let lines = findings["checks"].as_array().unwrap();
+    let line = lines.iter().find(|line| line["name"] == name).unwrap_or_else(|| panic!("no {name}: {findings:#}"));
+    let text = |key: &str| line[key].as_str().unwrap_or_default();
+    (text("level"), text("found"), text("todo"))
+}
+
+/// A Prometheus whose clock, and newest sample, are so many seconds ahead of ours; it answers until the test ends.
+fn with_clock(ahead: f64) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for connection in listener.incoming() {
+            let Ok(mut connection) = connection else { return };
+            let now = llm_diagnose::clock::now().as_millisecond() as f64 / 1e3 + ahead;
+            let body = format!(r#"{{"status":"success","data":{{"resultType":"scalar","result":[{now},"{now}"]}}}}"#);
+            let _ = connection.read(&mut [0; 65_536]);
+            let head = format!("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: {}\r\n\r\n", body.len());
+            let _ = connection.write_all(format!("{head}{body}").as_bytes());
+        }
+    });
+    url
+}
+
+#[test]
+fn what_is_fit_is_ok_and_the_status_is_0() {
+    let url = with_clock(0.0);
+    let (findings, status) = examined(&format!("state_dir: $DIR\nprometheus: [{{ url: \"{url}\" }}]"), None);
+    assert_eq!((status, &findings["schema"]), (0, &"llm-diagnose/doctor/v1".into()), "{findings:#}");
+    for name in ["configuration", "playbooks", "store", "webhook", "slack", "prometheus/default clock"] {
+        assert_eq!(line(&findings, name).0, "ok", "{findings:#}");
+    }
+    assert!(line(&findings, "store").1.contains("will be made by the first start"));
+}
+
+#[test]
+fn a_clock_that_is_off_is_a_finding_and_far_off_hides_everything() {
+    for (ahead, level, said) in [(60.0, "warn", "60 s ahead of ours"), (-600.0, "fail", "600 s behind ours")] {
+        let (findings, status) = examined(&format!("prometheus: [{{ url: \"{}\" }}]", with_clock(ahead)), None);
+        let (found, clock, todo) = line(&findings, "prometheus/default clock");
+        assert_eq!((status, found), (1, level), "{findings:#}");
+        assert!(clock.contains(said) && todo.contains("chrony"), "{clock}");
+    }
+}
+
+#[test]
+fn a_prometheus_that_cannot_be_asked_is_status_3_and_the_rest_is_examined_all_the_same() {
+    let output = doctor(&["--prometheus", NOWHERE, "--signals"], None);
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    assert!(said.contains("FAIL  prometheus/default") && said.contains("Connection refused"), "{said}");
+    assert!(said.contains("ok    playbooks") && said.contains("→ set `prometheus:"), "{said}");
+}
+
+#[test]
+fn what_is_wrong_in_the_configuration_is_named_with_its_line() {
+    let (findings, status) = examined("prometeus: []\n", None);
+    let (level, found, _) = line(&findings, "configuration");
+    assert_eq!((status, level), (1, "fail"));
+    assert!(found.contains("did you mean `prometheus`?"), "{found}");
+}
+
+#[test]
+fn a_store_that_cannot_be_written_and_an_open_webhook_are_findings() {
+    let config = "listen: 0.0.0.0:9098\nstate_dir: /dev/null/state\nprometheus: [{ url: \"http://127.0.0.1:1\" }]";
+    let (findings, _) = examined(config, None);
+    let (level, found, todo) = line(&findings, "store");
+    assert!(level == "fail" && found.contains("/dev/null is no directory") && todo.contains("state_dir"), "{found}");
+    assert_eq!(line(&findings, "webhook").0, "warn");
+    let secret = "webhook: { bearer_token_file: /nonexistent }\nprometheus: [{ url: \"http://127.0.0.1:1\" }]";
+    let (findings, _) = examined(secret, None);
+    assert!(line(&findings, "webhook").1.contains("/nonexistent"), "{findings:#}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn slack_is_asked_only_with_a_channel_and_a_token() {
+    crate::running::tls();
+    let slack = FakeSlack::start(Options::unlimited()).await.unwrap();
+    let config = format!("slack: {{ api_url: \"{}\", channel: \"#llm-alerts\" }}\n", slack.base_url);
+    let ask = async |token: Option<String>| {
+        let config = config.clone();
+        tokio::task::spawn_blocking(move || examined(&config, token.as_deref()).0).await.unwrap()
+    };
+    let without = ask(None).await;
+    let (level, found, todo) = line(&without, "slack");
+    assert!(level == "fail" && found.contains("SLACK_BOT_TOKEN") && todo.contains("xoxb-"), "{found}");
+    let wrong = ask(Some("xoxb-wrong".to_owned())).await;
+    assert_eq!(line(&wrong, "slack").0, "fail", "{wrong:#}");
+    let right = ask(Some(slack.token.clone())).await;
+    assert_eq!(line(&right, "slack"), ("ok", "the token is good, messages go to #llm-alerts", ""));
+}
+
+fn covered(name: &str) -> Coverage {
+    let prometheus = shared();
+    run(coverage(library(), prometheus, at(moment(name)), WINDOW, DEADLINE))
+}
+
+#[test]
+fn a_fleet_with_everything_lacks_only_what_must_be_turned_on_each_with_its_line() {
+    let seen = covered("healthy");
+    let engines: Vec<&str> = seen.engines.iter().map(|e| e.engine.as_str()).collect();
+    assert_eq!(engines, ["dcgm", "kubernetes", "vllm"]);
+    let answer = |signal: &str| seen.signals.iter().find(|s| s.signal == signal).unwrap();
+    assert_eq!(answer("ttft_p99").answer, Answer::Answers);
+    assert_eq!(answer("lora_adapters_waiting").answer, Answer::Unused, "without LoRA nothing is missing");
+    let throttled = answer("cpu_throttled");
+    assert_eq!(throttled.answer, Answer::Missing);
+    assert!(throttled.enable.as_deref().unwrap().contains("/metrics/cadvisor"), "{throttled:?}");
+    let silent = seen.signals.iter().filter(|s| s.answer == Answer::Missing && s.enable.is_none());
+    assert_eq!(silent.map(|s| s.signal.as_str()).collect::<Vec<_>>(), [""; 0], "missing without a way out");
+    assert!(seen.playbooks.iter().all(|sight| sight.eyes == Eyes::HalfBlind), "{:#?}", seen.playbooks);
+}
+
+#[test]
+fn without_exporters_the_playbooks_that_stand_on_them_are_blind_and_the_line_is_named() {
+    let seen = covered("gpu-throttling-unseen");
+    let blind: Vec<&str> =
+        seen.playbooks.iter().filter(|s| s.eyes == Eyes::Blind).map(|s| s.playbook.as_str()).collect();
+    for id in ["gpu-throttled", "gpu-hardware-fault", "crash-loop", "unschedulable"] {
+        assert!(blind.contains(&id), "{id}: {blind:?}");
+    }
+    for id in ["high-ttft", "kv-cache-exhaustion", "engine-stalled"] {
+        assert!(!blind.contains(&id), "{id}: {blind:?}");
+    }
+    for (signal, line) in [("gpu_sm_clock", "run dcgm-exporter"), ("crash_looping", "run kube-state-metrics")] {
+        let missing = seen.signals.iter().find(|s| s.signal == signal).unwrap();
+        assert!(missing.enable.as_deref().unwrap().starts_with(line), "{missing:?}");
+    }
+}
+
+#[test]
+fn an_empty_prometheus_is_findings_that_say_what_must_be_scraped() {
+    let output = doctor(&["--prometheus", &shared().url, "--signals"], None);
+    let said = String::from_utf8_lossy(&output.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert_eq!(output.status.code(), Some(1), "its data is years old: {said}");
+    assert!(said.contains("no engine and no exporter found") && said.contains("--disable-log-stats"), "{said}");
+    assert!(said.contains("blind high-ttft"), "{said}");
+}

@@ -1,0 +1,186 @@
+//! Pages of a real LiteLLM proxy 1.106, healthy and with a backend that refuses connections, and hand-written failures
+//! whose classes and codes are those of its documentation.
+
+use super::{assert_no_data, assert_table, assert_values, minute, observed, uncounted, value, version};
+use crate::harness::{Page, fixture, slot};
+
+const STEADY: usize = 120;
+const NEWBORN: usize = 121;
+const REFUSED: usize = 122;
+const LIMITED: usize = 123;
+const BEHIND: usize = 124;
+
+/// 100 requests of clients and 20 refused scrapes; what became of the requests stands in code, class and key.
+const FAILURES: [(&str, &str, &str, u32); 8] = [
+    ("None", "RouterRateLimitError", "a", 10),
+    ("429", "HTTPException", "a", 5),
+    ("422", "BudgetExceededError", "a", 5),
+    ("401", "ProxyException", "a", 3),
+    ("403", "ProxyException", "b", 2),
+    ("408", "Openai.Timeout", "a", 5),
+    ("503", "Openai.ServiceUnavailableError", "a", 4),
+    ("400", "ProxyModelNotFoundError", "a", 6),
+];
+
+pub(super) fn pages() -> Vec<Page> {
+    let read = |name: &str| fixture(&format!("litellm/1.106-{name}.prom"));
+    let limited = failures();
+    let vllm = |name: &str| fixture(&format!("vllm/0.32-healthy-{name}.prom"));
+    let mut pages = Vec::new();
+    pages.extend(minute(STEADY, "steady", "litellm-0", &at_zero(), &read("healthy-t1")));
+    pages.extend(minute(NEWBORN, "newborn", "litellm-0", &read("healthy-t0"), &read("healthy-t1")));
+    pages.extend(minute(REFUSED, "refused", "litellm-0", &read("backend-refused-t0"), &read("backend-refused-t1")));
+    pages.extend(minute(LIMITED, "limited", "litellm-0", &uncounted(&limited), &limited));
+    pages.extend(minute(BEHIND, "gateways", "litellm-0", &at_zero(), &read("healthy-t1")));
+    pages.extend(minute(BEHIND, "behind", "vllm-0", &vllm("t0"), &vllm("t1")));
+    pages
+}
+
+/// The first page as it would be if the series of the second one had been there: LiteLLM's at zero, the process' own.
+fn at_zero() -> String {
+    let [before, after] = ["t0", "t1"].map(|name| fixture(&format!("litellm/1.106-healthy-{name}.prom")));
+    let after = uncounted(&after);
+    let counters = after.lines().filter(|line| line.starts_with("litellm_") && line.ends_with(" 0"));
+    counters.fold(before, |page, line| page + line + "\n")
+}
+
+fn failures() -> String {
+    let client = "route=\"/v1/chat/completions\",requested_model=\"m\"";
+    let scrape = "route=\"/metrics/\",requested_model=\"None\"";
+    let total = |labels: &str, code: &str, n: u32| {
+        format!("litellm_proxy_total_requests_metric_total{{{labels},status_code=\"{code}\"}} {n}\n")
+    };
+    let failed = |labels: &str, code: &str, class: &str, key: &str, n: u32| {
+        format!(
+            "litellm_proxy_failed_requests_metric_total{{{labels},exception_status=\"{code}\",exception_class=\"{class}\",hashed_api_key=\"{key}\"}} {n}\n"
+        )
+    };
+    let mut page = total(client, "200", 60);
+    for (code, class, key, n) in FAILURES {
+        page += &total(&format!("{client},hashed_api_key=\"{key}\",of=\"{class}\""), code, n);
+        page += &failed(client, code, class, key, n);
+    }
+    page += &total(scrape, "401", 20);
+    page += &failed(scrape, "401", "ProxyException", "None", 20);
+    page +=
+        "litellm_deployment_cooled_down_total{litellm_model_name=\"m\",model_id=\"1\",exception_status=\"500\"} 3\n";
+    page += "litellm_deployment_state{litellm_model_name=\"m\",model_id=\"1\"} 2\n";
+    page += "litellm_deployment_state{litellm_model_name=\"openai/m\",model_id=\"1\"} 0\n";
+    page += "litellm_deployment_state{litellm_model_name=\"openai/m\",model_id=\"2\"} 1\n";
+    page +=
+        "litellm_admission_queued_requests 4\nlitellm_admission_admitted_requests 9\nlitellm_in_flight_requests 14\n";
+    page + "litellm_admission_rejected_requests_total{reason=\"queue_full\"} 25\n"
+}
+
+fn read(case: usize, labels: &[(&str, &str)]) -> llm_diagnose::diagnose::Observed {
+    observed(labels, slot(case) + 60)
+}
+
+#[test]
+fn a_healthy_minute_of_litellm_tells_each_signal_or_says_that_it_cannot() {
+    let seen = read(STEADY, &[("namespace", "steady")]);
+    assert_eq!(version(&seen, "litellm").as_deref(), Some("1.95"));
+    assert_eq!(seen.seen.pool, ["litellm-0"]);
+    // 64 streamed requests of 1,607 prompt and 3,784 generated tokens; 14.003 s in all, 12.172 s in the backend.
+    let expected = [
+        ("ttft_p99", 0.048_22),
+        ("ttft_p50", 0.018_73),
+        ("e2e_p99", 1.36),
+        ("error_ratio", 0.0),
+        ("client_error_ratio", 0.0),
+        ("request_rate", 64.0 / 60.0),
+        ("prompt_tokens_mean", 1_607.0 / 64.0),
+        ("generation_tokens_mean", 3_784.0 / 64.0),
+        ("generation_token_rate", 3_784.0 / 60.0),
+        ("replicas_serving", 1.0),
+        ("gateway_request_rate", 64.0 / 60.0),
+        ("gateway_inflight", 0.0),
+        ("gateway_ttft_p99", 0.048_22),
+        ("gateway_e2e_p99", 1.36),
+        ("gateway_overhead_mean", (14.003_407 - 12.171_808) / 64.0),
+        ("gateway_backend_time_mean", 12.171_808 / 64.0),
+        ("gateway_busy", (16.66 - 12.04) / 60.0),
+        ("gateway_error_ratio", 0.0),
+        ("gateway_timeout_ratio", 0.0),
+        ("gateway_connection_error_ratio", 0.0),
+        ("gateway_rate_limited_ratio", 0.0),
+        ("gateway_no_backend_ratio", 0.0),
+        ("gateway_cooldown_rate", 0.0),
+        ("gateway_auth_error_ratio", 0.0),
+        ("gateway_auth_error_keys", 0.0),
+        ("gateway_unknown_model_ratio", 0.0),
+        ("gateway_backends_ready", 1.0),
+    ];
+    // No admission control.
+    assert_table(&seen, "litellm", &expected, &["requests_queued", "gateway_queued", "gateway_overload_ratio"]);
+}
+
+#[test]
+fn requests_of_label_sets_that_are_new_count_and_their_latencies_wait_for_a_second_scrape() {
+    let seen = read(NEWBORN, &[("namespace", "newborn")]);
+    assert_values(&seen, &[("gateway_request_rate", 64.0 / 60.0), ("error_ratio", 0.0)]);
+    assert_no_data(&seen, &["ttft_p99", "gateway_e2e_p99", "prompt_tokens_mean"]);
+}
+
+#[test]
+fn a_backend_that_refuses_connections_is_an_error_of_each_request() {
+    let seen = read(REFUSED, &[("namespace", "refused")]);
+    assert_values(
+        &seen,
+        &[
+            // 50 requests for the dead backend and no others; the last call of the two others succeeded.
+            ("gateway_request_rate", 50.0 / 60.0),
+            ("error_ratio", 1.0),
+            ("gateway_error_ratio", 1.0),
+            ("gateway_connection_error_ratio", 1.0),
+            ("client_error_ratio", 0.0),
+            ("gateway_timeout_ratio", 0.0),
+            ("gateway_rate_limited_ratio", 0.0),
+            ("gateway_no_backend_ratio", 0.0),
+            ("gateway_cooldown_rate", 0.0),
+            ("gateway_backends_ready", 2.0),
+        ],
+    );
+    assert_values(&read(REFUSED, &[("namespace", "refused"), ("model", "dead")]), &[("error_ratio", 1.0)]);
+    assert_eq!(value(&read(REFUSED, &[("namespace", "refused"), ("model", "real")]), "error_ratio"), None);
+}
+
+#[test]
+fn limits_keys_and_unknown_models_are_told_apart_by_class_and_refused_scrapes_do_not_count() {
+    let seen = read(LIMITED, &[("namespace", "limited")]);
+    assert_eq!(version(&seen, "litellm").as_deref(), Some("1.104"));
+    assert_values(
+        &seen,
+        &[
+            ("gateway_request_rate", 100.0 / 60.0),
+            ("error_ratio", 0.04),
+            ("client_error_ratio", 0.36),
+            ("gateway_error_ratio", 0.04),
+            ("gateway_timeout_ratio", 0.05),
+            ("gateway_connection_error_ratio", 0.0),
+            ("gateway_rate_limited_ratio", 0.20),
+            ("gateway_no_backend_ratio", 0.10),
+            ("gateway_auth_error_ratio", 0.05),
+            ("gateway_auth_error_keys", 2.0),
+            ("gateway_unknown_model_ratio", 0.06),
+            ("gateway_cooldown_rate", 3.0 / 60.0),
+            // Its 2 is never taken back; the other one's last call failed.
+            ("gateway_backends_ready", 1.0),
+            // The scrape is one of the 14.
+            ("gateway_inflight", 13.0),
+            ("gateway_queued", 4.0),
+            ("requests_queued", 4.0),
+            ("gateway_overload_ratio", 25.0 / 125.0),
+        ],
+    );
+}
+
+#[test]
+fn engines_tell_what_users_feel_and_the_proxy_before_them_only_its_own() {
+    let seen = read(BEHIND, &[("namespace", "behind")]);
+    assert_eq!(seen.seen.pool, ["vllm-0"]);
+    assert_values(&seen, &[("ttft_p99", 0.067_9), ("request_rate", 121.0 / 60.0), ("replicas_serving", 1.0)]);
+    // It lives in a namespace of its own.
+    assert_values(&seen, &[("gateway_ttft_p99", 0.048_22), ("gateway_request_rate", 64.0 / 60.0)]);
+    assert_eq!(seen.found.notes, Vec::<String>::new());
+}

@@ -1,0 +1,177 @@
+//! SGLang's router, new and old, and Ray Serve. Pages are hand-written in the names and labels of their documentation.
+
+use super::{assert_no_data, assert_table, assert_values, minute, observed, uncounted, version};
+use crate::harness::{Page, slot};
+
+const ROUTER: usize = 134;
+const OLD_ROUTER: usize = 135;
+const RAY: usize = 136;
+
+/// 100 answers, of which 4 are 503, 1 is 504, 5 are 429 and 2 are 404; a worker with an open breaker, one that is gone.
+const SMG: &str = r#"smg_worker_health{worker="a"} 1
+smg_worker_health{worker="b"} 1
+smg_worker_health{worker="c"} -1
+smg_worker_cb_state{worker="a"} 0
+smg_worker_cb_state{worker="b"} 1
+smg_worker_cb_state{worker="c"} -1
+smg_worker_pool_size{worker_type="regular",connection_mode="grpc",model="m"} 2
+smg_worker_requests_active{worker="a"} 9
+smg_worker_requests_active{worker="b"} 3
+smg_worker_cb_transitions_total{worker="b",from="closed",to="open"} 6
+smg_http_responses_total{path="/v1/chat/completions",status_code="200",error_code=""} 88
+smg_http_responses_total{path="/v1/chat/completions",status_code="503",error_code="x"} 4
+smg_http_responses_total{path="/v1/chat/completions",status_code="504",error_code="x"} 1
+smg_http_responses_total{path="/v1/chat/completions",status_code="429",error_code="x"} 5
+smg_http_responses_total{path="/v1/chat/completions",status_code="404",error_code="x"} 2
+smg_http_responses_total{path="/health",status_code="503",error_code="x"} 500
+smg_http_rate_limit_total{result="allowed"} 95
+smg_http_rate_limit_total{result="rejected"} 5
+smg_router_requests_total{router_type="grpc",model="m",endpoint="chat"} 120
+smg_router_request_errors_total{router_type="grpc",model="m",error_type="no_workers"} 6
+smg_router_request_errors_total{router_type="grpc",model="m",error_type="backend_error"} 12
+smg_router_request_duration_seconds_bucket{model="m",le="2"} 100
+smg_router_request_duration_seconds_bucket{model="m",le="+Inf"} 100
+smg_router_generation_duration_seconds_sum{model="m"} 150
+smg_router_generation_duration_seconds_count{model="m"} 100
+smg_router_ttft_seconds_bucket{model="m",le="0.5"} 100
+smg_router_ttft_seconds_bucket{model="m",le="+Inf"} 100
+smg_router_ttft_seconds_count{model="m"} 100
+smg_router_tokens_total{model="m",token_type="input"} 6000
+smg_router_tokens_total{model="m",token_type="output"} 1200
+smg_engine_waiting_requests{worker="a",model="m",dp_rank="0"} 4
+smg_engine_waiting_requests{worker="b",model="m",dp_rank="0"} 1
+smg_engine_token_usage{worker="a",model="m",dp_rank="0"} 0.7
+smg_admission_queue_depth 2
+"#;
+
+const SGL: &str = r#"sgl_router_worker_health{worker="a"} 1
+sgl_router_worker_health{worker="b"} 0
+sgl_router_running_requests{worker="a"} 9
+sgl_router_running_requests{worker="b"} 3
+sgl_router_requests_total{route="/generate"} 120
+sgl_router_request_errors_total{route="/generate",error_type="no_workers"} 6
+sgl_router_http_responses_total{status_code="200",error_code=""} 90
+sgl_router_http_responses_total{status_code="500",error_code="x"} 10
+sgl_router_generate_duration_seconds_bucket{route="/generate",le="2"} 100
+sgl_router_generate_duration_seconds_bucket{route="/generate",le="+Inf"} 100
+sgl_router_cb_state_transitions_total{worker="b",from="closed",to="open"} 6
+"#;
+
+/// 100 requests, of which 2 are 500, 4 are 503, 1 is 504, 3 are 404, and 50 health checks; times in milliseconds.
+const SERVE: &str = r#"ray_serve_num_ongoing_http_requests{node_id="n"} 6
+ray_serve_num_http_requests_total{route="/v1",method="POST",application="llm",status_code="200"} 90
+ray_serve_num_http_requests_total{route="/v1",method="POST",application="llm",status_code="500"} 10
+ray_serve_num_http_requests_total{route="/-/healthz",method="GET",application="",status_code="200"} 50
+ray_serve_num_http_error_requests_total{route="/v1",method="POST",application="llm",error_code="500"} 2
+ray_serve_num_http_error_requests_total{route="/v1",method="POST",application="llm",error_code="503"} 4
+ray_serve_num_http_error_requests_total{route="/v1",method="POST",application="llm",error_code="504"} 1
+ray_serve_num_http_error_requests_total{route="/v1",method="POST",application="llm",error_code="404"} 3
+ray_serve_http_request_latency_ms_bucket{route="/v1",method="POST",application="llm",le="2000"} 100
+ray_serve_http_request_latency_ms_bucket{route="/v1",method="POST",application="llm",le="+Inf"} 100
+ray_serve_deployment_queued_queries{deployment="LLMServer",application="llm"} 8
+ray_serve_replica_processing_queries{deployment="LLMServer",replica="a",application="llm"} 9
+ray_serve_replica_processing_queries{deployment="LLMServer",replica="b",application="llm"} 3
+ray_serve_deployment_processing_latency_ms_sum{deployment="LLMServer",replica="a",application="llm"} 120000
+ray_serve_deployment_processing_latency_ms_count{deployment="LLMServer",replica="a",application="llm"} 100
+ray_serve_deployment_processing_latency_ms_sum{deployment="Ingress",replica="c",application="llm"} 150000
+ray_serve_deployment_processing_latency_ms_count{deployment="Ingress",replica="c",application="llm"} 100
+ray_serve_deployment_replica_healthy{deployment="LLMServer",replica="a",application="llm"} 1
+ray_serve_deployment_replica_healthy{deployment="LLMServer",replica="b",application="llm"} 0
+"#;
+
+pub(super) fn pages() -> Vec<Page> {
+    let cases = [(ROUTER, "smg", SMG), (OLD_ROUTER, "sgl", SGL), (RAY, "ray", SERVE)];
+    cases
+        .into_iter()
+        .flat_map(|(case, namespace, page)| minute(case, namespace, "gateway-0", &uncounted(page), page))
+        .collect()
+}
+
+fn read(case: usize, namespace: &str) -> llm_diagnose::diagnose::Observed {
+    observed(&[("namespace", namespace)], slot(case) + 60)
+}
+
+#[test]
+fn sglangs_router_tells_each_signal_or_says_that_it_cannot() {
+    let seen = read(ROUTER, "smg");
+    assert_eq!(version(&seen, "sglang-router").as_deref(), Some("1.13"));
+    let expected = [
+        ("ttft_p99", 0.495),
+        ("ttft_p50", 0.25),
+        ("e2e_p99", 1.98),
+        ("error_ratio", 0.05),
+        ("client_error_ratio", 0.07),
+        ("request_rate", 2.0),
+        ("request_imbalance", 1.5),
+        ("prompt_tokens_mean", 60.0),
+        ("generation_tokens_mean", 12.0),
+        ("generation_token_rate", 20.0),
+        ("requests_queued", 5.0),
+        ("kv_cache_usage", 0.7),
+        ("replicas_serving", 1.0),
+        ("gateway_request_rate", 2.0),
+        ("gateway_inflight", 12.0),
+        ("gateway_queued", 2.0),
+        ("gateway_ttft_p99", 0.495),
+        ("gateway_e2e_p99", 1.98),
+        ("gateway_backend_time_mean", 1.5),
+        ("gateway_error_ratio", 0.04),
+        ("gateway_timeout_ratio", 0.01),
+        ("gateway_connection_error_ratio", 0.1),
+        ("gateway_rate_limited_ratio", 0.05),
+        ("gateway_no_backend_ratio", 0.05),
+        ("gateway_overload_ratio", 0.05),
+        ("gateway_cooldown_rate", 0.1),
+        ("gateway_auth_error_ratio", 0.0),
+        ("gateway_unknown_model_ratio", 0.02),
+        ("gateway_backends_ready", 1.0),
+        ("gateway_models_gone", 0.0),
+    ];
+    // No cache events.
+    assert_table(&seen, "sglang-router", &expected, &["gateway_scorer_errors"]);
+}
+
+#[test]
+fn the_names_of_the_old_router_tell_what_it_counted() {
+    let seen = read(OLD_ROUTER, "sgl");
+    let expected = [
+        ("request_rate", 2.0),
+        ("error_ratio", 0.1),
+        ("e2e_p99", 1.98),
+        ("request_imbalance", 1.5),
+        ("gateway_inflight", 12.0),
+        ("gateway_no_backend_ratio", 0.05),
+        ("gateway_cooldown_rate", 0.1),
+        ("gateway_backends_ready", 1.0),
+        ("replicas_serving", 1.0),
+    ];
+    assert_values(&seen, &expected);
+    assert_no_data(&seen, &["ttft_p99", "gateway_queued", "gateway_models_gone", "gateway_overload_ratio"]);
+}
+
+#[test]
+fn ray_serve_tells_each_signal_or_says_that_it_cannot() {
+    let seen = read(RAY, "ray");
+    let expected = [
+        ("e2e_p99", 1.98),
+        ("error_ratio", 0.07),
+        ("client_error_ratio", 0.03),
+        ("request_rate", 100.0 / 60.0),
+        ("request_imbalance", 1.5),
+        ("requests_queued", 8.0),
+        ("replicas_serving", 1.0),
+        ("gateway_request_rate", 100.0 / 60.0),
+        ("gateway_inflight", 6.0),
+        ("gateway_queued", 8.0),
+        ("gateway_e2e_p99", 1.98),
+        ("gateway_backend_time_mean", 1.5),
+        ("gateway_error_ratio", 0.06),
+        ("gateway_timeout_ratio", 0.01),
+        ("gateway_rate_limited_ratio", 0.0),
+        ("gateway_overload_ratio", 0.04),
+        ("gateway_auth_error_ratio", 0.0),
+        ("gateway_unknown_model_ratio", 0.03),
+        ("gateway_backends_ready", 1.0),
+    ];
+    assert_table(&seen, "ray-serve-llm", &expected, &[]);
+}
