@@ -4,7 +4,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use secrecy::ExposeSecret;
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
@@ -14,6 +14,7 @@ use tracing::{info, warn};
 
 use crate::clock;
 use crate::config::{Config, secret};
+use crate::exporter::Reader;
 use crate::notify::Notifier;
 use crate::pipeline::Pipeline;
 use crate::playbook::Library;
@@ -49,6 +50,10 @@ pub async fn run(
         .iter()
         .map(|p| Ok((Prometheus::new(p)?.timed(metrics.query_seconds.clone()), p.labels.clone())))
         .collect::<anyhow::Result<Vec<_>>>()?;
+    if let Some(given) = config.exporters.targets.iter().find(|given| !library.engines.contains_key(&given.engine)) {
+        bail!("`exporters.targets`: there is no signal file for engine `{}`", given.engine);
+    }
+    let reader = Reader::new(&config.exporters.allow).context("cannot prepare the HTTP client for exporters")?;
     let slack = slack(&config)?;
     let credentials = Arc::new(Credentials::new(&config.webhook)?);
     let address = listener.local_addr().context("cannot tell the own address")?;
@@ -60,7 +65,7 @@ pub async fn run(
     let notifier =
         Notifier::new(store.clone(), slack.clone(), &config.slack, Arc::clone(&metrics), &config.public_url, shown);
     let (inbox, groups) = mpsc::channel(config.webhook.queue);
-    let pipeline = Arc::new(Pipeline::new(config, library, store.clone(), prometheus, notifier, metrics));
+    let pipeline = Arc::new(Pipeline::new(config, library, store.clone(), prometheus, reader, notifier, metrics));
 
     let halt = CancellationToken::new();
     let tasks = TaskTracker::new();
@@ -68,6 +73,7 @@ pub async fn run(
     tasks.spawn(Arc::clone(&pipeline).diagnose_loop(halt.clone(), tasks.clone()));
     tasks.spawn(Arc::clone(&pipeline).deliver_loop(halt.clone(), tasks.clone()));
     tasks.spawn(Arc::clone(&pipeline).housekeeping_loop(halt.clone()));
+    tasks.spawn(Arc::clone(&pipeline).learn_loop(halt.clone()));
 
     let closing = CancellationToken::new();
     let app = router(Shared { pipeline, inbox, credentials, slack, open_pages: loopback });

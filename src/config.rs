@@ -12,7 +12,7 @@ use serde::{Deserialize, Deserializer};
 use crate::diagnose::Baseline;
 use crate::playbook::{SourceFile, parse};
 use crate::signal::OwnLabels;
-use crate::{prom, slack};
+use crate::{exporter, prom, slack};
 
 /// Everything that `serve` needs.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
@@ -28,6 +28,8 @@ pub struct Config {
     pub webhook: Webhook,
     /// Where evidence is asked; the first whose labels match the alerts is used.
     pub prometheus: Vec<prom::Config>,
+    /// Which exporters are read directly when Prometheus cannot tell.
+    pub exporters: exporter::Config,
     /// Slack; not used when no channel is set.
     pub slack: slack::Config,
     /// Also print messages to standard output.
@@ -52,6 +54,7 @@ impl Default for Config {
             public_url: String::new(),
             webhook: Webhook::default(),
             prometheus: vec![prom::Config::default()],
+            exporters: exporter::Config::default(),
             slack: slack::Config::default(),
             console: None,
             playbooks: Playbooks::default(),
@@ -216,6 +219,14 @@ impl Config {
         }
         if let Some(p) = self.prometheus.iter().find(|p| p.concurrency == 0) {
             bail!("`prometheus:` entry `{}`: `concurrency` is at least 1", p.name);
+        }
+        let address =
+            |url: &str| url::Url::parse(url).is_ok_and(|url| url.scheme().starts_with("http") && url.has_host());
+        if let Some(given) = self.exporters.targets.iter().find(|given| !address(&given.url)) {
+            bail!(
+                "`exporters.targets`: `{}` is no page's address: write it like http://10.0.0.7:9400/metrics",
+                given.url
+            );
         }
         if self.webhook.bearer_token_file.is_some() && self.webhook.username.is_some() {
             bail!("`webhook:` takes a bearer token or basic authentication, not both");

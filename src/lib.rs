@@ -14,6 +14,7 @@ pub mod cli;
 pub mod clock;
 pub mod config;
 pub mod diagnose;
+pub mod exporter;
 pub mod generate;
 pub mod health;
 pub mod incident;

@@ -5,17 +5,18 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::{Notify, Semaphore, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use tracing::{Instrument, error, info, info_span, warn};
+use tracing::{Instrument, debug, error, info, info_span, warn};
 
 use crate::alert::{AlertGroup, active, common_labels};
 use crate::clock;
 use crate::config::Config;
-use crate::diagnose::{Diagnosis, Request, Scope, diagnose};
+use crate::diagnose::{Diagnosis, Exporters, Request, Scope, diagnose_with, learn};
+use crate::exporter::Reader;
 use crate::incident::{AdmitReason, Rules};
 use crate::notify::Notifier;
 use crate::playbook::{Library, select};
@@ -36,6 +37,9 @@ pub const SHARED_STEP: Duration = Duration::from_secs(5);
 /// The first pause before a degraded diagnosis is made again; doubles up to two minutes.
 const RETRY: Duration = Duration::from_secs(5);
 
+/// How often Prometheus' targets are looked at; also how new an exporter may be without being known.
+const LEARN: Duration = Duration::from_secs(30);
+
 /// A group and who waits for it to be stored.
 pub type Received = (AlertGroup, oneshot::Sender<Result<Admitted, String>>);
 
@@ -50,6 +54,8 @@ pub struct Pipeline {
     pub store: Store,
     /// Where evidence is asked.
     pub prometheus: Vec<(Prometheus, BTreeMap<String, String>)>,
+    /// How exporters are read where those cannot tell.
+    pub reader: Reader,
     /// Where messages go.
     pub notifier: Notifier,
     /// What is counted.
@@ -65,6 +71,7 @@ impl Pipeline {
         library: Library,
         store: Store,
         prometheus: Vec<(Prometheus, BTreeMap<String, String>)>,
+        reader: Reader,
         notifier: Notifier,
         metrics: Arc<Metrics>,
     ) -> Self {
@@ -73,6 +80,7 @@ impl Pipeline {
             library,
             store,
             prometheus,
+            reader,
             notifier,
             metrics,
             diagnoses: Notify::new(),
@@ -208,7 +216,8 @@ impl Pipeline {
         let Some(prometheus) = choose(&self.prometheus, &incident.alerts) else {
             unreachable!("the configuration names at least one Prometheus")
         };
-        let diagnosis = diagnose(&self.library, prometheus, &request).await;
+        let exporters = self.exporters(prometheus).await;
+        let diagnosis = diagnose_with(&self.library, prometheus, &request, Some(&exporters)).await;
         let cause = diagnosis.root().map_or("none", |cause| cause.id.as_str());
         self.metrics.diagnosis(
             ByVerdict {
@@ -223,6 +232,51 @@ impl Pipeline {
         let took = (diagnosis.took_seconds * 1e3) as u64;
         info!(playbook.id = playbook, cause, degraded = diagnosis.degraded, duration_ms = took, "diagnosed");
         diagnosis
+    }
+
+    /// The exporters that are configured, and those that this Prometheus listed last.
+    async fn exporters(&self, prometheus: &Prometheus) -> Exporters {
+        let mut targets: Vec<_> = self.config.exporters.given().collect();
+        if self.config.exporters.learn {
+            match self.store.exporters(&prometheus.url).await {
+                Ok(remembered) => targets.extend(remembered),
+                Err(error) => warn!(%error, "cannot read the remembered exporters"),
+            }
+        }
+        Exporters { reader: self.reader.clone(), targets, learn: false, fresh: false }
+    }
+
+    /// Now and then: asks each Prometheus what it scrapes, and remembers it for when that is away.
+    pub async fn learn_loop(self: Arc<Self>, stop: CancellationToken) {
+        if !self.config.exporters.learn {
+            return;
+        }
+        let mut tick = tokio::time::interval(LEARN);
+        loop {
+            tokio::select! {
+                _ = tick.tick() => {}
+                () = stop.cancelled() => return,
+            }
+            for (prometheus, _) in &self.prometheus {
+                let until = Instant::now() + self.config.diagnose.deadline;
+                tokio::select! {
+                    () = self.learn(prometheus, until) => {}
+                    () = stop.cancelled() => return,
+                }
+            }
+        }
+    }
+
+    async fn learn(&self, prometheus: &Prometheus, until: Instant) {
+        match learn(&self.library, prometheus, clock::now(), until).await {
+            // A Prometheus that has just lost its data says nothing against what it knew before.
+            Ok(targets) if targets.is_empty() => {}
+            Ok(targets) => match self.store.remember_exporters(&prometheus.url, &targets).await {
+                Ok(()) => _ = self.metrics.exporters.set(i64::try_from(targets.len()).unwrap_or(i64::MAX)),
+                Err(error) => warn!(%error, "cannot remember exporters"),
+            },
+            Err(error) => debug!(prometheus = prometheus.name, %error, "cannot learn the exporters"),
+        }
     }
 
     /// Delivers the messages that are due, several at once, until stopped.

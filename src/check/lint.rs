@@ -7,7 +7,7 @@ use crate::playbook::{
     CauseEntry, Condition, Evidence, Kind, Library, Problem, QuickCheck, Reference, SourceFile, Step, shipped,
     suggestion,
 };
-use crate::signal::{EngineKind, Unit, VersionReq};
+use crate::signal::{Direct, EngineKind, Unit, VersionReq};
 
 /// Every problem, in the order of the files.
 pub fn lint(library: &Library) -> Vec<Problem> {
@@ -75,6 +75,9 @@ fn signals(library: &Library, problems: &mut Vec<Problem>) {
             }
             if let Some(window) = entry.window.as_deref().filter(|w| humantime::parse_duration(w).is_err()) {
                 say("signal/window", name, format!("`{window}` is no duration"), Some("write it like `30m`".into()));
+            }
+            if let Some(problem) = entry.direct.as_ref().and_then(Direct::problem) {
+                say("signal/direct", name, format!("signal `{name}`, direct: {problem}"), None);
             }
         }
         for probe in &engine.versions {

@@ -97,6 +97,9 @@ pub struct DiagnoseArgs {
     /// How much earlier its normal lies, `none` to compare with nothing [default: the configuration's, else 1d].
     #[arg(long, value_name = "DURATION|none", value_parser = baseline)]
     pub baseline: Option<Baseline>,
+    /// Read engines and GPU exporters themselves too, in place of what Prometheus says of now.
+    #[arg(long, conflicts_with = "at")]
+    pub fresh: bool,
     /// When to stop waiting for Prometheus [default: the configuration's, else 10s].
     #[arg(long, value_name = "DURATION", value_parser = window)]
     pub deadline: Option<Duration>,

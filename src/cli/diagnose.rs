@@ -10,7 +10,8 @@ use super::library;
 use crate::alert::{AlertGroup, Labels};
 use crate::clock;
 use crate::config::Config;
-use crate::diagnose::{Request, Scope, diagnose};
+use crate::diagnose::{Exporters, Request, Scope, diagnose_with};
+use crate::exporter::Reader;
 use crate::playbook::{select, suggestion};
 use crate::prom::{self, Prometheus};
 use crate::render;
@@ -68,7 +69,12 @@ pub(super) fn run(args: DiagnoseArgs) -> anyhow::Result<ExitCode> {
     };
     let prometheus = Prometheus::new(&chosen)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
-    let diagnosis = runtime.block_on(diagnose(&library, &prometheus, &request));
+    let reader = Reader::new(&config.exporters.allow).context("cannot prepare the HTTP client for exporters")?;
+    let targets = config.exporters.given().collect();
+    let exporters = Exporters { reader, targets, learn: config.exporters.learn, fresh: args.fresh };
+    // Pages tell of now only.
+    let exporters = Some(&exporters).filter(|_| args.at.is_none());
+    let diagnosis = runtime.block_on(diagnose_with(&library, &prometheus, &request, exporters));
     match args.output {
         Output::Json => anstream::println!("{}", serde_json::to_string_pretty(&diagnosis)?),
         Output::Slack => {

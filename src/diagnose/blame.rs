@@ -23,7 +23,7 @@ pub(super) fn assemble(
     judged: Option<Judged>,
     took: Duration,
 ) -> Diagnosis {
-    let Observed { found, seen, mut problems, degraded, queries, .. } = observed;
+    let Observed { found, seen, mut problems, degraded, queries, direct, .. } = observed;
     let judged = judged.unwrap_or_else(|| {
         problems.push(format!("there is no playbook `{}`", request.playbook));
         Judged { symptom: SymptomVerdict::NoData, evidence: Vec::new(), causes: BTreeMap::new(), chains: Vec::new() }
@@ -64,6 +64,7 @@ pub(super) fn assemble(
         fix,
         problems,
         degraded,
+        direct,
         queries,
         took_seconds: took.as_secs_f64(),
     }

@@ -46,6 +46,7 @@ fn nothing(library: &Library, signal: &str, when: &str, seen: Option<&Observatio
         replicas: Vec::new(),
         why: Some(seen.and_then(|o| o.why.clone()).unwrap_or_else(|| "it was not asked".to_owned())),
         query: seen.and_then(|o| o.query.clone()),
+        source: seen.map(|o| o.source).unwrap_or_default(),
     }
 }
 

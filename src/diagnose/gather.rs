@@ -34,11 +34,17 @@ impl Members {
         for (ask, answer) in asks.iter().zip(answers).filter(|(ask, _)| ask.is_for_replicas()) {
             let (Some(engine), Ok(rows)) = (library.engines.get(&ask.engine), answer) else { continue };
             members.replicas.extend(rows.iter().filter_map(|row| name(engine, &row.labels)));
-            let pods = rows.iter().filter_map(|row| first(row, &POD_LABELS)).filter(|pod| !pod.is_empty());
+            let pods = rows.iter().filter_map(|row| first(&row.labels, &POD_LABELS)).filter(|pod| !pod.is_empty());
             members.pods.extend(pods.map(str::to_owned));
         }
-        members.workloads = members.pods.iter().map(|pod| workload_of(pod).to_owned()).collect();
-        members
+        members.with_pods(std::iter::empty())
+    }
+
+    /// These and pods that are known otherwise.
+    pub(super) fn with_pods(mut self, more: impl Iterator<Item = String>) -> Self {
+        self.pods.extend(more.filter(|pod| !pod.is_empty()));
+        self.workloads = self.pods.iter().map(|pod| workload_of(pod).to_owned()).collect();
+        self
     }
 
     /// The names of the replicas, sorted.
@@ -47,7 +53,7 @@ impl Members {
     }
 
     /// Whether a row of an exporter that others share is about this pool.
-    fn have(&self, row: &Row) -> bool {
+    pub(super) fn have(&self, row: &Labels) -> bool {
         // A LeaderWorkerSet's worker pods belong to a StatefulSet that is called like their leader, `<set>-0`.
         let ours = |workload: &str| self.workloads.contains(workload) || self.pods.contains(workload);
         self.pods.is_empty()
@@ -89,7 +95,7 @@ pub(super) fn gather(
         let from_labels = entry.map_or(&[][..], |e| &e.from_labels);
         let mut values = rows
             .iter()
-            .filter(|row| engine.kind.is_pool() || members.have(row))
+            .filter(|row| engine.kind.is_pool() || members.have(&row.labels))
             .filter_map(|row| Some((name(engine, &row.labels).unwrap_or_default(), read_value(row, from_labels)?)))
             .peekable();
         // Two engines that tell the same thing of the same requests are no sum.
@@ -148,17 +154,17 @@ fn say_what_is_native(asks: &[Ask], answers: &[Answer], seen: &mut Observations)
 }
 
 /// The value of the first of these labels that is there.
-fn first<'a>(row: &'a Row, labels: &[&str]) -> Option<&'a str> {
-    labels.iter().find_map(|label| row.labels.get(*label).map(String::as_str))
+fn first<'a>(row: &'a Labels, labels: &[&str]) -> Option<&'a str> {
+    labels.iter().find_map(|label| row.get(*label).map(String::as_str))
 }
 
 /// The row's replica: the first of the engine's replica labels that is not empty.
-fn name(engine: &Engine, labels: &Labels) -> Option<String> {
+pub(super) fn name(engine: &Engine, labels: &Labels) -> Option<String> {
     engine.replica.iter().find_map(|label| labels.get(label).filter(|v| !v.is_empty())).cloned()
 }
 
 /// Adds rows to the replicas; several rows of one replica (engine ranks, GPUs) are reduced like the fleet.
-fn merge(into: &mut Vec<Replica>, values: impl Iterator<Item = (String, f64)>, fleet: Fleet) {
+pub(super) fn merge(into: &mut Vec<Replica>, values: impl Iterator<Item = (String, f64)>, fleet: Fleet) {
     let mut by_name: BTreeMap<String, Vec<f64>> = BTreeMap::new();
     for replica in into.drain(..) {
         by_name.entry(replica.name).or_default().push(replica.value);

@@ -1,10 +1,11 @@
 //! From a playbook and a scope to a diagnosis: plan ─▶ observe ─▶ judge.
 //!
-//! `plan` and `judge` are pure; [`observe`] is the only part that talks, to Prometheus. The types here are the
+//! `plan` and `judge` are pure; [`observe`] talks to Prometheus, and `direct` to exporters where that cannot tell. The types here are the
 //! documented output, `--output json`: plain values that are stored, printed, and put into messages.
 
 mod batch;
 mod blame;
+mod direct;
 mod evidence;
 mod gather;
 mod judge;
@@ -25,11 +26,12 @@ use crate::alert::Labels;
 use crate::signal::Unit;
 
 pub use batch::queries;
+pub use direct::{Because, DirectRead, Exporters, Remark, learn, look};
 pub(crate) use evidence::evaluate;
 pub use judge::{Judged, judge};
 pub(crate) use observation::reduce;
-pub use observation::{Observation, Observations, Replica};
-pub use observe::{Observed, diagnose, observe};
+pub use observation::{Observation, Observations, Replica, Source};
+pub use observe::{Observed, diagnose, diagnose_with, observe};
 pub(crate) use plan::nobody;
 pub use plan::{Ask, Plan, Side, plan};
 pub use scope::{EngineSeen, Found, Scope, detection, last_day, newest, orchestrated, pools, read_detection};
@@ -162,6 +164,9 @@ pub struct EvidenceResult {
     /// The PromQL that was asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub query: Option<String>,
+    /// Where the value comes from; Prometheus unless told.
+    #[serde(default, skip_serializing_if = "Source::is_prometheus")]
+    pub source: Source,
 }
 
 /// Which replicas a finding is about.
@@ -363,6 +368,9 @@ pub struct Diagnosis {
     pub problems: Vec<String>,
     /// Whether it should be made again once Prometheus answers.
     pub degraded: bool,
+    /// What was read from exporters themselves, because Prometheus could not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub direct: Option<DirectRead>,
     /// How many queries were asked; does not grow with the number of replicas.
     pub queries: usize,
     /// How long it took.

@@ -3,9 +3,28 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::signal::Fleet;
+
+/// Where a value comes from.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Source {
+    /// A query to Prometheus.
+    #[default]
+    Prometheus,
+    /// The page of an engine or exporter itself.
+    Exporter,
+}
+
+impl Source {
+    /// Whether it is the usual one, which needs no mention.
+    pub fn is_prometheus(&self) -> bool {
+        *self == Self::Prometheus
+    }
+}
 
 /// One replica's value now.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -33,6 +52,9 @@ pub struct Observation {
     pub enable: Option<String>,
     /// The PromQL of the pool's value.
     pub query: Option<String>,
+    /// Where the value now comes from.
+    #[serde(default)]
+    pub source: Source,
 }
 
 /// All observations of a diagnosis.

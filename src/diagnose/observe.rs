@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use tracing::{Instrument, debug_span};
 
 use super::batch::Answer;
+use super::direct::{self, Because, DirectRead, Exporters};
 use super::gather::{Members, gather};
 use super::observation::{Observation, Observations};
 use super::plan::{Needs, Plan, needs, past_window, pasts, plan_for};
@@ -19,7 +20,7 @@ use crate::playbook::Library;
 use crate::prom::{PromError, Prometheus};
 
 /// Of the deadline, what is left for judging and rendering.
-const RESERVE: Duration = Duration::from_millis(200);
+pub(super) const RESERVE: Duration = Duration::from_millis(200);
 
 /// What was seen, and what went wrong while looking.
 #[derive(Debug, Clone, Default)]
@@ -34,17 +35,31 @@ pub struct Observed {
     pub degraded: bool,
     /// Questions asked.
     pub queries: usize,
+    /// What was read from exporters themselves.
+    pub direct: Option<DirectRead>,
     /// Whose rows count.
     pub(super) members: Members,
 }
 
 /// The whole chain for one request: detect, plan, observe, judge.
 pub async fn diagnose(library: &Library, prometheus: &Prometheus, request: &Request) -> Diagnosis {
+    diagnose_with(library, prometheus, request, None).await
+}
+
+/// [`diagnose`], with exporters read where Prometheus cannot tell.
+pub async fn diagnose_with(
+    library: &Library,
+    prometheus: &Prometheus,
+    request: &Request,
+    exporters: Option<&Exporters>,
+) -> Diagnosis {
     let started = Instant::now();
     let deadline = started + request.deadline.saturating_sub(RESERVE).max(RESERVE);
-    let mut observed = observe(library, prometheus, request).instrument(debug_span!("observe")).await;
+    let look = direct::look(library, prometheus, request, exporters);
+    let mut observed = look.instrument(debug_span!("observe")).await;
     let mut judged = judge(library, &request.playbook, &observed.seen);
-    if let Some(first) = &judged {
+    let away = observed.direct.as_ref().is_some_and(|direct| direct.because == Because::NoAnswer);
+    if let Some(first) = judged.as_ref().filter(|_| !away) {
         let traced = onset::trace(library, prometheus, request, &mut observed, first, deadline);
         if traced.instrument(debug_span!("trace")).await {
             judged = judge(library, &request.playbook, &observed.seen);

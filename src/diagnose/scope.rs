@@ -128,7 +128,7 @@ pub(super) fn was_present(library: &Library, found: &Found, rows: &[Row]) -> boo
 }
 
 /// Whether a row satisfies matchers.
-fn fits(matchers: &[Matcher], row: &Labels) -> bool {
+pub(super) fn fits(matchers: &[Matcher], row: &Labels) -> bool {
     matchers.iter().all(|m| row.get(&m.label).map_or(m.or_absent || m.value.is_empty(), |value| *value == m.value))
 }
 

@@ -62,8 +62,13 @@ pub(super) async fn read_series(response: reqwest::Response, most: usize) -> Res
     read(response, most).await?.map_or(Ok(Vec::new()), series)
 }
 
-async fn read(mut response: reqwest::Response, most: usize) -> Result<Option<Data>, PromError> {
+async fn read(response: reqwest::Response, most: usize) -> Result<Option<Data>, PromError> {
     let status = response.status();
+    parse(status, &body(response, most).await?)
+}
+
+/// The body, if it is not larger than `most` bytes.
+pub(super) async fn body(mut response: reqwest::Response, most: usize) -> Result<Vec<u8>, PromError> {
     let mut body = Vec::new();
     loop {
         match response.chunk().await {
@@ -71,11 +76,10 @@ async fn read(mut response: reqwest::Response, most: usize) -> Result<Option<Dat
                 return Err(PromError::NotPrometheus(format!("the answer is larger than {} MiB", most >> 20)));
             }
             Ok(Some(chunk)) => body.extend_from_slice(&chunk),
-            Ok(None) => break,
+            Ok(None) => return Ok(body),
             Err(error) => return Err(PromError::Unreachable(error.to_string())),
         }
     }
-    parse(status, &body)
 }
 
 fn parse(status: reqwest::StatusCode, body: &[u8]) -> Result<Option<Data>, PromError> {

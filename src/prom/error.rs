@@ -35,11 +35,15 @@ impl PromError {
         }
     }
 
+    pub(super) fn from_http(error: impl std::borrow::Borrow<reqwest::Error>) -> Self {
+        let error = error.borrow();
+        if error.is_timeout() { Self::Late } else { Self::Unreachable(root(error)) }
+    }
+
     pub(super) fn from_client(error: prometheus_http_query::Error) -> Self {
         match error {
             prometheus_http_query::Error::Client(client) => match client.inner() {
-                Some(inner) if inner.is_timeout() => Self::Late,
-                Some(inner) => Self::Unreachable(root(inner)),
+                Some(inner) => Self::from_http(inner),
                 None => Self::NotPrometheus("no Prometheus API answer".to_owned()),
             },
             other => Self::NotPrometheus(other.to_string()),

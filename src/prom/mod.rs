@@ -6,6 +6,7 @@
 mod answer;
 mod config;
 mod error;
+mod targets;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,6 +21,7 @@ use crate::alert::{Alert, active, common_labels};
 pub use answer::{Row, Series};
 pub use config::Config;
 pub use error::PromError;
+pub use targets::ActiveTarget;
 
 /// How long an answer may be reused by another diagnosis of the same moment.
 const SHARED_FOR: Duration = Duration::from_secs(5);
@@ -62,6 +64,9 @@ pub struct Prometheus {
     pub name: String,
     /// The configured address, for links.
     pub url: String,
+    /// The address as it is asked, a password included.
+    base: String,
+    http: reqwest::Client,
     client: prometheus_http_query::Client,
     running: Arc<Semaphore>,
     shared: Cache<Key, Arc<Vec<Row>>>,
@@ -89,11 +94,13 @@ impl Prometheus {
             .user_agent(concat!("llm-diagnose/", env!("CARGO_PKG_VERSION")))
             .build()
             .map_err(|e| PromError::Configuration(format!("cannot prepare the HTTP client: {e}")))?;
-        let client = prometheus_http_query::Client::from(http, &url)
+        let client = prometheus_http_query::Client::from(http.clone(), &url)
             .map_err(|e| PromError::Configuration(format!("`{}` is no Prometheus address: {e}", config.shown_url())))?;
         Ok(Self {
             name: config.name.clone(),
             url: config.shown_url(),
+            base: url,
+            http,
             client,
             running: Arc::new(Semaphore::new(config.concurrency)),
             shared: Cache::builder().max_capacity(SHARED_MOST).time_to_live(SHARED_FOR).build(),

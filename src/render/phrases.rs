@@ -1,5 +1,7 @@
 //! Every sentence we say about an incident or a diagnosis. A reviewer can read all of it here.
 
+mod direct;
+
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -8,7 +10,7 @@ use super::{Line, Message, Part, Tone};
 use crate::alert::{Alert, AlertStatus, Labels, active, common_labels};
 use crate::clock;
 use crate::diagnose::{
-    CauseFound, Diagnosis, EvidenceResult, Fix, NO_PAST, Outcome, RuledOut, SymptomVerdict, Verdict,
+    CauseFound, Diagnosis, EvidenceResult, Fix, NO_PAST, Outcome, RuledOut, Source, SymptomVerdict, Verdict,
 };
 use crate::signal::{Unit, format_change, format_value};
 
@@ -160,9 +162,10 @@ fn diagnosis_parts(diagnosis: &Diagnosis, resolved: bool) -> Vec<Part> {
     if !diagnosis.unchecked.is_empty() {
         parts.push(unchecked_part(diagnosis));
     }
-    if !diagnosis.problems.is_empty() || !diagnosis.scope.notes.is_empty() {
-        let lines =
-            diagnosis.problems.iter().chain(&diagnosis.scope.notes).map(|p| bullet(Line::default().plain(p.clone())));
+    let direct = diagnosis.direct.as_ref().map(direct::read_directly).unwrap_or_default();
+    let mut lines = direct.iter().chain(&diagnosis.problems).chain(&diagnosis.scope.notes).peekable();
+    if lines.peek().is_some() {
+        let lines = lines.map(|p| bullet(Line::default().plain(p.clone())));
         parts.push(Part::Section("While looking".into(), lines.collect()));
     }
     parts
@@ -212,6 +215,11 @@ fn few(names: &[String]) -> String {
 
 /// One check as a fact: `KV cache peak 99 %`, `prompt length 3.9k tokens (2.2x, was 1.8k tokens)`.
 fn fact(e: &EvidenceResult) -> String {
+    let fact = value(e);
+    if e.source == Source::Exporter { format!("{fact} (read directly)") } else { fact }
+}
+
+fn value(e: &EvidenceResult) -> String {
     match (e.value, e.baseline) {
         (Some(value), Some(baseline)) => format!("{} {}", e.title, format_change(value, baseline, e.unit)),
         (Some(value), None) => format!("{} {}", e.title, format_value(value, e.unit)),

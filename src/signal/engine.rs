@@ -7,6 +7,7 @@ use std::str::FromStr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::Direct;
 use super::query::{Matcher, is_identifier};
 
 /// What an engine file describes.
@@ -52,6 +53,8 @@ pub struct SignalQuery {
     pub from_labels: Vec<String>,
     /// Fixed range instead of the diagnosis' window, for slow series: `30m`.
     pub window: Option<String>,
+    /// How to read it from the exporter's own page when Prometheus cannot tell.
+    pub direct: Option<Direct>,
 }
 
 /// A metric whose presence tells the lowest version that runs.

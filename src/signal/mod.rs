@@ -3,6 +3,7 @@
 //! `catalog.yaml` says what a signal is; `<engine>.yaml` says how to ask Prometheus for it.
 //! This module only holds the words and fills placeholders; it never talks to Prometheus.
 
+mod direct;
 mod engine;
 mod format;
 mod query;
@@ -12,6 +13,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use direct::{Direct, Read, Selector, Where};
 pub use engine::{DeadFlag, Engine, EngineKind, EngineVersion, OwnLabels, SignalQuery, VersionProbe, VersionReq};
 pub use format::{format_change, format_value};
 pub use query::{Fill, Matcher, fill, matchers, prometheus_duration};

@@ -1,10 +1,11 @@
-//! The store: incidents, their alerts, deliveries and events, in SQLite. No state lives only in memory.
+//! The store: incidents, their alerts, deliveries and events, and known exporters, in SQLite. No state lives only in memory.
 //!
 //! Writes wait for each other on two connections: webhooks, committed together and flushed to the disk before they are
 //! answered; and everything that is only done twice if a power cut forgets it. kill -9 loses neither.
 
 mod admission;
 mod deliveries;
+mod exporters;
 mod incidents;
 
 use std::path::Path;

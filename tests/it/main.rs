@@ -8,6 +8,7 @@ mod cli;
 mod delivery;
 mod docs;
 mod doctor;
+mod exporters_direct;
 mod generated;
 mod harness;
 mod health;

@@ -1,0 +1,65 @@
+//! Which exporters there are: Prometheus' targets, told apart by the series that came from them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Instant;
+
+use jiff::Timestamp;
+
+use crate::alert::Labels;
+use crate::exporter::Target;
+use crate::playbook::Library;
+use crate::prom::{PromError, Prometheus};
+use crate::signal::Engine;
+
+/// The exporters whose signals have a direct form and whose series Prometheus saw within the last hour.
+///
+/// # Errors
+/// When Prometheus cannot be asked, or does not tell its targets.
+pub async fn learn(
+    library: &Library,
+    prometheus: &Prometheus,
+    at: Timestamp,
+    deadline: Instant,
+) -> Result<Vec<Target>, PromError> {
+    let readable: Vec<&Engine> =
+        library.engines.values().filter(|e| e.signals.values().any(|s| s.direct.is_some())).collect();
+    let names: BTreeMap<String, &Engine> =
+        readable.iter().flat_map(|engine| engine.detected_by().into_iter().map(|name| (name, *engine))).collect();
+    let by: BTreeSet<&str> = ["__name__", "job", "instance"]
+        .into_iter()
+        .chain(readable.iter().flat_map(|e| e.scope.values().flatten()).map(String::as_str))
+        .collect();
+    let query = format!(
+        "count by ({}) (last_over_time({{__name__=~\"{}\"}}[1h]))",
+        by.into_iter().collect::<Vec<_>>().join(", "),
+        names.keys().map(String::as_str).collect::<Vec<_>>().join("|")
+    );
+    let (series, active) = futures::join!(prometheus.query(&query, at, deadline), prometheus.targets(deadline));
+    let series = series.map_err(|error| (*error).clone())?;
+    let mut learnt: BTreeMap<(String, String), Target> = BTreeMap::new();
+    for target in active? {
+        let same = |row: &Labels| ["job", "instance"].iter().all(|label| row.get(*label) == target.labels.get(*label));
+        for row in series.iter().map(|row| &row.labels).filter(|row| same(row)) {
+            let Some(engine) = row.get("__name__").and_then(|name| names.get(name)) else { continue };
+            let known = learnt.entry((target.url.clone(), engine.engine.clone())).or_insert_with(|| Target {
+                engine: engine.engine.clone(),
+                url: target.url.clone(),
+                labels: target.labels.clone(),
+                seen: Some(at),
+            });
+            // What tells the pool of an exporter that no longer answers; several values tell nothing.
+            let serving = engine.kind.is_pool();
+            for label in engine.scope.values().flatten().filter(|_| serving) {
+                if let Some(value) = row.get(label).filter(|v| !v.is_empty() && !target.labels.contains_key(label)) {
+                    match known.labels.get(label) {
+                        Some(other) if other != value => _ = known.labels.insert(label.clone(), String::new()),
+                        _ => _ = known.labels.insert(label.clone(), value.clone()),
+                    }
+                }
+            }
+        }
+    }
+    let mut learnt: Vec<Target> = learnt.into_values().collect();
+    learnt.iter_mut().for_each(|target| target.labels.retain(|_, value| !value.is_empty()));
+    Ok(learnt)
+}

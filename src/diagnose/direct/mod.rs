@@ -1,0 +1,361 @@
+//! direct: reads engines and exporters themselves where Prometheus is away, stale, or lacks their series.
+//!
+//! Two reads a few seconds apart: gauges are their mean, counters their difference. There is no past to compare with.
+
+mod learn;
+mod pages;
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use futures::future::{Either, join_all, select};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use tokio::sync::oneshot;
+
+use super::Request;
+use super::gather::{merge, name};
+use super::observation::{Source, reduce};
+use super::observe::{Observed, RESERVE, observe};
+use super::plan::{needs, tellers, tier};
+use super::scope::{Found, read_detection};
+use crate::alert::Labels;
+use crate::exporter::{ExporterError, Reader, Sample, TARGETS_MOST, Target};
+use crate::playbook::Library;
+use crate::prom::Prometheus;
+use crate::signal::{Engine, EngineKind, Selector};
+use pages::{Pages, Reading, Visit, contradicts};
+
+pub use learn::learn;
+
+/// Between the two reads.
+const APART: Duration = Duration::from_secs(3);
+/// Closer together the increases of counters say nothing.
+const APART_LEAST: Duration = Duration::from_millis(800);
+/// How long Prometheus may take to tell its targets when nobody has remembered them.
+const LEARN_WITHIN: Duration = Duration::from_secs(2);
+/// After this part of the deadline exporters are read without waiting for Prometheus any longer.
+const PATIENCE: u32 = 4;
+
+/// What may be read for a diagnosis.
+#[derive(Debug)]
+pub struct Exporters {
+    /// The client.
+    pub reader: Reader,
+    /// The exporters that are known.
+    pub targets: Vec<Target>,
+    /// Ask Prometheus for its targets too, at the time of the diagnosis.
+    pub learn: bool,
+    /// Read them even where Prometheus has an answer, which then gives way.
+    pub fresh: bool,
+}
+
+/// Why exporters were read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Because {
+    /// Prometheus was away or late.
+    NoAnswer,
+    /// Prometheus was late with a part of its answers.
+    InPart,
+    /// Prometheus answered and has no current values of them.
+    NoValues,
+    /// Somebody asked for it.
+    Asked,
+}
+
+/// Something to know about one exporter: why it was not read, or what was odd.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+pub struct Remark {
+    /// Its pod, else its host and port.
+    pub exporter: String,
+    /// A clause about it: `answered HTTP 404`.
+    pub what: String,
+}
+
+/// What was read from exporters themselves.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct DirectRead {
+    /// Why.
+    pub because: Because,
+    /// Serving engines that were read.
+    pub engines: usize,
+    /// Of so many.
+    pub engines_known: usize,
+    /// GPU exporters that were read.
+    pub gpu_exporters: usize,
+    /// Of so many.
+    pub gpu_exporters_known: usize,
+    /// Exporters that were not tried, because there are too many.
+    pub left_out: usize,
+    /// What went wrong, by exporter.
+    pub remarks: Vec<Remark>,
+}
+
+/// Engines whose exporters are wanted.
+type Blind = BTreeSet<String>;
+
+/// [`observe`], and beside it the exporters where Prometheus cannot tell.
+pub async fn look(
+    library: &Library,
+    prometheus: &Prometheus,
+    request: &Request,
+    exporters: Option<&Exporters>,
+) -> Observed {
+    let Some(exporters) = exporters else { return observe(library, prometheus, request).await };
+    let deadline = Instant::now() + request.deadline.saturating_sub(RESERVE).max(RESERVE);
+    let (tell, told) = oneshot::channel::<Blind>();
+    let ahead = async {
+        let patience = if exporters.fresh { Duration::ZERO } else { request.deadline / PATIENCE };
+        let blind = match tokio::time::timeout(patience, told).await {
+            Ok(Ok(blind)) => blind,
+            _ => forms(library).map(|(engine, _)| engine.engine.clone()).collect(),
+        };
+        visit_all(library, prometheus, request, exporters, &blind, deadline).await
+    };
+    let asking = std::pin::pin!(observe(library, prometheus, request));
+    let ahead = std::pin::pin!(ahead);
+    let (mut observed, (visits, left_out)) = match select(asking, ahead).await {
+        Either::Left((observed, ahead)) => {
+            let blind = blind(library, request, &observed);
+            if blind.is_empty() && !exporters.fresh {
+                return observed;
+            }
+            // It may have begun without waiting, and then knows better.
+            let _ = tell.send(blind);
+            (observed, ahead.await)
+        }
+        Either::Right((visits, asking)) => (asking.await, visits),
+    };
+    let blind = blind(library, request, &observed);
+    if visits.is_empty() || (blind.is_empty() && !exporters.fresh) {
+        return observed;
+    }
+    let because = match (exporters.fresh, observed.degraded) {
+        (true, _) => Because::Asked,
+        (false, true) if observed.found.engines.is_empty() => Because::NoAnswer,
+        (false, true) => Because::InPart,
+        (false, false) => Because::NoValues,
+    };
+    fill(library, request, exporters.fresh, &visits, because, left_out, &mut observed);
+    observed
+}
+
+/// The engines with signals that can be read directly.
+fn forms(library: &Library) -> impl Iterator<Item = (&Engine, Vec<&str>)> {
+    library.engines.values().filter_map(|engine| {
+        let names: Vec<&str> =
+            engine.signals.iter().filter(|(_, s)| s.direct.is_some()).map(|(name, _)| name.as_str()).collect();
+        (!names.is_empty()).then_some((engine, names))
+    })
+}
+
+/// The engines of which Prometheus tells none of the signals that are needed, or not all because it was away.
+fn blind(library: &Library, request: &Request, observed: &Observed) -> Blind {
+    let needs = needs(library, &request.playbook);
+    let untold =
+        |signal: &str| observed.seen.signals.get(signal).is_none_or(|o| o.value.is_none() && o.replicas.is_empty());
+    forms(library)
+        .filter(|(_, names)| {
+            let mut needed = names.iter().filter(|name| needs.contains_key(**name)).peekable();
+            needed.peek().is_some()
+                && if observed.degraded { needed.any(|name| untold(name)) } else { needed.all(|name| untold(name)) }
+        })
+        .map(|(engine, _)| engine.engine.clone())
+        .collect()
+}
+
+/// Whether a target's labels speak against the request's pool; an exporter of GPUs serves every pool of its node.
+fn outside(request: &Request, engine: &Engine, target: &Target) -> bool {
+    let dimensions = request.scope.dimensions.iter().filter(|(dimension, _)| *dimension != "job");
+    engine.kind == EngineKind::Serving
+        && dimensions.into_iter().any(|(dimension, value)| {
+            let mut labels = engine.scope.get(dimension).into_iter().flatten();
+            labels.any(|label| target.labels.get(label).is_some_and(|own| own != value))
+        })
+}
+
+async fn visit_all<'a>(
+    library: &'a Library,
+    prometheus: &Prometheus,
+    request: &Request,
+    exporters: &Exporters,
+    blind: &Blind,
+    deadline: Instant,
+) -> (Vec<Visit<'a>>, usize) {
+    let mut targets: Vec<(&Engine, Target)> = Vec::new();
+    let mut add = |more: Vec<Target>| {
+        for target in more {
+            let Some(engine) = library.engines.get(&target.engine) else { continue };
+            let known = targets.iter().any(|(_, t)| t.url == target.url && t.engine == target.engine);
+            if !known && !outside(request, engine, &target) {
+                targets.push((engine, target));
+            }
+        }
+    };
+    add(exporters.targets.clone());
+    if exporters.learn {
+        let until = deadline.min(Instant::now() + LEARN_WITHIN);
+        // Where that fails, Prometheus is what the diagnosis complains about anyway.
+        add(learn(library, prometheus, request.at, until).await.unwrap_or_default());
+    }
+    if !exporters.fresh && !targets.iter().any(|(engine, _)| blind.contains(&engine.engine)) {
+        return (Vec::new(), 0);
+    }
+    // The engines first: they say which pods are meant.
+    targets.sort_by_key(|(engine, target)| (!engine.kind.is_pool(), target.name()));
+    let left_out = targets.len().saturating_sub(TARGETS_MOST);
+    targets.truncate(TARGETS_MOST);
+    let visits = targets.into_iter().map(|(engine, target)| visit(&exporters.reader, engine, target, deadline));
+    (join_all(visits).await, left_out)
+}
+
+async fn visit<'a>(reader: &Reader, engine: &'a Engine, target: Target, deadline: Instant) -> Visit<'a> {
+    let selectors: Vec<Selector> = engine
+        .signals
+        .values()
+        .filter_map(|signal| signal.direct.as_ref())
+        .flat_map(|form| form.selectors())
+        .filter_map(|text| Selector::parse(text).ok())
+        .collect();
+    let probes = engine.versions.iter().map(|probe| probe.metric.as_str()).chain(engine.tell_tales());
+    let probes: BTreeSet<String> = probes.flat_map(|name| engine.spellings(name)).map(|(_, name)| name).collect();
+    let wanted = |name: &str| probes.contains(name) || selectors.iter().any(|s| s.names(name));
+    let outcome = twice(reader, &target, wanted, deadline).await;
+    let anew = outcome.as_ref().is_ok_and(Pages::anew);
+    let mut visit = Visit { target, engine, outcome, anew };
+    if visit.outcome.is_ok() && visit.telltales().next().is_none() {
+        let why = format!("there is no series `{}`, so it is no {}", engine.detect, engine.engine);
+        visit.outcome = Err(ExporterError::NotMetrics(why));
+    }
+    visit
+}
+
+async fn twice(
+    reader: &Reader,
+    target: &Target,
+    wanted: impl Fn(&str) -> bool,
+    deadline: Instant,
+) -> Result<Pages, ExporterError> {
+    let (first, begun) = reader.read(target, &wanted, deadline).await?;
+    // Half of what is left is for the second read.
+    let pause = APART.min(deadline.saturating_duration_since(Instant::now()) / 2);
+    let mut second = None;
+    if pause >= APART_LEAST {
+        tokio::time::sleep(pause).await;
+        // One that ends between the reads has still told its gauges.
+        let again = reader.read(target, &wanted, deadline).await.ok();
+        second = again.map(|(samples, at)| (samples, at.duration_since(begun).as_secs_f64()));
+    }
+    Ok(Pages { first, second })
+}
+
+/// Puts what the pages say where Prometheus said nothing.
+fn fill(
+    library: &Library,
+    request: &Request,
+    fresh: bool,
+    visits: &[Visit<'_>],
+    because: Because,
+    left_out: usize,
+    observed: &mut Observed,
+) {
+    let found = detected(library, request, visits);
+    // An engine that answered may turn out to serve another pool.
+    let other = |v: &Visit<'_>| {
+        let seen = found.engines.iter().find(|seen| seen.engine == v.engine.engine);
+        seen.is_some_and(|seen| {
+            v.telltales().next().is_some() && v.telltales().all(|s| contradicts(&seen.matchers, &s.labels))
+        })
+    };
+    let serving: Vec<&Visit<'_>> =
+        visits.iter().filter(|v| v.engine.kind == EngineKind::Serving && !other(v)).collect();
+    let told: Vec<String> = observed.seen.pool.iter().filter(|name| !name.contains(':')).cloned().collect();
+    let own = serving.iter().filter_map(|v| v.target.labels.get("pod").map(String::as_str));
+    let members = observed.members.clone().with_pods(own.map(str::to_owned).chain(told));
+    let mut remarks = BTreeSet::new();
+    for signal in needs(library, &request.playbook).into_keys() {
+        let Some(definition) = library.signals.get(signal) else { continue };
+        let o = observed.seen.signals.entry(signal.to_owned()).or_default();
+        if !fresh && (o.value.is_some() || !o.replicas.is_empty()) {
+            continue;
+        }
+        let (mut rows, mut pool, mut heard) = (Vec::new(), None, None);
+        for engine in tellers(library, signal) {
+            // Two engines that tell the same thing of the same requests are no sum.
+            let tier = tier(library, signal, engine);
+            if heard.is_some_and(|best| best < tier) {
+                break;
+            }
+            let Some(form) = engine.signals.get(signal).and_then(|s| s.direct.as_ref()) else { continue };
+            let visits = visits.iter().filter(|v| v.engine.engine == engine.engine).collect();
+            let seen = found.engines.iter().find(|seen| seen.engine == engine.engine);
+            let values = Reading { engine, seen, visits, members: &members, at: request.at }.values(form);
+            if !values.rows.is_empty() || values.pool.is_some() {
+                heard = Some(tier);
+            }
+            rows.extend(values.rows);
+            pool = pool.or(values.pool);
+            let odd = |(exporter, metric)| Remark { exporter, what: format!("has no usable number in `{metric}`") };
+            remarks.extend(values.odd.into_iter().map(odd));
+        }
+        let mut replicas = Vec::new();
+        merge(&mut replicas, rows.into_iter(), definition.fleet);
+        if let Some(value) = reduce(definition.fleet, replicas.iter().map(|r| r.value)).or(pool) {
+            (o.value, o.replicas, o.source) = (Some(value), replicas, Source::Exporter);
+            (o.answered, o.why) = (true, None);
+        }
+    }
+    for visit in visits {
+        let what = match &visit.outcome {
+            Err(error) => error.to_string(),
+            Ok(_) if visit.anew => "started anew between the two reads, so its counters tell nothing".to_owned(),
+            Ok(pages) if pages.second.is_none() => "was read only once, so its counters tell nothing".to_owned(),
+            Ok(_) => continue,
+        };
+        remarks.insert(Remark { exporter: visit.target.name(), what });
+    }
+    if observed.seen.pool.is_empty() {
+        let names: BTreeSet<String> = serving.iter().filter_map(|v| name(v.engine, &v.target.labels)).collect();
+        observed.seen.pool = names.into_iter().collect();
+    }
+    for seen in found.engines {
+        if !observed.found.engines.iter().any(|known| known.engine == seen.engine) {
+            observed.found.engines.push(seen);
+            observed.found.notes.extend(found.notes.iter().cloned());
+        }
+    }
+    observed.found.notes.sort();
+    observed.found.notes.dedup();
+    let count = |serving: bool, answered: bool| {
+        let of_kind = visits.iter().filter(|v| (v.engine.kind == EngineKind::Serving) == serving);
+        of_kind.filter(|v| !answered || v.outcome.is_ok()).count()
+    };
+    observed.direct = Some(DirectRead {
+        because,
+        engines: count(true, true),
+        engines_known: count(true, false),
+        gpu_exporters: count(false, true),
+        gpu_exporters_known: count(false, false),
+        left_out,
+        remarks: remarks.into_iter().collect(),
+    });
+}
+
+/// Which engines answered, and how their labels say the scope.
+fn detected(library: &Library, request: &Request, visits: &[Visit<'_>]) -> Found {
+    let rows: Vec<Labels> = visits
+        .iter()
+        .filter_map(|visit| Some((visit, visit.outcome.as_ref().ok()?)))
+        .flat_map(|(visit, pages)| {
+            let probes: BTreeSet<String> = visit.engine.versions.iter().map(|probe| probe.metric.clone()).collect();
+            let probing = pages.latest().iter().filter(move |s| probes.contains(&s.name));
+            visit.telltales().chain(probing).map(|Sample { name, labels, .. }| {
+                let mut labels = labels.clone();
+                labels.insert("__name__".to_owned(), name.clone());
+                labels
+            })
+        })
+        .collect();
+    read_detection(library, &request.scope, &rows)
+}

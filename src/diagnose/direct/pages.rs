@@ -1,0 +1,336 @@
+//! Pages of one moment ─▶ a signal's values, as its direct form says. Pure.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+
+use crate::alert::Labels;
+use crate::diagnose::gather::{Members, name};
+use crate::diagnose::observation::reduce;
+use crate::diagnose::scope::{EngineSeen, fits};
+use crate::exporter::{ExporterError, Sample, Target};
+use crate::signal::{Direct, Engine, Fleet, Matcher, Read, Selector};
+
+/// Above this a second read shows that the first was of another process.
+const RESET: f64 = 1e-9;
+
+/// Two reads of one page.
+#[derive(Debug, Clone)]
+pub(super) struct Pages {
+    /// The first read.
+    pub(super) first: Vec<Sample>,
+    /// The second, and how many seconds after the first.
+    pub(super) second: Option<(Vec<Sample>, f64)>,
+}
+
+impl Pages {
+    pub(super) fn latest(&self) -> &[Sample] {
+        self.second.as_ref().map_or(&self.first, |(samples, _)| samples)
+    }
+
+    /// Whether any counter fell between the reads: the process started anew, so that no increase means anything.
+    pub(super) fn anew(&self) -> bool {
+        let Some((second, _)) = &self.second else { return false };
+        let counts = |name: &str| ["_total", "_count", "_bucket"].iter().any(|end| name.ends_with(end));
+        let before: BTreeMap<(&str, &Labels), f64> = keyed(&self.first).collect();
+        keyed(second).any(|(key, now)| counts(key.0) && before.get(&key).is_some_and(|then| now < then - RESET))
+    }
+}
+
+fn keyed(samples: &[Sample]) -> impl Iterator<Item = ((&str, &Labels), f64)> {
+    samples.iter().map(|s| ((s.name.as_str(), &s.labels), s.value))
+}
+
+/// An exporter and what came of reading it.
+#[derive(Debug)]
+pub(super) struct Visit<'a> {
+    pub(super) target: Target,
+    pub(super) engine: &'a Engine,
+    pub(super) outcome: Result<Pages, ExporterError>,
+    pub(super) anew: bool,
+}
+
+impl Visit<'_> {
+    /// The samples of its tell-tale series.
+    pub(super) fn telltales(&self) -> impl Iterator<Item = &Sample> {
+        let names: BTreeSet<String> = self.engine.detected_by().into_iter().collect();
+        let samples = self.outcome.as_ref().map_or(&[][..], Pages::latest);
+        samples.iter().filter(move |s| names.contains(&s.name))
+    }
+}
+
+/// What one signal's form found on all pages of an engine.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Values {
+    /// Replica and value; a replica may have several.
+    pub(super) rows: Vec<(String, f64)>,
+    /// The whole pool's value, where it cannot be derived from the rows.
+    pub(super) pool: Option<f64>,
+    /// Exporter and metric whose number was none or negative.
+    pub(super) odd: BTreeSet<(String, String)>,
+}
+
+/// The pages that a signal is read from.
+pub(super) struct Reading<'a> {
+    pub(super) engine: &'a Engine,
+    pub(super) seen: Option<&'a EngineSeen>,
+    pub(super) visits: Vec<&'a Visit<'a>>,
+    pub(super) members: &'a Members,
+    pub(super) at: Timestamp,
+}
+
+/// Whether labels contradict no matcher; one that is not there contradicts nothing.
+pub(super) fn contradicts(matchers: &[Matcher], labels: &Labels) -> bool {
+    matchers.iter().any(|m| labels.get(&m.label).is_some_and(|value| *value != m.value))
+}
+
+/// What is counted of a replica, and of what.
+#[derive(Debug, Default)]
+struct Share {
+    of: f64,
+    over: f64,
+}
+
+impl Reading<'_> {
+    /// The values of a form; empty when no page has what it needs.
+    pub(super) fn values(&self, form: &Direct) -> Values {
+        let mut values = Values::default();
+        match form.read {
+            Read::Gauge | Read::Peak | Read::Bits => self.gauges(form, &mut values),
+            Read::Recent => self.recent(form, &mut values),
+            Read::Rate => self.rates(form, &mut values),
+            Read::Increase => self.increases(form, &mut values),
+            Read::Quantile => self.quantiles(form, &mut values),
+            Read::Serving => {
+                let answered = self.visits.iter().filter(|v| v.telltales().any(|s| self.mine(&s.labels)));
+                values.rows = answered.filter_map(|v| Some((name(self.engine, &v.target.labels)?, 1.0))).collect();
+            }
+            Read::Down => self.down(&mut values),
+        }
+        if let Some(fleet) = form.by {
+            let mut replicas: BTreeMap<String, Vec<f64>> = BTreeMap::new();
+            values.rows.drain(..).for_each(|(name, value)| replicas.entry(name).or_default().push(value));
+            let combined = |(name, all): (String, Vec<f64>)| Some((name, reduce(fleet, all.iter().copied())?));
+            values.rows = replicas.into_iter().filter_map(combined).collect();
+        }
+        values.rows.iter_mut().for_each(|(_, value)| *value *= form.scale);
+        values.pool = values.pool.map(|value| value * form.scale);
+        values
+    }
+
+    fn mine(&self, labels: &Labels) -> bool {
+        let matchers = self.seen.map_or(&[][..], |seen| &seen.matchers);
+        if self.engine.kind.is_pool() {
+            // Some series of an engine carry no model; the page's tell-tale series has said whose it is.
+            !contradicts(matchers, labels)
+        } else {
+            fits(matchers, labels) && self.members.have(labels)
+        }
+    }
+
+    /// The visits that answered for the scope.
+    fn pages(&self) -> impl Iterator<Item = (&Visit<'_>, &Pages)> {
+        let own = |v: &Visit<'_>| !self.engine.kind.is_pool() || v.telltales().any(|s| self.mine(&s.labels));
+        self.visits.iter().copied().filter(move |v| own(v)).filter_map(|v| Some((v, v.outcome.as_ref().ok()?)))
+    }
+
+    /// The samples of the first selector that the page has any of; numbers that cannot be are left out.
+    fn select<'s>(&self, visit: &Visit<'_>, page: &'s [Sample], list: &[String], out: &mut Values) -> Vec<&'s Sample> {
+        for selector in list.iter().filter_map(|text| Selector::parse(text).ok()) {
+            let found = page.iter().filter(|s| selector.fits(&s.name, &s.labels) && self.mine(&s.labels));
+            let (fine, odd): (Vec<_>, Vec<_>) = found.partition(|s| s.value.is_finite() && s.value >= 0.0);
+            out.odd.extend(odd.iter().map(|s| (visit.target.name(), s.name.clone())));
+            if !fine.is_empty() || !odd.is_empty() {
+                return fine;
+            }
+        }
+        Vec::new()
+    }
+
+    fn gauges(&self, form: &Direct, out: &mut Values) {
+        for (visit, pages) in self.pages() {
+            let mut reads: BTreeMap<(&str, &Labels), Vec<f64>> = BTreeMap::new();
+            for page in [Some(&pages.first), pages.second.as_ref().map(|(samples, _)| samples)].into_iter().flatten() {
+                let over = self.select(visit, page, &form.over, out);
+                let only = form.only.as_ref().map(|only| (self.select(visit, page, &only.of, out), only.above));
+                for sample in self.select(visit, page, &form.of, out) {
+                    let alike = |list: &[&Sample]| -> Vec<f64> {
+                        list.iter().filter(|s| s.labels == sample.labels).map(|s| s.value).collect()
+                    };
+                    if let Some((companions, above)) = &only {
+                        let companions = alike(companions);
+                        if !companions.is_empty() && companions.iter().all(|value| value <= above) {
+                            continue;
+                        }
+                    }
+                    let whole: f64 = alike(&over).iter().sum();
+                    let value = match form.mask {
+                        // Bit masks are exposed as floats; what is too large for one is no mask.
+                        Some(mask) => f64::from(sample.value < 2f64.powi(53) && (sample.value as u64) & mask != 0),
+                        None if form.over.is_empty() => sample.value,
+                        None if whole > 0.0 => sample.value / whole,
+                        None => continue,
+                    };
+                    reads.entry((&sample.name, &sample.labels)).or_default().push(value);
+                }
+            }
+            let fleet = if form.read == Read::Peak { Fleet::Max } else { Fleet::Mean };
+            let none = reads.is_empty();
+            for ((_, labels), all) in reads {
+                out.rows.extend(name(self.engine, labels).zip(reduce(fleet, all.iter().copied())));
+            }
+            if none {
+                self.zeros(visit, pages, form, out);
+            }
+        }
+    }
+
+    fn zeros(&self, visit: &Visit<'_>, pages: &Pages, form: &Direct, out: &mut Values) {
+        let there = self.select(visit, pages.latest(), &form.zero, out);
+        let names: BTreeSet<String> = there.iter().filter_map(|s| name(self.engine, &s.labels)).collect();
+        out.rows.extend(names.into_iter().map(|name| (name, 0.0)));
+    }
+
+    fn recent(&self, form: &Direct, out: &mut Values) {
+        let (now, within) = (self.at.as_millisecond() as f64 / 1e3, form.within.unwrap_or_default());
+        for (visit, pages) in self.pages() {
+            for sample in self.select(visit, pages.latest(), &form.of, out) {
+                let new = now - sample.value < within;
+                out.rows.extend(name(self.engine, &sample.labels).map(|name| (name, f64::from(new))));
+            }
+            self.zeros(visit, pages, form, out);
+        }
+    }
+
+    /// By how much each series grew; one that was born between the reads grew from nothing.
+    fn grown(&self, visit: &Visit<'_>, pages: &Pages, list: &[String], out: &mut Values) -> Vec<(Sample, f64)> {
+        let Some((second, _)) = pages.second.as_ref().filter(|_| !visit.anew) else { return Vec::new() };
+        let before: BTreeMap<(&str, &Labels), f64> = keyed(&pages.first).collect();
+        let now = self.select(visit, second, list, out);
+        let then = |s: &Sample| before.get(&(s.name.as_str(), &s.labels)).copied().unwrap_or_default();
+        let known = now.into_iter().filter(|s| then(s) >= 0.0);
+        known.map(|s| (s.clone(), s.value - then(s))).filter(|(_, grown)| grown.is_finite()).collect()
+    }
+
+    fn rates(&self, form: &Direct, out: &mut Values) {
+        for (visit, pages) in self.pages() {
+            let Some((_, seconds)) = pages.second.as_ref().filter(|(_, seconds)| *seconds > 0.0) else { continue };
+            let mut replicas: BTreeMap<String, f64> = BTreeMap::new();
+            for (sample, grown) in self.grown(visit, pages, &form.of, out) {
+                if let Some(name) = name(self.engine, &sample.labels) {
+                    *replicas.entry(name).or_default() += grown.max(0.0) / seconds;
+                }
+            }
+            out.rows.extend(replicas);
+        }
+    }
+
+    fn increases(&self, form: &Direct, out: &mut Values) {
+        let mut replicas: BTreeMap<String, Share> = BTreeMap::new();
+        for (visit, pages) in self.pages() {
+            for (sample, grown) in self.grown(visit, pages, &form.over, out) {
+                let Some(name) = name(self.engine, &sample.labels) else { continue };
+                replicas.entry(name).or_default().over += grown.max(0.0);
+            }
+            for (sample, grown) in self.grown(visit, pages, &form.of, out) {
+                // Without what it is a share of, it is none.
+                let share = name(self.engine, &sample.labels).and_then(|name| replicas.get_mut(&name));
+                if let Some(share) = share {
+                    share.of += grown.max(0.0);
+                }
+            }
+        }
+        let ratio = |share: &Share| (share.over >= form.least).then(|| share.of / share.over);
+        let all = replicas
+            .values()
+            .fold(Share::default(), |all, one| Share { of: all.of + one.of, over: all.over + one.over });
+        out.pool = ratio(&all);
+        out.rows.extend(replicas.iter().filter_map(|(name, share)| Some((name.clone(), ratio(share)?))));
+    }
+
+    fn quantiles(&self, form: &Direct, out: &mut Values) {
+        let q = form.q.unwrap_or(0.5);
+        let mut replicas: BTreeMap<String, Vec<(f64, f64)>> = BTreeMap::new();
+        for (visit, pages) in self.pages() {
+            for (sample, grown) in self.grown(visit, pages, &form.of, out) {
+                let bound = sample.labels.get("le").and_then(|le| le.parse::<f64>().ok()).filter(|le| !le.is_nan());
+                if let (Some(bound), Some(name)) = (bound, name(self.engine, &sample.labels)) {
+                    replicas.entry(name).or_default().push((bound, grown.max(0.0)));
+                }
+            }
+        }
+        let all: Vec<(f64, f64)> = replicas.values().flatten().copied().collect();
+        out.pool = quantile(q, all, form.least);
+        out.rows
+            .extend(replicas.into_iter().filter_map(|(name, buckets)| Some((name, quantile(q, buckets, form.least)?))));
+    }
+
+    /// One row for each exporter of the scope that can be told: 1 when it is away. No connection at all may be our own
+    /// way to it, so that counts only beside one that answered.
+    fn down(&self, out: &mut Values) {
+        let answered = self.pages().next().is_some();
+        for visit in &self.visits {
+            let gone = match &visit.outcome {
+                Ok(_) if visit.telltales().any(|s| self.mine(&s.labels)) => 0.0,
+                Err(error) if error.is_gone() && self.known(&visit.target) => match error {
+                    ExporterError::Unreachable(_) if !answered => continue,
+                    _ => 1.0,
+                },
+                _ => continue,
+            };
+            out.rows.extend(name(self.engine, &visit.target.labels).map(|name| (name, gone)));
+        }
+    }
+
+    /// Whether it must be there: configured, or listed within the last hour.
+    fn known(&self, target: &Target) -> bool {
+        target.seen.is_none_or(|seen| self.at.duration_since(seen).as_secs() <= 3_600)
+    }
+}
+
+/// The quantile of bucket increases, interpolated as PromQL's `histogram_quantile` does; none for too few observations.
+fn quantile(q: f64, mut buckets: Vec<(f64, f64)>, least: f64) -> Option<f64> {
+    buckets.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let mut merged: Vec<(f64, f64)> = Vec::new();
+    for (bound, count) in buckets {
+        match merged.last_mut().filter(|last| last.0 == bound) {
+            Some(last) => last.1 += count,
+            None => merged.push((bound, count)),
+        }
+    }
+    let mut most = 0.0;
+    for bucket in &mut merged {
+        most = bucket.1.max(most);
+        bucket.1 = most;
+    }
+    let (last, total) = merged.last().copied()?;
+    if last.is_finite() || merged.len() < 2 || total < least {
+        return None;
+    }
+    let rank = q * total;
+    let at = merged.iter().position(|(_, count)| *count >= rank)?;
+    let (upper, count) = merged[at];
+    if !upper.is_finite() {
+        return at.checked_sub(1).map(|i| merged[i].0);
+    }
+    let (lower, below) = at.checked_sub(1).map_or((0.0, 0.0), |i| merged[i]);
+    if at == 0 && upper <= 0.0 {
+        return Some(upper);
+    }
+    Some(lower + (upper - lower) * ((rank - below) / (count - below).max(f64::MIN_POSITIVE)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quantile_is_what_prometheus_would_say() {
+        let buckets = vec![(0.1, 0.0), (0.5, 50.0), (1.0, 90.0), (f64::INFINITY, 100.0)];
+        assert_eq!(quantile(0.5, buckets.clone(), 10.0), Some(0.5));
+        assert_eq!(quantile(0.25, buckets.clone(), 10.0), Some(0.1 + 0.4 * 0.5));
+        assert_eq!(quantile(0.99, buckets.clone(), 10.0), Some(1.0));
+        assert_eq!(quantile(0.5, buckets.clone(), 101.0), None);
+        assert_eq!(quantile(0.5, buckets[..3].to_vec(), 10.0), None);
+    }
+}

@@ -1,0 +1,53 @@
+//! Which exporters may be read directly.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::Target;
+use super::allow::{Allowed, private};
+
+/// The key `exporters:`.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// Learn the addresses from Prometheus' targets and remember them for when it is away; defaults to true.
+    pub learn: bool,
+    /// Networks, addresses or host names that may be read; defaults to private networks, without loopback.
+    pub allow: Vec<Allowed>,
+    /// Exporters that Prometheus does not know, or that must be known without it.
+    pub targets: Vec<Given>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { learn: true, allow: private(), targets: Vec::new() }
+    }
+}
+
+/// One entry of `exporters.targets`.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Given {
+    /// The engine or exporter, as its signal file is called: `vllm`, `dcgm`.
+    pub engine: String,
+    /// The page: `http://10.0.0.7:9400/metrics`.
+    pub url: String,
+    /// Labels that a scrape would attach: `namespace`, `pod`.
+    #[serde(default)]
+    pub labels: BTreeMap<String, String>,
+}
+
+impl Config {
+    /// The configured exporters.
+    pub fn given(&self) -> impl Iterator<Item = Target> {
+        self.targets.iter().map(|given| {
+            let mut labels = given.labels.clone();
+            let target =
+                Target { engine: given.engine.clone(), url: given.url.clone(), labels: BTreeMap::new(), seen: None };
+            labels.entry("instance".to_owned()).or_insert_with(|| target.place());
+            Target { labels, ..target }
+        })
+    }
+}

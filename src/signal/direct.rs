@@ -1,0 +1,198 @@
+//! How a signal is read from an exporter's own page, when Prometheus cannot tell it.
+
+use promql_parser::label::Matchers;
+use promql_parser::parser::{Expr, parse};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::Fleet;
+use crate::alert::Labels;
+
+/// What is made of the samples of two reads a few seconds apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Read {
+    /// The mean of both reads.
+    Gauge,
+    /// The larger of both reads.
+    Peak,
+    /// A counter's increase per second.
+    Rate,
+    /// A counter's increase over another's, of all series together.
+    Increase,
+    /// A quantile of the buckets' increases.
+    Quantile,
+    /// The share of the reads in which any of the mask's bits is set.
+    Bits,
+    /// How many series hold a unix time within the last seconds.
+    Recent,
+    /// Each exporter that answers counts 1.
+    Serving,
+    /// Each exporter that is away counts 1.
+    Down,
+}
+
+/// The direct form of a signal.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Direct {
+    /// What is made of the samples.
+    pub read: Read,
+    /// Selectors, newest name first; the first that a page has series for counts.
+    #[serde(default)]
+    pub of: Vec<String>,
+    /// Divided by these: series of the same labels for gauges, all together for increases.
+    #[serde(default)]
+    pub over: Vec<String>,
+    /// Only where a series with the same labels is above a number; all where there is none.
+    #[serde(rename = "where")]
+    pub only: Option<Where>,
+    /// How several series of one replica become one; as `fleet` unless told.
+    pub by: Option<Fleet>,
+    /// To the signal's unit.
+    #[serde(default = "one")]
+    pub scale: f64,
+    /// Of `quantile`: which one, 0..1.
+    pub q: Option<f64>,
+    /// Of `bits`: the bits that count.
+    pub mask: Option<u64>,
+    /// Of `recent`: seconds.
+    pub within: Option<f64>,
+    /// Of `increase` and `quantile`: fewer observations than this between the reads tell nothing; 10 unless told.
+    #[serde(default = "ten")]
+    pub least: f64,
+    /// Where `of` has no series but this has, the value is 0.
+    #[serde(default)]
+    pub zero: Vec<String>,
+}
+
+/// The condition on a companion series.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Where {
+    /// Selectors of the companion.
+    pub of: Vec<String>,
+    /// Exclusive.
+    pub above: f64,
+}
+
+fn one() -> f64 {
+    1.0
+}
+
+fn ten() -> f64 {
+    10.0
+}
+
+impl Direct {
+    /// Every selector that it has.
+    pub fn selectors(&self) -> impl Iterator<Item = &String> {
+        let companions = self.only.iter().flat_map(|only| &only.of);
+        self.of.iter().chain(&self.over).chain(&self.zero).chain(companions)
+    }
+
+    /// What is wrong with its shape, if anything.
+    pub fn problem(&self) -> Option<String> {
+        let needs = |what: &str| Some(format!("`read: {}` needs {what}", self.name()));
+        if let Some(error) = self.selectors().find_map(|text| Selector::parse(text).err()) {
+            return Some(error);
+        }
+        let none = matches!(self.read, Read::Serving | Read::Down);
+        if self.of.is_empty() != none {
+            return needs(if none { "no `of`" } else { "`of`" });
+        }
+        if !self.over.is_empty() && !matches!(self.read, Read::Gauge | Read::Peak | Read::Increase) {
+            return needs("no `over`");
+        }
+        match self.read {
+            Read::Increase if self.over.is_empty() => needs("`over`"),
+            Read::Quantile if !self.q.is_some_and(|q| q > 0.0 && q < 1.0) => needs("`q` between 0 and 1"),
+            Read::Quantile if self.of.iter().any(|of| !of.contains("_bucket")) => needs("`of` of buckets"),
+            Read::Bits if self.mask.unwrap_or_default() == 0 => needs("a `mask`"),
+            Read::Recent if !self.within.is_some_and(|s| s > 0.0) => needs("`within` above 0"),
+            _ if !self.scale.is_finite() || self.scale <= 0.0 => needs("a `scale` above 0"),
+            _ => None,
+        }
+    }
+
+    fn name(&self) -> String {
+        format!("{:?}", self.read).to_ascii_lowercase()
+    }
+}
+
+/// Which samples are meant, in PromQL's notation: `name{label="value"}`.
+#[derive(Debug, Clone)]
+pub struct Selector {
+    name: Option<String>,
+    matchers: Matchers,
+}
+
+impl Selector {
+    /// Reads a selector.
+    ///
+    /// # Errors
+    /// When it is anything else than a selector without a time.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        match parse(text) {
+            Ok(Expr::VectorSelector(v)) if v.offset.is_none() && v.at.is_none() => {
+                Ok(Self { name: v.name, matchers: v.matchers })
+            }
+            Ok(_) => Err(format!("`{text}` is no plain selector: write it like `name{{label=\"value\"}}`")),
+            Err(error) => Err(format!("`{text}` is no selector: {error}")),
+        }
+    }
+
+    /// Whether a metric's name fits.
+    pub fn names(&self, name: &str) -> bool {
+        self.name.as_deref().is_none_or(|own| own == name)
+            && self.matchers.matchers.iter().filter(|m| m.name == "__name__").all(|m| m.is_match(name))
+    }
+
+    /// Whether a sample fits; a label that is not there is empty.
+    pub fn fits(&self, name: &str, labels: &Labels) -> bool {
+        let label = |name: &str| labels.get(name).map_or("", String::as_str);
+        self.names(name)
+            && self.matchers.matchers.iter().filter(|m| m.name != "__name__").all(|m| m.is_match(label(&m.name)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_selector_means_what_promql_means() {
+        let labels: Labels = [("reason".to_owned(), "capacity".to_owned())].into();
+        let fits = |text: &str, name: &str| Selector::parse(text).unwrap().fits(name, &labels);
+        assert!(fits("vllm:x", "vllm:x") && !fits("vllm:x", "vllm:x_total"));
+        assert!(fits("x{reason=\"capacity\"}", "x") && !fits("x{reason!=\"capacity\"}", "x"));
+        assert!(fits("{__name__=~\"DCGM_FI_DEV_FB_(USED|FREE)\"}", "DCGM_FI_DEV_FB_FREE"));
+        assert!(!fits("{__name__=~\"DCGM_FI_DEV_FB_(USED|FREE)\"}", "DCGM_FI_DEV_FB_TOTAL"));
+        assert!(fits("x{status=~\"5..|\"}", "x") && !fits("x{status=~\"5..\"}", "x"));
+        for wrong in ["rate(x[5m])", "x[5m]", "x offset 5m", "x{", "1"] {
+            assert!(Selector::parse(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_form_that_cannot_work_is_refused_with_the_reason() {
+        let problem = |yaml: &str| serde_saphyr::from_str::<Direct>(yaml).unwrap().problem().unwrap_or_default();
+        for (form, said) in [
+            ("{ read: gauge }", "`read: gauge` needs `of`"),
+            ("{ read: down, of: [x] }", "needs no `of`"),
+            ("{ read: increase, of: [x] }", "needs `over`"),
+            ("{ read: rate, of: [x], over: [y] }", "needs no `over`"),
+            ("{ read: quantile, of: [x_bucket] }", "needs `q` between 0 and 1"),
+            ("{ read: quantile, q: 0.5, of: [x] }", "needs `of` of buckets"),
+            ("{ read: bits, of: [x] }", "needs a `mask`"),
+            ("{ read: recent, of: [x] }", "needs `within`"),
+            ("{ read: gauge, of: [x], scale: 0 }", "needs a `scale`"),
+            ("{ read: gauge, of: ['rate(x[5m])'] }", "is no plain selector"),
+            ("{ read: gauge, of: [x], where: { of: ['{'], above: 1 } }", "is no selector"),
+        ] {
+            assert!(problem(form).contains(said), "{form}: {}", problem(form));
+        }
+        assert_eq!(problem("{ read: gauge, of: [x], over: [y], scale: 1e6 }"), "");
+        assert!(serde_saphyr::from_str::<Direct>("{ read: gauge, off: [x] }").is_err());
+    }
+}

@@ -1,0 +1,50 @@
+//! Which exporters Prometheus listed last: what is still known of them while it is away.
+
+use sqlx::Row;
+
+use super::{Store, StoreError};
+use crate::exporter::Target;
+
+impl Store {
+    /// Remembers the exporters of a Prometheus, known by its address, in place of those it listed before.
+    ///
+    /// # Errors
+    /// When the database refuses.
+    pub async fn remember_exporters(&self, prometheus: &str, targets: &[Target]) -> Result<(), StoreError> {
+        let mut tx = self.write.begin_with("BEGIN IMMEDIATE").await?;
+        sqlx::query("DELETE FROM exporters WHERE prometheus = $1").bind(prometheus).execute(&mut *tx).await?;
+        for target in targets {
+            let json = serde_json::to_string(target).map_err(|e| unreadable(&target.url, &e))?;
+            sqlx::query("INSERT INTO exporters (prometheus, engine, url, target) VALUES ($1, $2, $3, $4)")
+                .bind(prometheus)
+                .bind(&target.engine)
+                .bind(&target.url)
+                .bind(json)
+                .execute(&mut *tx)
+                .await?;
+        }
+        tx.commit().await?;
+        Ok(())
+    }
+
+    /// The exporters that a Prometheus listed last.
+    ///
+    /// # Errors
+    /// When the database refuses, or holds what this version does not write.
+    pub async fn exporters(&self, prometheus: &str) -> Result<Vec<Target>, StoreError> {
+        let rows = sqlx::query("SELECT url, target FROM exporters WHERE prometheus = $1 ORDER BY engine, url")
+            .bind(prometheus)
+            .fetch_all(&self.read)
+            .await?;
+        rows.iter()
+            .map(|row| {
+                let url: String = row.try_get("url")?;
+                serde_json::from_str(row.try_get("target")?).map_err(|e| unreadable(&url, &e))
+            })
+            .collect()
+    }
+}
+
+fn unreadable(url: &str, error: &serde_json::Error) -> StoreError {
+    StoreError::Unreadable { what: "exporter", id: url.to_owned(), error: error.to_string() }
+}
