@@ -7,7 +7,8 @@ use std::{fs, thread};
 
 use llm_diagnose::alert::Labels;
 use llm_diagnose::playbook::Library;
-use llm_diagnose_lab::sim::spec::{Release, Routing, Unrest};
+use llm_diagnose_lab::sim::gateway::{GatewayFault, GatewayKind, GatewaySpec, Site};
+use llm_diagnose_lab::sim::spec::{GpuExporter, Release, Routing, Unrest};
 use llm_diagnose_lab::sim::{Fault, Fleet, FleetSpec, History};
 
 use crate::scenario::{Dice, FaultText, Scenario};
@@ -23,6 +24,53 @@ const NEIGHBOURS: usize = 8;
 const AGE_SECONDS: i64 = 25 * 3_600 + 2_400;
 /// Scrapes between the times that a diagnosis looks at.
 const SPARSE_SECONDS: f64 = 240.0;
+
+/// A fleet, alone or behind a gateway.
+enum World {
+    Fleet(Box<Fleet>),
+    Site(Box<Site>),
+}
+
+/// What goes wrong: in the fleet, or at the gateway.
+#[derive(Debug, Clone, Copy)]
+enum Trouble {
+    Fleet(Fault),
+    Gateway(GatewayFault),
+}
+
+impl World {
+    fn advance_to(&mut self, at: f64) {
+        match self {
+            Self::Fleet(fleet) => fleet.advance_to(at),
+            Self::Site(site) => site.advance_to(at),
+        }
+    }
+
+    fn record(&mut self, history: &mut History, until: f64) {
+        match self {
+            Self::Fleet(fleet) => history.record(fleet.as_mut(), until),
+            Self::Site(site) => history.record(site.as_mut(), until),
+        }
+    }
+
+    fn begin(&mut self, trouble: Trouble) -> anyhow::Result<()> {
+        match (self, trouble) {
+            (Self::Fleet(fleet), Trouble::Fleet(fault)) => fleet.inject(fault),
+            (Self::Site(site), Trouble::Gateway(fault)) => site.inject(fault),
+            (Self::Site(site), Trouble::Fleet(fault)) => site.fleet_mut(0).unwrap().inject(fault),
+            (Self::Fleet(_), Trouble::Gateway(fault)) => anyhow::bail!("`{fault}` needs a gateway"),
+        }
+    }
+
+    fn end(&mut self, trouble: Trouble) {
+        match (self, trouble) {
+            (Self::Fleet(fleet), Trouble::Fleet(fault)) => fleet.clear(fault),
+            (Self::Site(site), Trouble::Gateway(fault)) => site.clear(fault),
+            (Self::Site(site), Trouble::Fleet(fault)) => site.fleet_mut(0).unwrap().clear(fault),
+            (Self::Fleet(_), Trouble::Gateway(_)) => {}
+        }
+    }
+}
 
 /// One seed's fleet of a scenario.
 #[derive(Debug, Clone)]
@@ -71,7 +119,7 @@ impl Situation {
         [("namespace".to_owned(), self.namespace())].into()
     }
 
-    fn spec(&self, dice: &mut Dice, faults: &[(Fault, f64, f64)]) -> FleetSpec {
+    fn spec(&self, dice: &mut Dice, troubles: &[(Trouble, f64, f64)]) -> FleetSpec {
         let text = &self.scenario.fleet;
         let replicas = self.forced.replicas.unwrap_or_else(|| dice.whole(text.replicas.as_deref().unwrap_or("3..7")));
         let with = |key: &str| text.with.get(key).map(String::as_str);
@@ -84,8 +132,21 @@ impl Situation {
             Some("autoscaled") => FleetSpec::autoscaled(replicas),
             Some("plain") => FleetSpec::sized(replicas),
             Some(other) => panic!("{}: unknown recipe `{other}`", self.scenario.name),
-            None => faults.first().map_or_else(|| FleetSpec::sized(replicas), |(f, ..)| FleetSpec::for_fault(f, replicas)),
+            None => match troubles.first() {
+                Some((Trouble::Fleet(fault), ..)) => FleetSpec::for_fault(fault, replicas),
+                Some((Trouble::Gateway(_), ..)) | None => FleetSpec::sized(replicas),
+            },
         };
+        if let Some(engine) = &text.engine {
+            spec.dialect = engine.parse().unwrap_or_else(|e| panic!("{}: {e}", self.scenario.name));
+        }
+        for what in &text.without {
+            match what.as_str() {
+                "gpu" => spec.gpu_exporter = GpuExporter::Absent,
+                "kubernetes" => spec.kube_state_metrics = false,
+                other => panic!("{}: unknown exporter `{other}`", self.scenario.name),
+            }
+        }
         spec.namespace = self.namespace();
         match &text.load {
             Some(load) => spec.requests_per_second = dice.number(load) * replicas as f64,
@@ -109,6 +170,7 @@ impl Situation {
                 "cadvisor" => spec.cadvisor = value == "true",
                 "honor_labels" => spec.dcgm.honor_labels = value == "true",
                 "clock_events" => spec.dcgm.clock_events = value == "true",
+                "gpu_exporter" if value == "nvidia-gpu-exporter" => spec.gpu_exporter = GpuExporter::NvidiaGpuExporter,
                 "violations" => spec.dcgm.violations = value == "true",
                 other => panic!("{}: unknown knob `{other}`", self.scenario.name),
             }
@@ -119,61 +181,44 @@ impl Situation {
     /// Simulates it and writes what was scraped as OpenMetrics lines.
     fn write(&self, wanted: impl Fn(&str) -> bool + Send + 'static, out: &mut impl Write) {
         let mut dice = Dice::of(&self.scenario.name, self.seed);
-        let faults = self.faults(&mut dice);
-        let spec = self.spec(&mut dice, &faults);
+        let troubles = self.troubles(&mut dice);
+        let spec = self.spec(&mut dice, &troubles);
         let at = self.at as f64;
         let interval = self.forced.interval.unwrap_or_else(|| *dice.pick(&[15.0, 30.0, 30.0]));
         let missed = *dice.pick(&[0.0, 0.0, 0.005]);
         let begin = at - AGE_SECONDS as f64;
         // A fleet has run for a while when its history begins, so that it is not taken for freshly started.
-        let mut fleet = Fleet::new(spec, self.seed, begin - 3_900.0).unwrap();
-        fleet.advance_to(begin);
+        let mut world = self.world(spec, begin - 3_900.0);
+        world.advance_to(begin);
         let yesterday = at - 86_400.0;
         let dense = [(yesterday - 1_300.0, yesterday + 30.0), (at - 3_300.0, at + 60.0)];
         let mut history =
             History::new(interval).sparse(SPARSE_SECONDS, &dense).only(wanted).missing(missed).spread();
-        let mut events: Vec<(f64, bool, Fault)> = Vec::new();
-        for (fault, minutes, lasts) in faults {
+        let mut events: Vec<(f64, bool, Trouble)> = Vec::new();
+        for (trouble, minutes, lasts) in troubles {
             let from = at - minutes * 60.0;
-            events.push((from, true, fault));
+            events.push((from, true, trouble));
             if from + lasts * 60.0 < at {
-                events.push((from + lasts * 60.0, false, fault));
+                events.push((from + lasts * 60.0, false, trouble));
             }
         }
         events.sort_by(|a, b| a.0.total_cmp(&b.0));
-        for (time, begins, fault) in events {
-            history.record(&mut fleet, time);
+        for (time, begins, trouble) in events {
+            world.record(&mut history, time);
             if begins {
-                fleet.inject(fault).unwrap_or_else(|e| panic!("{}: {e}", self.scenario.name));
+                world.begin(trouble).unwrap_or_else(|e| panic!("{}: {e}", self.scenario.name));
             } else {
-                fleet.clear(fault);
+                world.end(trouble);
             }
         }
-        history.record(&mut fleet, at);
+        world.record(&mut history, at);
         let mut text = Vec::new();
         history.write(&mut text).unwrap();
         let text = String::from_utf8(text).unwrap();
-        // Every fleet has addresses, nodes and GPUs of its own, as in one cluster; one kube-state-metrics tells of all.
-        let (n, first) = (self.neighbour + 10, self.neighbour == 0);
-        let without: Vec<&str> = self
-            .scenario
-            .fleet
-            .without
-            .iter()
-            .flat_map(|what| match what.as_str() {
-                "gpu" => ["DCGM_", "nvidia_smi_", "up{instance=\"dcgm", "up{job=\"dcgm"],
-                "kubernetes" => ["kube_", "container_", "up{job=\"kube", "up{job=\"cadvisor"],
-                other => panic!("{}: unknown exporter `{other}`", self.scenario.name),
-            })
-            .collect();
+        // Every fleet has addresses, nodes and GPUs of its own, as in one cluster.
+        let n = self.neighbour + 10;
         let mut last = ("", String::new());
         for line in text.lines().filter(|line| !line.starts_with('#')) {
-            if line.starts_with("up{") && line.contains("kube-state-metrics") && !first {
-                continue;
-            }
-            if without.iter().any(|name| line.starts_with(name)) {
-                continue;
-            }
             // Lines of one series follow each other and differ after the labels only.
             let (labels, rest) = line.split_at(line.rfind('}').map_or(0, |end| end + 1));
             if labels != last.0 {
@@ -186,15 +231,37 @@ impl Situation {
         }
     }
 
-    fn faults(&self, dice: &mut Dice) -> Vec<(Fault, f64, f64)> {
+    fn world(&self, spec: FleetSpec, start: f64) -> World {
+        let Some(gateway) = &self.scenario.fleet.gateway else {
+            return World::Fleet(Box::new(Fleet::new(spec, self.seed, start).unwrap()));
+        };
+        let kind = match gateway.as_str() {
+            "litellm" => GatewayKind::LiteLlm,
+            "dynamo" => GatewayKind::Dynamo,
+            "llm-d" => GatewayKind::Epp,
+            "llm-d-objective" => GatewayKind::EppObjective,
+            "sglang-router" => GatewayKind::Smg,
+            other => panic!("{}: unknown gateway `{other}`", self.scenario.name),
+        };
+        let mut gateway = GatewaySpec::new(kind);
+        gateway.namespace = self.namespace();
+        World::Site(Box::new(Site::new(gateway, vec![spec], self.seed, start).unwrap()))
+    }
+
+    fn troubles(&self, dice: &mut Dice) -> Vec<(Trouble, f64, f64)> {
         let read = |text: &FaultText, dice: &mut Dice| {
             let (fault, minutes, lasts) = match text {
                 FaultText::Plain(fault) => (fault, "6..9", None),
                 FaultText::Timed { fault, minutes, lasts } => (fault, minutes.as_str(), lasts.as_deref()),
             };
             let filled = dice.fill(fault);
-            let parsed = filled.parse().unwrap_or_else(|e| panic!("{}: {filled}: {e:#}", self.scenario.name));
-            (parsed, dice.number(minutes), lasts.map_or(f64::INFINITY, |lasts| dice.number(lasts)))
+            let wrong = |e: anyhow::Error| -> Trouble { panic!("{}: {filled}: {e:#}", self.scenario.name) };
+            let gateway = self.scenario.fleet.gateway.as_ref().and_then(|_| filled.parse().ok());
+            let trouble = match gateway {
+                Some(fault) => Trouble::Gateway(fault),
+                None => filled.parse().map_or_else(wrong, Trouble::Fleet),
+            };
+            (trouble, dice.number(minutes), lasts.map_or(f64::INFINITY, |lasts| dice.number(lasts)))
         };
         self.scenario.faults.iter().map(|text| read(text, dice)).collect()
     }
