@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::promql;
+use super::{promql, tables};
 use crate::playbook::{
     CauseEntry, Condition, Evidence, Kind, Library, Problem, QuickCheck, Reference, SourceFile, Step, shipped,
     suggestion,
@@ -14,6 +14,7 @@ pub fn lint(library: &Library) -> Vec<Problem> {
     let mut problems = Vec::new();
     signals(library, &mut problems);
     health(library, &mut problems);
+    tables::tables(library, &mut problems);
     for playbook in library.playbooks.values() {
         let Some(file) = library.files.get(&format!("{}.yaml", playbook.playbook)) else { continue };
         let mut lint = Lint { library, file, problems: &mut problems };
@@ -259,11 +260,8 @@ impl Lint<'_> {
     }
 
     fn dead_flags(&mut self, step: &Step, req: Option<&VersionReq>, first: &str) {
-        let words: BTreeSet<&str> = step
-            .action
-            .split(|c: char| !(c.is_ascii_alphanumeric() || c == '-' || c == '_'))
-            .filter(|word| word.starts_with("--"))
-            .collect();
+        let words: BTreeSet<&str> =
+            step.action.split(|c: char| !(c.is_ascii_alphanumeric() || c == '-' || c == '_')).collect();
         for engine in self.library.engines.values() {
             if req.is_some_and(|req| req.engine != engine.engine) {
                 continue;

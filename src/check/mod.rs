@@ -4,6 +4,7 @@
 
 mod lint;
 mod promql;
+mod tables;
 mod verdicts;
 
 pub use lint::lint;

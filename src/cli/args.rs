@@ -36,7 +36,7 @@ pub enum Command {
     Test(DataArgs),
     /// Make Prometheus rules, or the schema of the data files.
     Generate(GenerateArgs),
-    /// Print a playbook's whole tree: symptom, causes, evidence, fixes.
+    /// Print a playbook's whole tree, or what a code, an Xid, a flag, a line of a log, a signal or an engine means.
     Explain(ExplainArgs),
     /// Compute from a model's config.json what fits on GPUs, and compare it with the running pool.
     Capacity(Box<CapacityArgs>),
@@ -276,9 +276,12 @@ pub struct DataArgs {
 /// What `explain` prints.
 #[derive(Debug, Args)]
 pub struct ExplainArgs {
-    /// A playbook or cause.
+    /// A playbook, cause, signal or engine; or a kind: xid, litellm, flag, log, signal, engine.
     #[arg(value_name = "ID")]
     pub id: String,
+    /// Of a kind: 79, 429, --swap-space, "a line of the log", kv_cache_usage, sglang.
+    #[arg(value_name = "NAME", allow_hyphen_values = true)]
+    pub name: Option<String>,
     /// A directory of playbooks on top of the shipped ones.
     #[arg(long, value_name = "DIR")]
     pub playbooks: Option<PathBuf>,

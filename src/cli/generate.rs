@@ -36,10 +36,11 @@ pub(super) fn run(args: GenerateArgs) -> anyhow::Result<ExitCode> {
                 Err(code) => return Ok(code),
             };
             std::fs::create_dir_all(&output).with_context(|| format!("cannot make {}", output.display()))?;
-            for playbook in library.playbooks.values() {
-                let page = output.join(format!("{}.md", playbook.playbook));
-                std::fs::write(&page, generate::runbook(&library, playbook))
-                    .with_context(|| format!("cannot write {}", page.display()))?;
+            let runbooks = library.playbooks.values();
+            let runbooks = runbooks.map(|p| (format!("{}.md", p.playbook), generate::runbook(&library, p)));
+            for (name, text) in runbooks.chain(generate::tables(&library)) {
+                let page = output.join(name);
+                std::fs::write(&page, text).with_context(|| format!("cannot write {}", page.display()))?;
             }
             return Ok(ExitCode::SUCCESS);
         }

@@ -6,6 +6,7 @@ mod check;
 mod diagnose;
 mod doctor;
 mod explain;
+mod explain_tables;
 mod generate;
 pub(crate) mod health;
 mod serve;

@@ -1,17 +1,19 @@
-//! What is made from the same data as the diagnosis: Prometheus rules, a Grafana dashboard, runbook pages, and the
-//! schema for editors.
+//! What is made from the same data as the diagnosis: Prometheus rules, a Grafana dashboard, runbook and table pages, and
+//! the schema for editors.
 
 mod dashboard;
 mod recording;
 mod rules;
 mod runbook;
+mod table;
 mod yaml;
 
 pub use dashboard::dashboard;
 pub use rules::{RuleError, RuleOptions, prometheus_rule, rules};
 pub use runbook::runbook;
+pub use table::tables;
 
-use crate::playbook::{Cause, Playbook, QuickLook};
+use crate::playbook::{Cause, CodeRow, LogRow, Playbook, QuickLook, Table, XidRow};
 use crate::signal::{Catalog, Engine};
 
 /// The JSON schemas of the data files, for editors: one document with a definition for each kind of file.
@@ -25,6 +27,9 @@ pub fn schema() -> serde_json::Value {
             schemars::schema_for!(Engine),
             schemars::schema_for!(Catalog),
             schemars::schema_for!(QuickLook),
+            schemars::schema_for!(Table<CodeRow>),
+            schemars::schema_for!(Table<XidRow>),
+            schemars::schema_for!(Table<LogRow>),
         ],
     })
 }

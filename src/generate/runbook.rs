@@ -38,6 +38,12 @@ pub fn runbook(library: &Library, playbook: &Playbook) -> String {
     if let Some(escalate) = &playbook.escalate {
         out.push_str(&format!("\nEscalate to: {}\n", flat(escalate)));
     }
+    let tables: Vec<String> = library
+        .tables
+        .used_by(&playbook.playbook)
+        .map(|table| format!("[{}]({})", table.title, super::table::file(table.name)))
+        .collect();
+    list(&mut out, "Tables", &tables);
     list(&mut out, "Known gaps", &playbook.known_gaps);
     list(&mut out, "References", &playbook.references);
     out

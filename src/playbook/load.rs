@@ -7,7 +7,7 @@ use std::path::Path;
 use rust_embed::RustEmbed;
 use serde::de::DeserializeOwned;
 
-use super::{Cause, Library, Playbook, QuickLook, SCHEMA};
+use super::{Cause, Library, Playbook, QuickLook, SCHEMA, Table};
 use crate::signal::{Catalog, Engine};
 
 /// The shipped data: inside the binary in release builds, read from disk in debug builds.
@@ -203,6 +203,9 @@ fn add(library: &mut Library, name: &str, file: &SourceFile) -> Result<(), Box<P
             same("cause", &cause.cause, cause.schema)?;
             library.causes.insert(cause.cause.clone(), cause);
         }
+        ["tables", "litellm-codes.yaml"] => library.tables.litellm_codes = table(file, same)?,
+        ["tables", "xid.yaml"] => library.tables.xid = table(file, same)?,
+        ["tables", "memory-flags.yaml"] => library.tables.memory_flags = table(file, same)?,
         [_] => {
             let playbook: Playbook = parse(file)?;
             same("playbook", &playbook.playbook, playbook.schema)?;
@@ -210,17 +213,28 @@ fn add(library: &mut Library, name: &str, file: &SourceFile) -> Result<(), Box<P
         }
         _ => {
             let message = "a file in an unknown place".to_owned();
-            let hint = "playbooks stand at the top, leaves in `causes/`, engines in `signals/`".to_owned();
+            let hint =
+                "playbooks stand at the top, leaves in `causes/`, engines in `signals/`, known tables in `tables/`"
+                    .to_owned();
             return Err(Box::new(Problem::on_line("files/place", file, 1, message, Some(hint))));
         }
     }
     Ok(())
 }
 
+fn table<R: DeserializeOwned>(
+    file: &SourceFile,
+    same: impl Fn(&str, &str, u32) -> Result<(), Box<Problem>>,
+) -> Result<Table<R>, Box<Problem>> {
+    let table: Table<R> = parse(file)?;
+    same("table", &table.table, table.schema)?;
+    Ok(table)
+}
+
 fn read_dir(dir: &Path) -> std::io::Result<BTreeMap<String, SourceFile>> {
     let mut out = BTreeMap::new();
-    let places = [("", dir.to_path_buf()), ("causes/", dir.join("causes")), ("signals/", dir.join("signals"))];
-    for (prefix, place) in places {
+    for prefix in ["", "causes/", "signals/", "tables/"] {
+        let place = dir.join(prefix);
         if !prefix.is_empty() && !place.exists() {
             continue;
         }

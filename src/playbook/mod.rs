@@ -8,6 +8,7 @@ mod health;
 mod library;
 mod load;
 mod select;
+mod tables;
 
 use std::fmt;
 
@@ -19,6 +20,7 @@ pub use health::{Heading, QuickCheck, QuickLook};
 pub use library::{Children, Library, Node, NodeKind};
 pub use load::{Problem, SourceFile, load, parse, shipped, suggestion};
 pub use select::{Selection, select};
+pub use tables::{CodeRow, Direction, Heading as TableHeading, LogRow, Table, Tables, XidCounts, XidRow};
 
 /// The format version that this program reads.
 pub const SCHEMA: u32 = 1;

@@ -52,13 +52,20 @@ fn the_slack_output_is_a_message_that_slack_takes() {
 
 #[test]
 fn wrong_use_is_status_2_with_a_hint() {
-    let cases: [(&[&str], &str); 6] = [
+    let cases: [(&[&str], &str); 13] = [
         (&["diagnose", "--playbook", "high-tttf"], "did you mean `high-ttft`?"),
         (&["diagnose"], "--alert"),
         (&["diagnose", "--alert", "/nonexistent"], "cannot read the alert from /nonexistent"),
         (&["diagnose", "--playbook", "high-ttft", "--at", "yesterday"], "RFC 3339"),
         (&["diagnose", "--playbook", "high-ttft", "--label", "namespace"], "NAME=VALUE"),
         (&["explain", "kv-cache-exhausted"], "did you mean `kv-cache-exhaustion`?"),
+        (&["explain", "xid"], "Write `explain xid NUMBER`"),
+        (&["explain", "xid", "seventy"], "expected a number such as 79"),
+        (&["explain", "litellm", "418"], "known are 400, 401"),
+        (&["explain", "flag", "--swapspace"], "did you mean `--swap-space`?"),
+        (&["explain", "signal", "kv_cach_usage"], "did you mean `kv_cache_usage`?"),
+        (&["explain", "engine", "sglng"], "did you mean `sglang`?"),
+        (&["explain", "log", "Started server process"], "the whole line"),
     ];
     for (arguments, expected) in cases {
         let output = run(arguments, None);
@@ -116,6 +123,25 @@ fn own_labels_of_an_engine_that_does_not_exist_are_refused_by_every_command_that
         assert_eq!(output.status.code(), Some(2));
         let said = text(&output.stderr);
         assert!(said.contains("in the configuration: `engines.vlm:` no such engine: expected one of"), "{said}");
+    }
+}
+
+#[test]
+fn explain_knows_codes_xids_flags_lines_signals_and_engines() {
+    let cases: [(&[&str], &[&str]); 7] = [
+        (&["xid", "79"], &["fallen off the bus", "RESTART_BM", "gpu_xid_critical"]),
+        (&["xid", "146"], &["Xid 144–150", "WORKFLOW_NVLINK5"]),
+        (&["litellm", "429"], &["RouterRateLimitError", "BudgetExceededError (litellm >= 1.84 < 1.104)"]),
+        (&["flag", "--swap-space"], &["vllm          gone in 0.18"]),
+        (&["log", "No available memory for the cache blocks"], &["raise --gpu-memory-utilization"]),
+        (&["signal", "kv_cache_usage"], &["unit          ratio", "\nvllm\n", "cannot tell"]),
+        (&["engine", "sglang"], &["a serving engine", "--cuda-graph-max-bs, gone in"]),
+    ];
+    for (what, expected) in cases {
+        let output = run(&[&["explain"], what].concat(), None);
+        let said = text(&output.stdout);
+        assert!(output.status.success(), "{what:?}: {}", text(&output.stderr));
+        expected.iter().for_each(|e| assert!(said.contains(e), "{what:?}, {e}: {said}"));
     }
 }
 

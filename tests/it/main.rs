@@ -15,6 +15,7 @@ mod health;
 mod playbooks;
 mod running;
 mod signals;
+mod tables;
 mod tidy;
 mod webhook;
 mod whole_way;

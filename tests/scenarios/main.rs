@@ -62,7 +62,8 @@ fn main() -> ExitCode {
     let mut chosen = Vec::new();
     for (i, family) in families.iter().enumerate() {
         // A running Prometheus holds all families, each in its place.
-        let named = options.url.is_some() || options.only.as_ref().is_none_or(|only| family.name.contains(only.as_str()));
+        let named =
+            options.url.is_some() || options.only.as_ref().is_none_or(|only| family.name.contains(only.as_str()));
         let third = options.all || options.tuned || options.only.is_some() || i % 3 == 0;
         if named && third {
             chosen.push((family.clone(), false, TUNED));
@@ -104,10 +105,12 @@ fn main() -> ExitCode {
             }
             told("handicapped");
             // Fleets of another shape need histories of their own: of every third family, of both halves.
-            let some: Vec<_> = chosen.iter().enumerate().filter(|(i, _)| i / 2 % 3 == 0).map(|(_, one)| one.clone()).collect();
+            let some: Vec<_> =
+                chosen.iter().enumerate().filter(|(i, _)| i / 2 % 3 == 0).map(|(_, one)| one.clone()).collect();
             let slow = Forced { interval: Some(60.0), replicas: None };
             let lone = Forced { interval: None, replicas: Some(1) };
-            for (name, forced, some) in [("60 s between scrapes", slow, some.clone()), ("one replica only", lone, some)] {
+            for (name, forced, some) in [("60 s between scrapes", slow, some.clone()), ("one replica only", lone, some)]
+            {
                 let alone = |s: &(scenario::Scenario, bool, u64)| forced.replicas.is_none() || s.0.expect.alone;
                 let some: Vec<_> = some.into_iter().filter(alone).collect();
                 let situations = Situation::lay_out(&some, forced);
@@ -178,6 +181,8 @@ fn verdict(found: &[Outcome]) -> ExitCode {
     if held {
         return ExitCode::SUCCESS;
     }
-    println!("below the bars: mechanism {mechanism}, root {root}, among three {top3}, no likely cause on a healthy fleet");
+    println!(
+        "below the bars: mechanism {mechanism}, root {root}, among three {top3}, no likely cause on a healthy fleet"
+    );
     ExitCode::FAILURE
 }

@@ -99,7 +99,14 @@ pub(crate) fn page(outcomes: &[Outcome], degraded: &[(String, Vec<Outcome>)], co
         let right = inside.iter().filter(|o| o.root_right).count();
         let mechanism = inside.iter().filter(|o| o.mechanism_right).count();
         let to = f64::min(to, 1.0);
-        writeln!(out, "| {from:.2}–{to:.2} | {} | {} | {} |", inside.len(), share(right, inside.len()), share(mechanism, inside.len())).unwrap();
+        writeln!(
+            out,
+            "| {from:.2}–{to:.2} | {} | {} | {} |",
+            inside.len(),
+            share(right, inside.len()),
+            share(mechanism, inside.len())
+        )
+        .unwrap();
     }
     out.push_str("\n## Cost\n\n");
     let mut seconds: Vec<f64> = outcomes.iter().map(|o| o.seconds).collect();
@@ -124,7 +131,15 @@ pub(crate) fn page(outcomes: &[Outcome], degraded: &[(String, Vec<Outcome>)], co
             _ => "–",
         });
         let half = if o.held_out { "never tuned" } else { "tuned" };
-        writeln!(out, "| {} | {half} | {} | {} | {} | {verdict} | {mark} |", o.scenario, o.entry, o.expected, o.found()).unwrap();
+        writeln!(
+            out,
+            "| {} | {half} | {} | {} | {} | {verdict} | {mark} |",
+            o.scenario,
+            o.entry,
+            o.expected,
+            o.found()
+        )
+        .unwrap();
     }
     out
 }
@@ -138,7 +153,10 @@ fn confusion(out: &mut String, outcomes: &[Outcome]) {
     out.push_str("\n## Confusion\n\nBy mechanism: how often it was expected, and what was found instead.\n\n| expected | diagnoses | right | instead |\n|---|---|---|---|\n");
     for (expected, found) in &table {
         let all: usize = found.values().sum();
-        let right = outcomes.iter().filter(|o| o.expected_mechanism == *expected && (o.mechanism_right || (o.healthy && !o.confident()))).count();
+        let right = outcomes
+            .iter()
+            .filter(|o| o.expected_mechanism == *expected && (o.mechanism_right || (o.healthy && !o.confident())))
+            .count();
         let wrong: BTreeMap<&str, usize> = outcomes
             .iter()
             .filter(|o| o.expected_mechanism == *expected && !(o.mechanism_right || (o.healthy && !o.confident())))

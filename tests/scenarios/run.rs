@@ -129,10 +129,22 @@ fn compare(library: &Library, situation: &Situation, entry: &str, diagnosis: Dia
         expected: if expect.healthy {
             "healthy".to_owned()
         } else {
-            [expect.mechanism.join("/"), expect.root.join("/")].iter().filter(|s| !s.is_empty()).cloned().collect::<Vec<_>>().join(" ← ")
+            [expect.mechanism.join("/"), expect.root.join("/")]
+                .iter()
+                .filter(|s| !s.is_empty())
+                .cloned()
+                .collect::<Vec<_>>()
+                .join(" ← ")
         },
-        expected_mechanism: if expect.healthy { "healthy".to_owned() } else { expect.mechanism.first().or(expect.root.first()).cloned().unwrap_or_default() },
-        found_mechanism: match (diagnosis.symptom.verdict, chain.iter().skip(1).find(|id| mechanism(id)).or(chain.last())) {
+        expected_mechanism: if expect.healthy {
+            "healthy".to_owned()
+        } else {
+            expect.mechanism.first().or(expect.root.first()).cloned().unwrap_or_default()
+        },
+        found_mechanism: match (
+            diagnosis.symptom.verdict,
+            chain.iter().skip(1).find(|id| mechanism(id)).or(chain.last()),
+        ) {
             (SymptomVerdict::Absent, _) => "symptom absent".to_owned(),
             (_, Some(id)) => id.clone(),
             (_, None) => "nothing".to_owned(),

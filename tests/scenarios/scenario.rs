@@ -113,7 +113,8 @@ pub(crate) struct Dice(u64);
 impl Dice {
     /// Dice for a scenario and a seed.
     pub(crate) fn of(name: &str, seed: u64) -> Self {
-        let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3));
+        let hash =
+            name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3));
         Self(hash ^ seed.wrapping_mul(0x9e37_79b9_7f4a_7c15))
     }
 

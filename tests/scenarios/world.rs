@@ -165,7 +165,9 @@ impl Situation {
                 "prompt_tokens" => spec.workload.prompt_tokens = number(dice),
                 "output_tokens" => spec.workload.output_tokens = number(dice),
                 "reuse_share" => spec.workload.reuse_share = number(dice),
-                "routing" => spec.routing = if value == "least-loaded" { Routing::LeastLoaded } else { Routing::RoundRobin },
+                "routing" => {
+                    spec.routing = if value == "least-loaded" { Routing::LeastLoaded } else { Routing::RoundRobin }
+                }
                 "release" => spec.engine.release = if value == "0.8" { Release::V0_8 } else { Release::Current },
                 "cadvisor" => spec.cadvisor = value == "true",
                 "honor_labels" => spec.dcgm.honor_labels = value == "true",
@@ -192,8 +194,7 @@ impl Situation {
         world.advance_to(begin);
         let yesterday = at - 86_400.0;
         let dense = [(yesterday - 1_300.0, yesterday + 30.0), (at - 3_300.0, at + 60.0)];
-        let mut history =
-            History::new(interval).sparse(SPARSE_SECONDS, &dense).only(wanted).missing(missed).spread();
+        let mut history = History::new(interval).sparse(SPARSE_SECONDS, &dense).only(wanted).missing(missed).spread();
         let mut events: Vec<(f64, bool, Trouble)> = Vec::new();
         for (trouble, minutes, lasts) in troubles {
             let from = at - minutes * 60.0;

@@ -1,0 +1,194 @@
+//! What `explain` says about one thing: an Xid, a status of LiteLLM, a flag, a line of a log, a signal, an engine.
+//!
+//! Each function returns the text, or the problem with a way out.
+
+use super::explain::said;
+use crate::playbook::{CodeRow, Library, LogRow, Step, XidCounts, XidRow, suggestion};
+use crate::signal::{EngineKind, SignalQuery};
+
+/// How a row of a table is asked for.
+pub(super) fn how_to_ask(table: &str) -> &'static str {
+    match table {
+        "xid" => "`explain xid NUMBER`",
+        "litellm-codes" => "`explain litellm STATUS`",
+        _ => "`explain log \"LINE\"`",
+    }
+}
+
+pub(super) fn xid(library: &Library, code: &str) -> Result<String, String> {
+    let digits = code.trim_start_matches(|c: char| !c.is_ascii_digit());
+    let number: u32 = digits.parse().map_err(|_| format!("`{code}` is no Xid: expected a number such as 79"))?;
+    let Some(row) = library.tables.xid(number) else {
+        let known: Vec<String> = library.tables.xid.rows.iter().map(XidRow::shown).collect();
+        let hint = format!("known are {}; the others stand in {}", known.join(", "), address(library));
+        return Err(said(format!("the table has no Xid {number}"), Some(hint)));
+    };
+    let counts = match row.counts {
+        XidCounts::Critical => "gpu_xid_critical",
+        XidCounts::Application => "gpu_xid_application",
+        XidCounts::Neither => "no signal",
+    };
+    let blame = if row.workload { "mostly the workload's" } else { "not the workload's" };
+    let mut out = format!("Xid {}: {}\n\n", row.shown(), row.title);
+    line(&mut out, "at once", &row.immediate);
+    line(&mut out, "then", row.investigate.as_deref().unwrap_or("nothing named"));
+    line(&mut out, "whose", blame);
+    line(&mut out, "counted by", counts);
+    line(&mut out, "do", &row.action);
+    row.note.iter().for_each(|note| line(&mut out, "note", note));
+    line(&mut out, "source", &row.source);
+    Ok(out)
+}
+
+fn address(library: &Library) -> &str {
+    library.tables.xid.references.first().map_or("NVIDIA's catalog", String::as_str)
+}
+
+pub(super) fn litellm(library: &Library, code: &str) -> Result<String, String> {
+    let number: u16 = code.parse().map_err(|_| format!("`{code}` is no HTTP status: expected a number such as 429"))?;
+    let rows = library.tables.code(number);
+    if rows.is_empty() {
+        let mut known: Vec<String> = library.tables.litellm_codes.rows.iter().map(|r| r.code.to_string()).collect();
+        known.dedup();
+        return Err(said(format!("the table has no status {number}"), Some(format!("known are {}", known.join(", ")))));
+    }
+    let mut out = format!("{number} at LiteLLM is one of {}; the class in the error body tells which.\n", rows.len());
+    for CodeRow { class, engine, situation, means, action, playbook, source, .. } in rows {
+        out.push_str(&format!("\n{class} ({engine})\n"));
+        line(&mut out, "when", situation);
+        line(&mut out, "means", means);
+        line(&mut out, "do", action);
+        playbook.iter().for_each(|id| line(&mut out, "playbook", id));
+        line(&mut out, "source", source);
+    }
+    Ok(out)
+}
+
+pub(super) fn log(library: &Library, text: &str) -> Result<String, String> {
+    let rows = library.tables.log(text);
+    if rows.is_empty() {
+        let patterns = library.tables.memory_flags.rows.iter().map(|row| row.log.as_str());
+        let message = "no known line about memory is in it".to_owned();
+        let hint = suggestion(text, patterns).unwrap_or_else(|| "give the whole line, in quotes".to_owned());
+        return Err(said(message, Some(hint)));
+    }
+    let mut out = String::new();
+    for LogRow { log, engine, flag, direction, why, action, source } in rows {
+        out.push_str(&format!("{log} ({engine})\n"));
+        line(&mut out, "flag", &format!("{} {flag}", direction.word()));
+        line(&mut out, "why", why);
+        line(&mut out, "do", action);
+        line(&mut out, "source", source);
+        out.push('\n');
+    }
+    Ok(out)
+}
+
+pub(super) fn flag(library: &Library, name: &str) -> Result<String, String> {
+    let mut out = format!("{name}\n\n");
+    let before = out.len();
+    for engine in library.engines.values() {
+        if let Some(dead) = engine.dead_flags.get(name) {
+            line(&mut out, &engine.engine, &format!("gone in {}, instead {}", dead.gone_in, dead.instead));
+        }
+    }
+    for row in library.tables.memory_flags.rows.iter().filter(|row| row.flag == name) {
+        line(&mut out, &row.engine, &format!("{} it when the log says: {}", row.direction.word(), row.log));
+    }
+    for (at, step) in steps(library).filter(|(_, step)| words(&step.action).any(|word| word == name)) {
+        let action = step.action.split_whitespace().collect::<Vec<_>>().join(" ");
+        line(&mut out, step.engine.as_deref().unwrap_or("any engine"), &format!("{at}: {action}"));
+    }
+    if out.len() > before {
+        return Ok(out);
+    }
+    let dead = library.engines.values().flat_map(|engine| engine.dead_flags.keys().map(String::as_str));
+    let named = steps(library).flat_map(|(_, step)| words(&step.action)).filter(|word| word.starts_with("--"));
+    let message = format!("no engine file, table or step names `{name}`");
+    Err(said(message, suggestion(name, dead.chain(named))))
+}
+
+/// Every fix step with the id that it belongs to.
+fn steps(library: &Library) -> impl Iterator<Item = (&str, &Step)> {
+    let playbooks = library.playbooks.values().flat_map(|p| {
+        let own = p.now.iter().chain(&p.lasting).map(|step| (p.playbook.as_str(), step));
+        let written = p.causes.iter().flat_map(|entry| {
+            entry.now.iter().chain(&entry.lasting).map(|step| (entry.id.as_deref().unwrap_or_default(), step))
+        });
+        own.chain(written)
+    });
+    let causes = library.causes.values();
+    let causes = causes.flat_map(|c| c.now.iter().chain(&c.lasting).map(|step| (c.cause.as_str(), step)));
+    playbooks.chain(causes)
+}
+
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '-' || c == '_')).filter(|word| !word.is_empty())
+}
+
+pub(super) fn signal(library: &Library, name: &str) -> Result<String, String> {
+    let Some(signal) = library.signals.get(name) else {
+        let hint = suggestion(name, library.signals.keys().map(String::as_str));
+        return Err(said(format!("there is no signal `{name}`"), hint));
+    };
+    let mut out = format!("{name}: {}\n\n{}\n\n", signal.title, signal.meaning.trim());
+    line(&mut out, "unit", &word(signal.unit));
+    line(&mut out, "worse when", &word(signal.bad));
+    line(&mut out, "of the pool", &word(signal.fleet));
+    for engine in library.engines.values() {
+        let Some(SignalQuery { query, unsupported, enable, since, .. }) = engine.signals.get(name) else { continue };
+        out.push_str(&format!("\n{}\n", engine.engine));
+        query.iter().for_each(|query| line(&mut out, "query", query));
+        unsupported.iter().for_each(|why| line(&mut out, "cannot tell", why));
+        enable.iter().for_each(|how| line(&mut out, "enable", how));
+        since.iter().for_each(|since| line(&mut out, "mind", since));
+    }
+    Ok(out)
+}
+
+pub(super) fn engine(library: &Library, name: &str) -> Result<String, String> {
+    let Some(engine) = library.engines.get(name) else {
+        let hint = suggestion(name, library.engines.keys().map(String::as_str));
+        return Err(said(format!("there is no engine `{name}`"), hint));
+    };
+    let told = engine.signals.values().filter(|signal| signal.query.is_some()).count();
+    let mut out = format!("{name}: {}\n\n", kind(engine.kind));
+    line(&mut out, "found by", &engine.detected_by().join(", "));
+    engine.enable.iter().for_each(|how| line(&mut out, "enable", how));
+    line(&mut out, "replica", &engine.replica.join(", "));
+    for (dimension, labels) in &engine.scope {
+        line(&mut out, dimension, &labels.join(", "));
+    }
+    for probe in &engine.versions {
+        line(&mut out, &format!(">= {}", probe.at_least), &format!("has {}", probe.metric));
+    }
+    line(&mut out, "signals", &format!("{told} of {}", engine.signals.len()));
+    for (signal, why) in engine.signals.iter().filter_map(|(name, s)| Some((name, s.unsupported.as_ref()?))) {
+        line(&mut out, "cannot tell", &format!("{signal}: {why}"));
+    }
+    for (flag, dead) in &engine.dead_flags {
+        line(&mut out, "dead", &format!("{flag}, gone in {}, instead {}", dead.gone_in, dead.instead));
+    }
+    engine.source.iter().for_each(|source| line(&mut out, "source", source));
+    Ok(out)
+}
+
+fn kind(kind: EngineKind) -> &'static str {
+    match kind {
+        EngineKind::Serving => "a serving engine",
+        EngineKind::Gateway => "a gateway",
+        EngineKind::Gpu => "a GPU exporter",
+        EngineKind::Platform => "the orchestrator",
+    }
+}
+
+/// The word that the YAML has for it.
+fn word(value: impl serde::Serialize) -> String {
+    serde_json::to_value(value).ok().and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default()
+}
+
+/// `  name       text`, with the lines of a query below each other.
+fn line(out: &mut String, name: &str, text: &str) {
+    let text = text.trim().lines().map(str::trim).collect::<Vec<_>>().join("\n                ");
+    out.push_str(&format!("  {name:<12}  {text}\n"));
+}

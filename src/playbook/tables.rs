@@ -1,0 +1,282 @@
+//! Reference tables: what a code, an Xid or a line of a log means, as data beside the playbooks.
+//!
+//! A diagnosis does not need them; a person who reads a log or an error body does. They are read by `explain`, and are
+//! pages beside the runbooks.
+
+use std::ops::RangeInclusive;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::SCHEMA;
+
+/// The tables that are known, one file each: `playbooks/tables/<name>.yaml`.
+#[derive(Debug, Clone, Default)]
+pub struct Tables {
+    /// `litellm-codes`: what an HTTP status at LiteLLM really means.
+    pub litellm_codes: Table<CodeRow>,
+    /// `xid`: what NVIDIA wants done for an Xid.
+    pub xid: Table<XidRow>,
+    /// `memory-flags`: which way the memory flag must go for a line of the log.
+    pub memory_flags: Table<LogRow>,
+}
+
+/// What a table is about, whatever its rows are.
+#[derive(Debug, Clone, Copy)]
+pub struct Heading<'a> {
+    /// The file's name without its ending.
+    pub name: &'a str,
+    /// A few words.
+    pub title: &'a str,
+    /// How to read it.
+    pub meaning: &'a str,
+    /// Ids of the playbooks whose pages lead to it.
+    pub playbooks: &'a [String],
+    /// Where its facts were read.
+    pub references: &'a [String],
+}
+
+/// The shape of a table's file.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Table<R> {
+    /// Same as the file name.
+    pub table: String,
+    /// The format's version: 1.
+    pub schema: u32,
+    /// A few words: `Xid errors of NVIDIA GPUs`.
+    pub title: String,
+    /// How to read it.
+    pub meaning: String,
+    /// Ids of the playbooks whose pages lead to it.
+    #[serde(default)]
+    pub playbooks: Vec<String>,
+    /// Where its facts were read.
+    pub references: Vec<String>,
+    /// Its rows.
+    pub rows: Vec<R>,
+}
+
+impl<R> Default for Table<R> {
+    fn default() -> Self {
+        let none = String::new();
+        Self {
+            table: none.clone(),
+            schema: SCHEMA,
+            title: none.clone(),
+            meaning: none,
+            playbooks: vec![],
+            references: vec![],
+            rows: vec![],
+        }
+    }
+}
+
+impl<R> Table<R> {
+    /// What it is about.
+    pub fn heading(&self) -> Heading<'_> {
+        Heading {
+            name: &self.table,
+            title: &self.title,
+            meaning: &self.meaning,
+            playbooks: &self.playbooks,
+            references: &self.references,
+        }
+    }
+}
+
+/// One situation that ends in an HTTP status at a gateway.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CodeRow {
+    /// The HTTP status.
+    pub code: u16,
+    /// The class of the exception, as in the error body and the metrics' labels.
+    pub class: String,
+    /// For which engine and versions: `litellm >= 1.104`.
+    pub engine: String,
+    /// What happened.
+    pub situation: String,
+    /// What it really means, where that differs from the status' own meaning, and how to tell.
+    pub means: String,
+    /// What to do.
+    #[serde(rename = "do")]
+    pub action: String,
+    /// The playbook to open.
+    pub playbook: Option<String>,
+    /// Where it was read.
+    pub source: String,
+}
+
+/// How the signals count an Xid.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum XidCounts {
+    /// `gpu_xid_critical`: somebody must act on the GPU, its links or its node.
+    Critical,
+    /// `gpu_xid_application`: mostly the workload's.
+    Application,
+    /// Neither: nothing to do, or a companion of another.
+    Neither,
+}
+
+/// One Xid, or a range of them with one answer.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct XidRow {
+    /// The number.
+    pub xid: u32,
+    /// The last number of a range; only this one when not set.
+    pub to: Option<u32>,
+    /// What it is.
+    pub title: String,
+    /// NVIDIA's bucket for the immediate action.
+    pub immediate: String,
+    /// NVIDIA's bucket for the investigation afterwards; none when it names none.
+    pub investigate: Option<String>,
+    /// Whether it is mostly the workload's doing.
+    #[serde(default)]
+    pub workload: bool,
+    /// How the signals count it.
+    pub counts: XidCounts,
+    /// What to do.
+    #[serde(rename = "do")]
+    pub action: String,
+    /// What is read wrong about it, or why it counts so.
+    pub note: Option<String>,
+    /// Where it was read.
+    pub source: String,
+}
+
+impl XidRow {
+    /// The numbers that the row stands for.
+    pub fn codes(&self) -> RangeInclusive<u32> {
+        self.xid..=self.to.unwrap_or(self.xid)
+    }
+
+    /// The number or range as it is written.
+    pub fn shown(&self) -> String {
+        self.to.map_or_else(|| self.xid.to_string(), |to| format!("{}–{to}", self.xid))
+    }
+}
+
+/// Which way a flag must go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Direction {
+    /// Up.
+    Raise,
+    /// Down.
+    Lower,
+    /// It is not the flag.
+    Neither,
+}
+
+impl Direction {
+    /// One word.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Raise => "raise",
+            Self::Lower => "lower",
+            Self::Neither => "leave",
+        }
+    }
+}
+
+/// A line of an engine's log that is about memory.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LogRow {
+    /// Text of the line; `*` stands for what differs from case to case.
+    pub log: String,
+    /// For which engine and versions: `vllm >= 0.28`.
+    pub engine: String,
+    /// The flag that decides how much memory the engine takes.
+    pub flag: String,
+    /// Which way it must go.
+    pub direction: Direction,
+    /// Why.
+    pub why: String,
+    /// What to do.
+    #[serde(rename = "do")]
+    pub action: String,
+    /// Where it was read.
+    pub source: String,
+}
+
+impl LogRow {
+    /// How many characters of the pattern stand in `line`, in order and whatever the case; none when one part is missing.
+    pub fn matched(&self, line: &str) -> Option<usize> {
+        let line = line.to_lowercase();
+        let mut rest = line.as_str();
+        let mut matched = 0;
+        for part in self.log.split('*').map(|part| part.trim().to_lowercase()).filter(|part| !part.is_empty()) {
+            rest = &rest[rest.find(&part)? + part.len()..];
+            matched += part.len();
+        }
+        (matched > 0).then_some(matched)
+    }
+}
+
+impl Tables {
+    /// The headings of all that are loaded.
+    pub fn headings(&self) -> impl Iterator<Item = Heading<'_>> {
+        let all = [self.litellm_codes.heading(), self.xid.heading(), self.memory_flags.heading()];
+        all.into_iter().filter(|heading| !heading.name.is_empty())
+    }
+
+    /// The headings of the tables that a playbook's page leads to.
+    pub fn used_by<'a>(&'a self, playbook: &'a str) -> impl Iterator<Item = Heading<'a>> {
+        let opened = self.litellm_codes.rows.iter().any(|row| row.playbook.as_deref() == Some(playbook));
+        self.headings().filter(move |heading| {
+            heading.playbooks.iter().any(|id| id == playbook) || (opened && heading.name == self.litellm_codes.table)
+        })
+    }
+
+    /// The rows of a status at LiteLLM.
+    pub fn code(&self, code: u16) -> Vec<&CodeRow> {
+        self.litellm_codes.rows.iter().filter(|row| row.code == code).collect()
+    }
+
+    /// The row of an Xid.
+    pub fn xid(&self, xid: u32) -> Option<&XidRow> {
+        self.xid.rows.iter().find(|row| row.codes().contains(&xid))
+    }
+
+    /// The rows whose pattern is in a line of a log, the closest first.
+    pub fn log(&self, line: &str) -> Vec<&LogRow> {
+        let mut found: Vec<(usize, &LogRow)> =
+            self.memory_flags.rows.iter().filter_map(|row| Some((row.matched(line)?, row))).collect();
+        found.sort_by_key(|(matched, _)| std::cmp::Reverse(*matched));
+        let mut out: Vec<&LogRow> = Vec::new();
+        for (_, row) in found {
+            // `CUDA out of memory` says nothing beside a row for `CUDA out of memory occurred when`.
+            if !out.iter().any(|closer| closer.log != row.log && closer.log.contains(&row.log)) {
+                out.push(row);
+            }
+        }
+        out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pattern_is_found_in_order_whatever_stands_between() {
+        let row = |log: &str| LogRow {
+            log: log.to_owned(),
+            engine: "vllm".into(),
+            flag: "--f".into(),
+            direction: Direction::Lower,
+            why: String::new(),
+            action: String::new(),
+            source: String::new(),
+        };
+        let line = "ValueError: Free memory on device cuda:0 (3/80 GiB) on startup is less than desired GPU memory";
+        assert_eq!(row("free memory on device * is less than desired").matched(line), Some(42));
+        assert_eq!(row("is less than desired * free memory on device").matched(line), None);
+        assert_eq!(row("*").matched(line), None, "a pattern without text matches nothing");
+    }
+}

@@ -1,0 +1,142 @@
+//! The reference tables agree with what else the data says, and what is wrong in a user's own is said with its place.
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use llm_diagnose::check::lint;
+use llm_diagnose::playbook::{Direction, XidCounts, load};
+
+use crate::harness::library;
+
+/// The Xids that the table counts so.
+fn counted(so: XidCounts) -> BTreeSet<u32> {
+    let rows = library().tables.xid.rows.iter().filter(|row| row.counts == so);
+    rows.flat_map(|row| row.codes()).collect()
+}
+
+/// The numbers in a query's matcher `xid=~"13|31"`.
+fn matched(query: &str) -> BTreeSet<u32> {
+    let after = query.split("xid=~\"").nth(1).unwrap_or_else(|| panic!("no `xid=~` in {query}"));
+    after.split('"').next().unwrap().split('|').map(|code| code.parse().unwrap()).collect()
+}
+
+/// The numbers that a query compares samples with: `== 13`, `>= 31 <= 32`.
+fn compared(query: &str) -> BTreeSet<u32> {
+    let words: Vec<&str> = query.split_whitespace().collect();
+    let number = |at: usize| words[at].trim_end_matches(')').parse::<u32>().unwrap();
+    let mut out = BTreeSet::new();
+    for (i, word) in words.iter().enumerate() {
+        match *word {
+            "==" => out.extend([number(i + 1)]),
+            ">=" if words.get(i + 2) == Some(&"<=") => out.extend(number(i + 1)..=number(i + 3)),
+            _ => {}
+        }
+    }
+    out
+}
+
+#[test]
+fn every_exporter_counts_the_xids_that_the_table_calls_critical_or_the_workloads() {
+    let signals = [("gpu_xid_critical", XidCounts::Critical), ("gpu_xid_application", XidCounts::Application)];
+    let mut asked = Vec::new();
+    for engine in library().engines.values() {
+        for (signal, so) in signals {
+            let Some(query) = engine.signals.get(signal).and_then(|entry| entry.query.as_ref()) else { continue };
+            assert_eq!(matched(query), counted(so), "{} {signal}", engine.engine);
+            if query.contains("DCGM_FI_DEV_XID_ERROR") {
+                assert_eq!(compared(query), counted(so), "{} {signal}, the gauge", engine.engine);
+            }
+            asked.push((engine.engine.as_str(), signal));
+        }
+    }
+    assert!(asked.len() >= 4, "{asked:?}");
+}
+
+#[test]
+fn a_memory_line_as_an_engine_writes_it_tells_the_direction() {
+    let cases = [
+        (
+            "(EngineCore pid=20) ERROR ValueError: No available memory for the cache blocks. Try increasing `gpu_memory_utilization` when initializing the engine",
+            "vllm",
+            Direction::Raise,
+        ),
+        (
+            "ValueError: Free memory on device cuda:0 (12.3/79.1 GiB) on startup is less than desired GPU memory utilization (0.92, 72.8 GiB). Decrease GPU memory utilization",
+            "vllm",
+            Direction::Lower,
+        ),
+        (
+            "CUDA out of memory occurred when warming up sampler with 1024 dummy requests. Please try lowering `max_num_seqs`",
+            "vllm",
+            Direction::Lower,
+        ),
+        (
+            "Failed to load model - not enough GPU memory. Try lowering --gpu-memory-utilization to free memory",
+            "vllm",
+            Direction::Neither,
+        ),
+        (
+            "RuntimeError: Not enough memory. Please try to increase --mem-fraction-static. Current value: mem_fraction_static=0.5",
+            "sglang",
+            Direction::Raise,
+        ),
+        (
+            "KV cache pool is full. Retract requests. #retracted_reqs: 3, #new_tokens_gained: 12, #new_token_ratio: 0.5000 -> 0.7000",
+            "sglang",
+            Direction::Raise,
+        ),
+        ("1. set --mem-fraction-static to a smaller value (e.g., 0.8 or 0.7)", "sglang", Direction::Lower),
+    ];
+    for (line, engine, direction) in cases {
+        let rows = library().tables.log(line);
+        let found: Vec<_> = rows.iter().map(|row| (row.engine.split(' ').next().unwrap(), row.direction)).collect();
+        assert_eq!(found, [(engine, direction)], "{line}");
+    }
+    assert!(library().tables.log("INFO: Started server process [1]").is_empty());
+}
+
+/// What is found when this stands in a user's own `tables/xid.yaml` or another table.
+fn found(name: &str, text: &str) -> String {
+    let own = tempfile::tempdir().unwrap();
+    fs::create_dir(own.path().join("tables")).unwrap();
+    fs::write(own.path().join("tables").join(name), text).unwrap();
+    let all = load(Some(own.path())).map_or_else(|problems| problems, |library| lint(&library));
+    let directory = own.path().display().to_string();
+    let mine = all.iter().filter(|problem| problem.file.starts_with(&directory));
+    mine.map(|problem| problem.to_string().replace(&directory, "own")).collect::<Vec<_>>().join("\n")
+}
+
+const XID: &str = "table: xid
+schema: 1
+title: Xids
+meaning: They are.
+playbooks: [gpu-hardware-fault]
+references: [https://example.com]
+rows:
+  - { xid: 79, title: gone, immediate: RESTART_BM, counts: critical, do: Reboot it, source: https://example.com }
+";
+
+#[test]
+fn what_is_wrong_in_a_table_is_said_with_its_place_and_a_way_out() {
+    assert_eq!(found("xid.yaml", XID), "");
+    let wrong = |from: &str, to: &str| found("xid.yaml", &XID.replace(from, to));
+    let row = XID.lines().last().unwrap();
+    let cases = [
+        (wrong("RESTART_BM", "RESTART_BMC"), "`RESTART_BMC` is no bucket of NVIDIA's catalog (table/bucket)"),
+        (wrong("RESTART_BM", "RESTART_BMC"), "did you mean `RESTART_BM`?"),
+        (wrong("gpu-hardware-fault", "gpu-hardware-fautl"), "did you mean `gpu-hardware-fault`?"),
+        (wrong(row, &format!("{row}\n{row}")), "Xid 79 is empty or stands here twice (table/twice)"),
+        (
+            wrong("counts: critical", "workload: true, counts: critical"),
+            "cannot be the workload's and count as critical",
+        ),
+        (wrong("source: https", "source: http"), "`http://example.com` is no https address (table/source)"),
+        (wrong("table: xid", "table: xids"), "`table: xids` must equal the file name `xid` (yaml/id)"),
+        (wrong("immediate:", "imediate:"), "did you mean `immediate`?"),
+        (found("other.yaml", XID), "known tables in `tables/`"),
+    ];
+    for (said, expected) in cases {
+        assert!(said.contains(expected), "{expected}: {said}");
+        assert!(said.starts_with("own/tables/"), "{said}");
+    }
+}
