@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Cause, CauseEntry, Evidence, Kind, Playbook, QuickLook, SourceFile, Step, Tables, suggestion};
+use super::{Cause, CauseEntry, Evidence, Kind, Playbook, QuickLook, SourceFile, Step, Tables};
 use crate::signal::{Engine, OwnLabels, Signal};
 
 /// Everything loaded: signals, engines, playbooks, causes, and the text they came from.
