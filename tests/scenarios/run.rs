@@ -38,9 +38,9 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
-    /// A likely cause is named.
+    /// A likely cause is named; that a deliberate change was deliberate is no story.
     pub(crate) fn confident(&self) -> bool {
-        self.verdict == Some(Verdict::Likely) && !self.fallback
+        self.verdict == Some(Verdict::Likely) && !self.fallback && !(self.healthy && self.root_right)
     }
 
     /// The truth was found, or nothing was claimed where nothing was wrong.

@@ -75,7 +75,7 @@ pub(crate) enum FaultText {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Expect {
-    /// Nothing is wrong: no cause may be likely.
+    /// Nothing is wrong: no cause may be likely but a harmless one under `root`.
     #[serde(default)]
     pub(crate) healthy: bool,
     /// Mechanisms of which one must stand in the best chain.

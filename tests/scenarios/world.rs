@@ -23,7 +23,7 @@ const NEIGHBOURS: usize = 8;
 /// From a history's beginning to its diagnosis: a day, the hour before it, and its past's own window.
 const AGE_SECONDS: i64 = 25 * 3_600 + 2_400;
 /// Scrapes between the times that a diagnosis looks at.
-const SPARSE_SECONDS: f64 = 240.0;
+const SPARSE_SECONDS: f64 = 900.0;
 
 /// A fleet, alone or behind a gateway.
 enum World {
