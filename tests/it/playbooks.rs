@@ -172,3 +172,14 @@ fn a_playbook_without_a_test_is_shown() {
        = hint: write `mine.test.yaml` beside it: one case per cause, one healthy"#;
     assert_eq!(found(&[("mine.yaml", SOUND)]), expected);
 }
+
+#[test]
+fn own_signals_join_the_shipped_catalog() {
+    let directory = tempfile::tempdir().unwrap();
+    fs::create_dir(directory.path().join("signals")).unwrap();
+    let own = "{ title: pump pressure, unit: count, bad: high, fleet: max, of: [gpu], meaning: It presses. }";
+    let catalog = format!("schema: 1\nsignals:\n  pump_pressure: {own}\n");
+    fs::write(directory.path().join("signals/catalog.yaml"), catalog).unwrap();
+    let library = load(Some(directory.path())).unwrap_or_else(|problems| panic!("{}", printed(&problems).join("\n")));
+    assert!(library.signals.contains_key("pump_pressure") && library.signals.contains_key("kv_cache_usage"));
+}
