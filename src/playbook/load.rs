@@ -170,7 +170,7 @@ fn add(library: &mut Library, name: &str, file: &SourceFile) -> Result<(), Box<P
     if name.ends_with(".test.yaml") {
         return Ok(());
     }
-    let stem = name.rsplit('/').next().unwrap_or(name).trim_end_matches(".yaml");
+    let stem = name.rsplit('/').next().unwrap_or(name).trim_end_matches("+own").trim_end_matches(".yaml");
     let same = |key: &str, id: &str, schema: u32| {
         if schema != SCHEMA {
             let message = format!("`schema: {schema}` is not known to this version, which reads {SCHEMA}");

@@ -3,7 +3,7 @@
 use std::fs;
 
 use llm_diagnose::check::{lint, run};
-use llm_diagnose::playbook::{Problem, load};
+use llm_diagnose::playbook::{Problem, Step, load};
 
 use crate::harness::library;
 
@@ -171,4 +171,44 @@ fn a_playbook_without_a_test_is_shown() {
      1 | playbook: mine
        = hint: write `mine.test.yaml` beside it: one case per cause, one healthy"#;
     assert_eq!(found(&[("mine.yaml", SOUND)]), expected);
+}
+
+#[test]
+fn own_signals_join_the_shipped_catalog() {
+    let directory = tempfile::tempdir().unwrap();
+    fs::create_dir(directory.path().join("signals")).unwrap();
+    let own = "{ title: pump pressure, unit: count, bad: high, fleet: max, of: [gpu], meaning: It presses. }";
+    let catalog = format!("schema: 1\nsignals:\n  pump_pressure: {own}\n");
+    fs::write(directory.path().join("signals/catalog.yaml"), catalog).unwrap();
+    let library = load(Some(directory.path())).unwrap_or_else(|problems| panic!("{}", printed(&problems).join("\n")));
+    assert!(library.signals.contains_key("pump_pressure") && library.signals.contains_key("kv_cache_usage"));
+}
+
+#[test]
+fn every_shipped_playbook_and_cause_says_who_takes_over_what_it_gets_wrong_and_where_it_was_read() {
+    let mut missing = Vec::new();
+    let mut check = |id: &str, escalate: &Option<String>, gaps: &[String], references: &[String]| {
+        let said = [("escalate", escalate.is_some()), ("known_gaps", !gaps.is_empty())];
+        let said = said.into_iter().chain([("references", !references.is_empty())]);
+        missing.extend(said.filter(|(_, there)| !there).map(|(what, _)| format!("{id}: {what}")));
+    };
+    for p in library().playbooks.values() {
+        check(&p.playbook, &p.escalate, &p.known_gaps, &p.references);
+    }
+    for c in library().causes.values() {
+        check(&c.cause, &c.escalate, &c.known_gaps, &c.references);
+    }
+    assert_eq!(missing, Vec::<String>::new());
+}
+
+#[test]
+fn every_shipped_step_says_where_it_comes_from() {
+    let written = library().playbooks.values().flat_map(|p| {
+        let own = p.now.iter().chain(&p.lasting);
+        own.chain(p.causes.iter().flat_map(|entry| entry.now.iter().chain(&entry.lasting)))
+    });
+    let causes = library().causes.values().flat_map(|c| c.now.iter().chain(&c.lasting));
+    let sourced = |step: &Step| step.source.as_ref().is_some_and(|url| url.starts_with("https://"));
+    let unsourced: Vec<&str> = written.chain(causes).filter(|step| !sourced(step)).map(|s| s.action.as_str()).collect();
+    assert_eq!(unsourced, Vec::<&str>::new());
 }

@@ -85,6 +85,12 @@ fn a_memory_line_as_an_engine_writes_it_tells_the_direction() {
             "sglang",
             Direction::Raise,
         ),
+        (
+            "Worker proc VllmWorker-1 died unexpectedly (exit code: -9), shutting down executor.",
+            "vllm",
+            Direction::Neither,
+        ),
+        ("Decode out of memory happened. #retracted_reqs: 4, #new_tokens: 9", "sglang", Direction::Raise),
         ("1. set --mem-fraction-static to a smaller value (e.g., 0.8 or 0.7)", "sglang", Direction::Lower),
     ];
     for (line, engine, direction) in cases {
