@@ -3,7 +3,7 @@ CARGO ?= cargo
 FAULT ?= longer-prompts
 BIN := target/debug/llm-diagnose
 
-.PHONY: help demo test lint bench generate packages build
+.PHONY: help demo test lint scenarios bench generate packages build
 
 help: ## This list
 	@grep -E '^[a-z]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 12
@@ -25,6 +25,9 @@ test: packages lint ## Everything that must hold
 lint:
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+
+scenarios: packages ## Every labelled scenario, of both halves and handicapped: docs/accuracy.md
+	$(CARGO) test --locked --test scenarios -- --all --write docs/accuracy.md
 
 bench: packages ## Latency against its floor, memory, start-up, binary size
 	$(CARGO) bench --locked --bench latency
