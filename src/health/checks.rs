@@ -217,3 +217,8 @@ pub(super) fn is_served(library: &Library, signal: &str) -> bool {
     let mut serving = library.engines.values().filter(|engine| engine.kind == EngineKind::Serving);
     serving.any(|engine| engine.signals.get(signal).is_some_and(|entry| entry.query.is_some()))
 }
+
+/// Whether only gateways tell a signal.
+pub(super) fn is_gateways(library: &Library, signal: &str) -> bool {
+    library.signals.get(signal).is_some_and(|known| known.of == [EngineKind::Gateway])
+}

@@ -6,12 +6,13 @@ use std::time::{Duration, Instant};
 use futures::future::{join, join_all};
 use jiff::Timestamp;
 
-use super::checks::{Row, check, is_idle, is_served, rows, signals};
+use super::checks::{Row, check, is_gateways, is_idle, is_served, rows, signals};
 use super::{Health, Pool, SCHEMA, Seen, State};
 use crate::alert::Labels;
 use crate::diagnose::{EngineFound, Scope, detection, last_day, nobody, observe_signals, orchestrated, pools};
 use crate::playbook::Library;
 use crate::prom::{self, Prometheus};
+use crate::signal::EngineKind;
 
 /// The dimensions by which a look can be narrowed.
 pub const DIMENSIONS: [&str; 3] = ["cluster", "namespace", "model"];
@@ -113,7 +114,6 @@ async fn one(library: &Library, rows: &[Row<'_>], source: Source<'_>, what: &Loo
     let mut gone: Vec<Labels> = day.difference(&hour).cloned().collect();
     if there.is_empty() && gone.is_empty() {
         let (why, enable) = nobody(library, EngineKind::Serving);
-        use crate::signal::EngineKind;
         part.notes.extend([Some(why), enable].into_iter().flatten());
         return part;
     }
@@ -177,7 +177,11 @@ async fn pool(
     let scope = Scope { dimensions: labels.clone(), ..Scope::default() };
     let left = what.deadline.saturating_sub(started.elapsed());
     let observed = observe_signals(library, prometheus, &scope, asked, what.at, what.window, left).await;
-    let checks: Vec<_> = rows.iter().map(|row| check(library, row, &observed.seen)).collect();
+    let gateways = observed.found.engines.iter().filter_map(|e| library.engines.get(&e.engine));
+    let gateways = gateways.filter(|engine| engine.kind == EngineKind::Gateway).count();
+    // Nothing is missing where no gateway is.
+    let rows = rows.iter().filter(|row| gateways > 0 || !is_gateways(library, row.signal));
+    let checks: Vec<_> = rows.map(|row| check(library, row, &observed.seen)).collect();
     let worst = State::worst(checks.iter().filter_map(|c| c.state.filter(|s| *s != State::Unknown)));
     let told = checks.iter().any(|c| c.state.is_some_and(|s| s != State::Unknown) && is_served(library, &c.signal));
     let state = match worst {

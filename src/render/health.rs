@@ -136,7 +136,11 @@ fn whole(out: &mut String, pool: &Pool, all: bool) {
     let shown: Vec<&Check> = pool
         .checks
         .iter()
-        .filter(|check| all || matches!(check.state, Some(State::Warning | State::Critical)))
+        // What an exporter would bring stands under coverage, each by its name.
+        .filter(|check| match check.state {
+            Some(State::Warning | State::Critical) => true,
+            _ => all && (check.value.is_some() || check.enable.is_none() || pool.idle),
+        })
         .collect();
     if !shown.is_empty() {
         let dim = Style::new().dimmed();
@@ -155,14 +159,18 @@ fn whole(out: &mut String, pool: &Pool, all: bool) {
     next(out, pool);
 }
 
-/// A line of the table: heading, state, title, value, warning, critical, playbook.
+/// A line of the table: heading, state, title, value, warning, critical, playbook; a long id stands below.
 fn row(cells: [&str; 7]) -> String {
     let [heading, state, title, value, warning, critical, playbook] = cells;
     // A long value takes of its title's room.
     let room = (TITLE + 11).saturating_sub(title.chars().count());
-    format!("  {heading:<HEADING$} {state:<4} {title}{value:>room$}  {warning:>8}  {critical:>8} {playbook}")
-        .trim_end()
-        .to_owned()
+    let line =
+        format!("  {heading:<HEADING$} {state:<4} {title}{value:>room$}  {warning:>8}  {critical:>8} {playbook}");
+    if line.trim_end().chars().count() <= COLUMNS {
+        return line.trim_end().to_owned();
+    }
+    // An id is there to be copied, so it goes below whole.
+    format!("{}\n{playbook:>COLUMNS$}", line.trim_end_matches(playbook).trim_end())
 }
 
 fn lines(out: &mut String, pool: &Pool, check: &Check, heading: &str) {
@@ -250,16 +258,21 @@ fn seen(out: &mut String, pool: &Pool) {
     for (i, line) in wrap(&text, COLUMNS - 2 - HEADING - 1).iter().enumerate() {
         out.push_str(&format!("  {:<HEADING$} {line}\n", if i == 0 { "coverage" } else { "" }));
     }
-    let missing = pool.checks.iter().filter(|c| c.value.is_none() && !(pool.idle && c.enable.is_none()));
+    let missing = pool.checks.iter().filter(|c| is_missing(pool, c));
     let missing = missing.map(|c| (c.title.as_str(), c.why.as_deref().unwrap_or_default(), c.enable.as_deref()));
-    gaps(out, &gap, "?", missing);
+    gaps(out, &gap, "?", usize::MAX, missing);
+}
+
+/// Whether a check lacks data that something would bring; of an idle pool what was asked has its reason.
+fn is_missing(pool: &Pool, check: &Check) -> bool {
+    check.value.is_none() && !(pool.idle && (check.enable.is_none() || check.query.is_some()))
 }
 
 /// What cannot be seen of several pools.
 fn unseen(out: &mut String, pools: &[&Pool]) {
     let mut missing: Vec<(&str, &str, Option<&str>)> = Vec::new();
     for pool in pools {
-        for check in pool.checks.iter().filter(|c| c.value.is_none() && !(pool.idle && c.enable.is_none())) {
+        for check in pool.checks.iter().filter(|c| is_missing(pool, c)) {
             let gap = (check.title.as_str(), check.why.as_deref().unwrap_or_default(), check.enable.as_deref());
             if !missing.contains(&gap) {
                 missing.push(gap);
@@ -269,7 +282,7 @@ fn unseen(out: &mut String, pools: &[&Pool]) {
     if !missing.is_empty() {
         let bold = Style::new().bold();
         out.push_str(&format!("\n{bold}What cannot be seen of some pools{bold:#}\n"));
-        gaps(out, "  ", "?", missing.into_iter());
+        gaps(out, "  ", "?", FEW, missing.into_iter());
     }
 }
 
@@ -278,6 +291,7 @@ fn gaps<'a>(
     out: &mut String,
     gap: &str,
     mark: &str,
+    most: usize,
     missing: impl Iterator<Item = (&'a str, &'a str, Option<&'a str>)>,
 ) {
     let mut grouped: Vec<(&str, Option<&str>, Vec<&str>)> = Vec::new();
@@ -288,16 +302,16 @@ fn gaps<'a>(
         }
     }
     for (why, enable, titles) in grouped {
-        hang(out, gap, &format!("{mark} "), &format!("{}: {why}", few(&titles)));
+        hang(out, gap, &format!("{mark} "), &format!("{}: {why}", few(&titles, most)));
         if let Some(enable) = enable {
             hang(out, gap, "  → ", enable);
         }
     }
 }
 
-fn few(names: &[&str]) -> String {
-    let named = names.iter().take(FEW).copied().collect::<Vec<_>>().join(", ");
-    match names.len().saturating_sub(FEW) {
+fn few(names: &[&str], most: usize) -> String {
+    let named = names.iter().take(most).copied().collect::<Vec<_>>().join(", ");
+    match names.len().saturating_sub(most) {
         0 => named,
         n => format!("{named} and {n} more"),
     }
@@ -323,8 +337,8 @@ pub fn coverage(coverage: &Coverage) -> String {
     fn shown(s: &SignalCoverage) -> (&str, &str, Option<&str>) {
         (&s.title, s.why.as_deref().unwrap_or_default(), s.enable.as_deref())
     }
-    gaps(&mut out, "  ", "?", of(Answer::Missing).map(shown));
-    gaps(&mut out, "  ", "–", of(Answer::Unused).map(shown).map(|(title, why, _)| (title, why, None)));
+    gaps(&mut out, "  ", "?", FEW, of(Answer::Missing).map(shown));
+    gaps(&mut out, "  ", "–", FEW, of(Answer::Unused).map(shown).map(|(title, why, _)| (title, why, None)));
     coverage.problems.iter().for_each(|problem| hang(&mut out, "  ", "! ", problem));
     if !coverage.playbooks.is_empty() {
         out.push_str(&format!("\n{bold}Playbooks that do not see everything{bold:#}\n"));
@@ -337,7 +351,7 @@ pub fn coverage(coverage: &Coverage) -> String {
         };
         let missing: Vec<&str> = sight.missing.iter().map(title).collect();
         let mark = format!("{eyes:<HEADING$} {:<26} ", clean(&sight.playbook));
-        hang(&mut out, "  ", &mark, &format!("lacks {}", few(&missing)));
+        hang(&mut out, "  ", &mark, &format!("lacks {}", few(&missing, FEW)));
     }
     out
 }

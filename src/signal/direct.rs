@@ -47,6 +47,9 @@ pub struct Direct {
     /// Only where a series with the same labels is above a number; all where there is none.
     #[serde(rename = "where")]
     pub only: Option<Where>,
+    /// Labels of ranks that repeat each other: of series that differ in nothing else the largest counts.
+    #[serde(default)]
+    pub without: Vec<String>,
     /// How several series of one replica become one; as `fleet` unless told.
     pub by: Option<Fleet>,
     /// To the signal's unit.

@@ -226,6 +226,41 @@ async fn a_captured_page_tells_what_its_counters_did_between_the_reads() {
     assert!(diagnosis.degraded && diagnosis.direct.as_ref().unwrap().because == Because::NoAnswer);
 }
 
+#[tokio::test]
+async fn ranks_of_sglang_that_repeat_each_other_count_once_and_no_retraction_is_zero() {
+    let twice = |name: &str| {
+        let page = fixture(&format!("sglang/0.5.23-{name}.prom"));
+        let again = page.lines().filter(|line| line.contains("tp_rank=\"0\""));
+        let again: String = again.map(|line| line.replace("tp_rank=\"0\"", "tp_rank=\"1\"") + "\n").collect();
+        assert!(!again.is_empty());
+        page + &again
+    };
+    // A quantile of 174 requests of one minute; then 4 running and 145 queued ones, in which nothing was counted.
+    let cases = [
+        ("healthy-t0", "healthy-t1", &[("ttft_p99", 0.163), ("preemption_rate", 0.0)][..]),
+        (
+            "queue-saturation",
+            "queue-saturation",
+            &[
+                ("requests_running", 4.0),
+                ("requests_waiting", 145.0),
+                ("kv_cache_usage", 0.08),
+                ("replicas_serving", 1.0),
+            ],
+        ),
+    ];
+    for (before, after, expected) in cases {
+        let url = showing(twice(before), twice(after)).await;
+        let known = exporters(vec![target("sglang", &url, "sglang-0")]);
+        let read = look(library(), &client("http://127.0.0.1:1"), &request("high-ttft"), Some(&known)).await;
+        for (signal, expected) in expected {
+            let value = read.seen.signals[*signal].value;
+            assert!(value.is_some_and(|v| (v - expected).abs() < 1e-6), "{signal}: {value:?}, expected {expected}");
+        }
+        assert_eq!(read.found.engines[0].version.as_ref().map(ToString::to_string).as_deref(), Some("0.5.22"));
+    }
+}
+
 /// Everything that the playbooks may need of engines and GPUs, from pages that stand still.
 #[tokio::test]
 async fn the_direct_form_of_a_signal_says_what_its_query_says() {

@@ -175,13 +175,12 @@ impl Reading<'_> {
                 }
             }
             let fleet = if form.read == Read::Peak { Fleet::Max } else { Fleet::Mean };
-            let none = reads.is_empty();
-            for ((_, labels), all) in reads {
-                out.rows.extend(name(self.engine, labels).zip(reduce(fleet, all.iter().copied())));
-            }
-            if none {
+            let values = reads.into_iter().filter_map(|(key, all)| Some((key, reduce(fleet, all.iter().copied())?)));
+            let values = of_ranks(form, values);
+            if values.is_empty() {
                 self.zeros(visit, pages, form, out);
             }
+            out.rows.extend(values.iter().filter_map(|(labels, value)| Some((name(self.engine, labels)?, *value))));
         }
     }
 
@@ -202,24 +201,34 @@ impl Reading<'_> {
         }
     }
 
-    /// By how much each series grew; one that was born between the reads grew from nothing.
-    fn grown(&self, visit: &Visit<'_>, pages: &Pages, list: &[String], out: &mut Values) -> Vec<(Sample, f64)> {
+    /// By how much each series of `list` grew; one that was born between the reads grew from nothing.
+    fn grown(
+        &self,
+        (visit, pages): (&Visit<'_>, &Pages),
+        form: &Direct,
+        list: &[String],
+        out: &mut Values,
+    ) -> Vec<(Labels, f64)> {
         let Some((second, _)) = pages.second.as_ref().filter(|_| !visit.anew) else { return Vec::new() };
         let before: BTreeMap<(&str, &Labels), f64> = keyed(&pages.first).collect();
         let now = self.select(visit, second, list, out);
         let then = |s: &Sample| before.get(&(s.name.as_str(), &s.labels)).copied().unwrap_or_default();
         let known = now.into_iter().filter(|s| then(s) >= 0.0);
-        known.map(|s| (s.clone(), s.value - then(s))).filter(|(_, grown)| grown.is_finite()).collect()
+        let grown = known.map(|s| ((s.name.as_str(), &s.labels), s.value - then(s)));
+        of_ranks(form, grown.filter(|(_, grown)| grown.is_finite()))
     }
 
     fn rates(&self, form: &Direct, out: &mut Values) {
         for (visit, pages) in self.pages() {
             let Some((_, seconds)) = pages.second.as_ref().filter(|(_, seconds)| *seconds > 0.0) else { continue };
             let mut replicas: BTreeMap<String, f64> = BTreeMap::new();
-            for (sample, grown) in self.grown(visit, pages, &form.of, out) {
-                if let Some(name) = name(self.engine, &sample.labels) {
+            for (labels, grown) in self.grown((visit, pages), form, &form.of, out) {
+                if let Some(name) = name(self.engine, &labels) {
                     *replicas.entry(name).or_default() += grown.max(0.0) / seconds;
                 }
+            }
+            if replicas.is_empty() && !visit.anew {
+                self.zeros(visit, pages, form, out);
             }
             out.rows.extend(replicas);
         }
@@ -228,13 +237,13 @@ impl Reading<'_> {
     fn increases(&self, form: &Direct, out: &mut Values) {
         let mut replicas: BTreeMap<String, Share> = BTreeMap::new();
         for (visit, pages) in self.pages() {
-            for (sample, grown) in self.grown(visit, pages, &form.over, out) {
-                let Some(name) = name(self.engine, &sample.labels) else { continue };
+            for (labels, grown) in self.grown((visit, pages), form, &form.over, out) {
+                let Some(name) = name(self.engine, &labels) else { continue };
                 replicas.entry(name).or_default().over += grown.max(0.0);
             }
-            for (sample, grown) in self.grown(visit, pages, &form.of, out) {
+            for (labels, grown) in self.grown((visit, pages), form, &form.of, out) {
                 // Without what it is a share of, it is none.
-                let share = name(self.engine, &sample.labels).and_then(|name| replicas.get_mut(&name));
+                let share = name(self.engine, &labels).and_then(|name| replicas.get_mut(&name));
                 if let Some(share) = share {
                     share.of += grown.max(0.0);
                 }
@@ -252,9 +261,9 @@ impl Reading<'_> {
         let q = form.q.unwrap_or(0.5);
         let mut replicas: BTreeMap<String, Vec<(f64, f64)>> = BTreeMap::new();
         for (visit, pages) in self.pages() {
-            for (sample, grown) in self.grown(visit, pages, &form.of, out) {
-                let bound = sample.labels.get("le").and_then(|le| le.parse::<f64>().ok()).filter(|le| !le.is_nan());
-                if let (Some(bound), Some(name)) = (bound, name(self.engine, &sample.labels)) {
+            for (labels, grown) in self.grown((visit, pages), form, &form.of, out) {
+                let bound = labels.get("le").and_then(|le| le.parse::<f64>().ok()).filter(|le| !le.is_nan());
+                if let (Some(bound), Some(name)) = (bound, name(self.engine, &labels)) {
                     replicas.entry(name).or_default().push((bound, grown.max(0.0)));
                 }
             }
@@ -286,6 +295,18 @@ impl Reading<'_> {
     fn known(&self, target: &Target) -> bool {
         target.seen.is_none_or(|seen| self.at.duration_since(seen).as_secs() <= 3_600)
     }
+}
+
+/// Each series' labels and value; of ranks that repeat each other the largest.
+fn of_ranks<'a>(form: &Direct, values: impl Iterator<Item = ((&'a str, &'a Labels), f64)>) -> Vec<(Labels, f64)> {
+    let mut ranks: BTreeMap<(&str, Labels), f64> = BTreeMap::new();
+    for ((metric, labels), value) in values {
+        let mut labels = labels.clone();
+        labels.retain(|label, _| !form.without.contains(label));
+        let most = ranks.entry((metric, labels)).or_insert(value);
+        *most = most.max(value);
+    }
+    ranks.into_iter().map(|((_, labels), value)| (labels, value)).collect()
 }
 
 /// The quantile of bucket increases, interpolated as PromQL's `histogram_quantile` does; none for too few observations.

@@ -97,6 +97,7 @@ fn history(number: usize) -> String {
     let case = &CASES[number];
     let mut spec = FleetSpec { namespace: case.name.to_owned(), ..FleetSpec::sized(case.replicas) };
     spec.requests_per_second = case.load * case.replicas as f64;
+    spec.dcgm.nvlink = true;
     let lines = recorded(spec, slot(FIRST_SLOT + number), case.faults);
     let of_engine = |line: &&str| line.contains("job=\"vllm\"");
     let lines = match case.scraped {

@@ -40,8 +40,10 @@ fn a_healthy_0_32_page_tells_each_signal_or_says_that_it_cannot() {
     // 121 requests of 15,390 prompt and 7,331 generated tokens in a minute.
     let expected = [
         ("ttft_p50", 0.014_18),
+        ("ttft_p95", 0.037_07),
         ("ttft_p99", 0.067_9),
         ("itl_p50", 0.005_149),
+        ("itl_p95", 0.009_782),
         ("itl_p99", 0.021_65),
         ("e2e_p99", 0.789_5),
         ("error_ratio", 0.0),

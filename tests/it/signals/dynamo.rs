@@ -74,8 +74,10 @@ fn a_healthy_minute_of_a_frontend_tells_each_signal_or_says_that_it_cannot() {
     let overhead = (0.325_021 + 0.001_276) / 428.0;
     let expected = [
         ("ttft_p99", 0.218_79),
+        ("ttft_p95", 0.213_94),
         ("ttft_p50", 0.159_43),
         ("itl_p99", 0.107_8),
+        ("itl_p95", 0.034_93),
         ("itl_p50", 0.027_86),
         ("e2e_p99", 7.771_2),
         ("error_ratio", 0.0),

@@ -84,6 +84,7 @@ fn a_healthy_minute_of_litellm_tells_each_signal_or_says_that_it_cannot() {
     // 64 streamed requests of 1,607 prompt and 3,784 generated tokens; 14.003 s in all, 12.172 s in the backend.
     let expected = [
         ("ttft_p99", 0.048_22),
+        ("ttft_p95", 0.041_11),
         ("ttft_p50", 0.018_73),
         ("e2e_p99", 1.36),
         ("error_ratio", 0.0),

@@ -95,8 +95,10 @@ fn two_pickers_that_emit_every_name_twice_count_once() {
     // Two pickers with 120 requests each, before one pool of four endpoints.
     let expected = [
         ("ttft_p99", 0.495),
+        ("ttft_p95", 0.475),
         ("ttft_p50", 0.25),
         ("itl_p99", 0.099),
+        ("itl_p95", 0.095),
         ("itl_p50", 0.05),
         ("e2e_p99", 3.96),
         ("error_ratio", 0.05),

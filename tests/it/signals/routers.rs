@@ -97,6 +97,7 @@ fn sglangs_router_tells_each_signal_or_says_that_it_cannot() {
     assert_eq!(version(&seen, "sglang-router").as_deref(), Some("1.13"));
     let expected = [
         ("ttft_p99", 0.495),
+        ("ttft_p95", 0.475),
         ("ttft_p50", 0.25),
         ("e2e_p99", 1.98),
         ("error_ratio", 0.05),

@@ -199,8 +199,10 @@ fn a_healthy_page_tells_each_signal_or_says_that_it_cannot() {
     let (queue, prefill) = (0.110_156_448 - 0.040_408_687, 2.583_225_982 - 0.729_458_027);
     let expected = [
         ("ttft_p50", 0.050_88),
+        ("ttft_p95", 0.096_67),
         ("ttft_p99", 0.163),
         ("itl_p50", 0.003_701),
+        ("itl_p95", 0.012_74),
         ("itl_p99", 0.028_05),
         ("e2e_p99", 0.652),
         ("error_ratio", 0.0),

@@ -69,6 +69,7 @@ fn tgi_tells_each_signal_or_says_that_it_cannot() {
     let seen = observed(&[("namespace", "tgi")], slot(SLOT) + 60);
     let expected = [
         ("itl_p50", 1.5),
+        ("itl_p95", 1.95),
         ("itl_p99", 1.99),
         ("e2e_p99", 1.99),
         ("error_ratio", 0.1),
@@ -141,8 +142,10 @@ fn trtllm_tells_each_signal_or_says_that_it_cannot() {
     let seen = observed(&[("namespace", "trtllm"), ("model", "m")], slot(SLOT) + 60);
     let expected = [
         ("ttft_p50", 1.5),
+        ("ttft_p95", 1.95),
         ("ttft_p99", 1.99),
         ("itl_p50", 1.5),
+        ("itl_p95", 1.95),
         ("itl_p99", 1.99),
         ("e2e_p99", 1.99),
         ("engine_error_ratio", 0.2 / 2.2),
@@ -216,6 +219,7 @@ fn triton_tells_each_signal_and_counts_an_ensembles_requests_once() {
     let expected = [
         // Buckets end at 1 and 2 ms.
         ("ttft_p50", 0.001_5),
+        ("ttft_p95", 0.001_95),
         ("ttft_p99", 0.001_99),
         ("e2e_p99", 1.5),
         ("error_ratio", 0.15 / 1.2),
@@ -306,8 +310,10 @@ fn a_self_made_exporter_is_read_and_its_percent_become_ratios() {
     let seen = observed(&[("namespace", "generic"), ("model_name", "m")], slot(SLOT) + 60);
     let expected = [
         ("ttft_p50", 1.5),
+        ("ttft_p95", 1.95),
         ("ttft_p99", 1.99),
         ("itl_p50", 1.5),
+        ("itl_p95", 1.95),
         ("itl_p99", 1.99),
         ("e2e_p99", 1.99),
         ("error_ratio", 0.1),
