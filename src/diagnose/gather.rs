@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::batch::Answer;
 use super::observation::{Observations, Replica, reduce};
-use super::plan::{Ask, HISTOGRAM, Side, histograms, tier};
+use super::plan::{Ask, HISTOGRAM, POD_AND_NODE, Side, histograms, tier};
 use super::scope::workload_of;
 use crate::alert::Labels;
 use crate::playbook::Library;
@@ -13,6 +13,8 @@ use crate::signal::{Engine, Fleet};
 
 /// What a row's pod is called; an exporter's own `pod` comes after the one it speaks of.
 const POD_LABELS: [&str; 4] = ["exported_pod", "pod", "kubernetes_pod", "pod_name"];
+/// What the node of a row without a pod is called.
+const NODE_LABELS: [&str; 5] = ["node", "Hostname", "hostname", "exported_node", "kubernetes_node"];
 /// How Prometheus keeps a native histogram's classic buckets too.
 /// Source: <https://prometheus.io/docs/prometheus/latest/configuration/configuration/#scrape_config>
 const CLASSIC: &str = "`always_scrape_classic_histograms: true` in the scrape configuration \
@@ -25,6 +27,8 @@ pub(super) struct Members {
     /// Exporters' rows are told apart by pod; where the engines' series carry none, nothing can be told apart.
     pods: BTreeSet<String>,
     workloads: BTreeSet<String>,
+    /// The nodes of the pods, by name and by address; empty when no orchestrator tells.
+    nodes: BTreeSet<String>,
 }
 
 impl Members {
@@ -37,7 +41,16 @@ impl Members {
             let pods = rows.iter().filter_map(|row| first(&row.labels, &POD_LABELS)).filter(|pod| !pod.is_empty());
             members.pods.extend(pods.map(str::to_owned));
         }
-        members.with_pods(std::iter::empty())
+        members = members.with_pods(std::iter::empty());
+        for (_, answer) in asks.iter().zip(answers).filter(|(ask, _)| ask.side == Side::Nodes) {
+            let Ok(rows) = answer else { continue };
+            let [pod, places @ ..] = POD_AND_NODE;
+            let own = rows.iter().filter(|row| row.labels.get(pod).is_some_and(|pod| members.pods.contains(pod)));
+            let places = own.flat_map(|row| places.iter().filter_map(|place| row.labels.get(*place)));
+            let found: Vec<String> = places.filter(|place| !place.is_empty()).cloned().collect();
+            members.nodes.extend(found);
+        }
+        members
     }
 
     /// These and pods that are known otherwise.
@@ -52,17 +65,42 @@ impl Members {
         self.replicas.iter().cloned().collect()
     }
 
-    /// Whether a row of an exporter that others share is about this pool.
+    /// Whether a row of an exporter that others share may be about this pool.
     pub(super) fn have(&self, row: &Labels) -> bool {
+        self.standing(row) != Standing::Foreign
+    }
+
+    fn standing(&self, row: &Labels) -> Standing {
         // A LeaderWorkerSet's worker pods belong to a StatefulSet that is called like their leader, `<set>-0`.
         let ours = |workload: &str| self.workloads.contains(workload) || self.pods.contains(workload);
-        self.pods.is_empty()
-            || match first(row, &POD_LABELS) {
-                Some(pod) => self.pods.contains(pod) || ours(workload_of(pod)),
-                // A namespace has other workloads too.
-                None => first(row, &["deployment", "statefulset", "daemonset"]).is_none_or(ours),
-            }
+        let known = |ours: bool| if ours { Standing::Ours } else { Standing::Foreign };
+        if self.pods.is_empty() {
+            return Standing::Open;
+        }
+        if let Some(pod) = first(row, &POD_LABELS) {
+            return known(self.pods.contains(pod) || ours(workload_of(pod)));
+        }
+        // A namespace has other workloads too, and a cluster other nodes.
+        if let Some(workload) = first(row, &["deployment", "statefulset", "daemonset"]) {
+            return known(ours(workload));
+        }
+        if let Some(node) = first(row, &NODE_LABELS).filter(|node| !node.is_empty() && !self.nodes.is_empty()) {
+            return known(self.nodes.contains(node));
+        }
+        // An exporter on the host's network has the node's address; another's address says nothing.
+        let host =
+            row.get("instance").map(|address| address.rsplit_once(':').map_or(address.as_str(), |(host, _)| host));
+        if host.is_some_and(|host| self.nodes.contains(host)) { Standing::Ours } else { Standing::Open }
     }
+}
+
+/// What is known of a row's owner.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Standing {
+    Ours,
+    Foreign,
+    /// It names nobody; it counts where no row of its signal is known to be ours.
+    Open,
 }
 
 /// Puts answers into observations; true when Prometheus was away or late.
@@ -75,6 +113,15 @@ pub(super) fn gather(
 ) -> bool {
     let mut degraded = false;
     let mut heard: BTreeMap<&str, (usize, bool)> = BTreeMap::new();
+    let of_pool = |ask: &Ask| library.engines.get(&ask.engine).is_some_and(|engine| engine.kind.is_pool());
+    let known: BTreeSet<(&str, Side)> = asks
+        .iter()
+        .zip(answers)
+        .filter(|(ask, _)| !ask.signal.is_empty() && !of_pool(ask))
+        .filter_map(|(ask, answer)| Some((ask, answer.as_ref().ok()?)))
+        .filter(|(_, rows)| rows.iter().any(|row| members.standing(&row.labels) == Standing::Ours))
+        .map(|(ask, _)| (ask.signal.as_str(), ask.side))
+        .collect();
     for (ask, answer) in asks.iter().zip(answers).filter(|(ask, _)| !ask.signal.is_empty()) {
         let (Some(engine), Some(signal)) = (library.engines.get(&ask.engine), library.signals.get(&ask.signal)) else {
             continue;
@@ -95,7 +142,15 @@ pub(super) fn gather(
         let from_labels = entry.map_or(&[][..], |e| &e.from_labels);
         let mut values = rows
             .iter()
-            .filter(|row| engine.kind.is_pool() || members.have(&row.labels))
+            .filter(|row| {
+                let known = known.contains(&(ask.signal.as_str(), ask.side));
+                engine.kind.is_pool()
+                    || match members.standing(&row.labels) {
+                        Standing::Ours => true,
+                        Standing::Open => !known,
+                        Standing::Foreign => false,
+                    }
+            })
             .filter_map(|row| Some((name(engine, &row.labels).unwrap_or_default(), read_value(row, from_labels)?)))
             .peekable();
         // Two engines that tell the same thing of the same requests are no sum.
@@ -128,7 +183,7 @@ pub(super) fn gather(
                 o.baseline = reduce(signal.fleet, replicas.iter().map(|r| r.value)).or(o.baseline);
             }
             Side::PastPool => o.baseline = values.map(|(_, v)| v).next().or(o.baseline),
-            Side::Native => {}
+            Side::Native | Side::Nodes => {}
         }
     }
     say_what_is_native(asks, answers, seen);

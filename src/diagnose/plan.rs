@@ -30,12 +30,14 @@ pub enum Side {
     PastPool,
     /// Which of the histograms are native ones.
     Native,
+    /// Where the pool's pods run.
+    Nodes,
 }
 
 /// One question.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ask {
-    /// The signal, or `""` for the list of the pool's replicas and for [`Side::Native`].
+    /// The signal, or `""` for what is asked of the pool itself.
     pub signal: String,
     /// The engine that answers.
     pub engine: String,
@@ -96,6 +98,7 @@ pub fn plan(library: &Library, request: &Request, found: &Found) -> Plan {
 pub(super) fn plan_for(library: &Library, request: &Request, found: &Found, needs: &Needs<'_>) -> Plan {
     let mut plan = Plan::default();
     pool_question(library, request, found, &mut plan);
+    node_question(library, request, found, &mut plan);
     for (&signal, &need) in needs {
         let Some(definition) = library.signals.get(signal) else { continue };
         let mut why: Vec<(String, Option<String>)> = Vec::new();
@@ -138,6 +141,27 @@ pub(super) fn plan_for(library: &Library, request: &Request, found: &Found, need
     }
     native_question(library, request, found, &mut plan);
     plan
+}
+
+/// The labels by which an orchestrator tells where a pod runs.
+pub(super) const POD_AND_NODE: [&str; 3] = ["pod", "node", "host_ip"];
+
+/// On which nodes pods run, for exporters that know nodes and no pods.
+fn node_question(library: &Library, request: &Request, found: &Found, plan: &mut Plan) {
+    for seen in &found.engines {
+        let Some(engine) = library.engines.get(&seen.engine).filter(|e| e.kind == EngineKind::Platform) else {
+            continue;
+        };
+        let query =
+            format!("count by ({}) (last_over_time({}{{$workload}}[1h]))", POD_AND_NODE.join(", "), engine.detect);
+        plan.asks.push(Ask {
+            signal: String::new(),
+            engine: engine.engine.clone(),
+            side: Side::Nodes,
+            query: filled(&query, engine, seen, request.window, &[]),
+            at: request.at,
+        });
+    }
 }
 
 /// What to do where nothing of an engine is there.

@@ -246,6 +246,13 @@ pub fn read_detection(library: &Library, scope: &Scope, rows: &[Labels]) -> Foun
             matchers,
         });
     }
+    // A gateway that names the pool's namespace or model is its own; a stranger's errors are none of its.
+    let near = |seen: &EngineSeen| seen.matchers.iter().any(|m| !m.value.is_empty());
+    let is_gateway =
+        |seen: &EngineSeen| library.engines.get(&seen.engine).is_some_and(|e| e.kind == EngineKind::Gateway);
+    if found.engines.iter().any(|seen| is_gateway(seen) && near(seen)) {
+        found.engines.retain(|seen| !is_gateway(seen) || near(seen));
+    }
     let of_another_pool = |engine: &Engine| {
         let served = library.engines.values().any(|e| e.kind == engine.kind && fitting.contains(&e.engine));
         engine.kind.is_pool() && served && !fitting.contains(&engine.engine)

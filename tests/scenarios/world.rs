@@ -282,6 +282,15 @@ pub(crate) fn histories(library: &Library, situations: &[Situation], directory: 
         })
         .collect::<Vec<_>>()
         .join(" ");
+    let spellings: Vec<(String, String)> = library
+        .engines
+        .values()
+        .filter_map(|engine| Some((engine.prefixes.first()?, engine)))
+        .flat_map(|(written, engine)| {
+            let others = engine.prefixes.iter().skip(1).chain(&engine.copies);
+            others.map(move |prefix| (prefix.clone(), written.clone()))
+        })
+        .collect();
     let path = |slot: usize| directory.join(format!("{slot}.txt"));
     thread::scope(|scope| {
         for _ in 0..2 {
@@ -293,10 +302,17 @@ pub(crate) fn histories(library: &Library, situations: &[Situation], directory: 
                     }
                     let mut file = std::io::BufWriter::new(fs::File::create(path(slot)).unwrap());
                     for situation in situations.iter().filter(|s| s.slot == slot) {
-                        let asked = asked.clone();
+                        let (asked, spellings) = (asked.clone(), spellings.clone());
                         let wanted = move |name: &str| {
                             let whole = ["DCGM_", "kube_", "container_", "nvidia_smi_"];
-                            whole.iter().any(|start| name.starts_with(start)) || asked.contains(name)
+                            // Queries are written with an engine's first prefix.
+                            let spelt = |(prefix, written): &(String, String)| {
+                                name.strip_prefix(prefix.as_str())
+                                    .is_some_and(|bare| asked.contains(&format!("{written}{bare}")))
+                            };
+                            whole.iter().any(|start| name.starts_with(start))
+                                || asked.contains(name)
+                                || spellings.iter().any(spelt)
                         };
                         situation.write(wanted, &mut file);
                     }
