@@ -13,6 +13,8 @@ use super::{
 use crate::playbook::{Library, Node, Step};
 use crate::signal::{VersionReq, matchers};
 
+/// Up to so many affected replicas are told with their nodes, GPUs and share of the traffic.
+const NAMED: usize = 4;
 /// How many fix steps of a kind are shown.
 const STEPS: usize = 6;
 
@@ -140,7 +142,23 @@ fn radius<'a>(evidence: impl Iterator<Item = &'a [EvidenceResult]>, seen: &Obser
             named.filter(|names: &Vec<String>| !names.is_empty()).min_by_key(Vec::len)
         })
         .unwrap_or_default();
-    BlastRadius { affected, total: seen.pool.len() }
+    let (places, traffic) =
+        if affected.len() <= NAMED { (places(&affected, seen), traffic(&affected, seen)) } else { Default::default() };
+    BlastRadius { affected, total: seen.pool.len(), places, traffic }
+}
+
+/// Where replicas run.
+fn places(affected: &[String], seen: &Observations) -> BTreeMap<String, Vec<String>> {
+    let of = |name: &String| Some((name.clone(), seen.places.get(name)?.iter().cloned().collect()));
+    affected.iter().filter_map(of).collect()
+}
+
+/// What share of the arrivals replicas get; none where arrivals are not told by replica.
+fn traffic(affected: &[String], seen: &Observations) -> Option<f64> {
+    let rates = &seen.signals.get("request_rate")?.replicas;
+    let all: f64 = rates.iter().map(|r| r.value.max(0.0)).sum();
+    let theirs: f64 = rates.iter().filter(|r| affected.contains(&r.name)).map(|r| r.value.max(0.0)).sum();
+    (!affected.is_empty() && all > 0.0).then_some(theirs / all)
 }
 
 /// In the order of the playbook's tree, so that the nearest neighbours come first.

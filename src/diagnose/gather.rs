@@ -9,12 +9,14 @@ use super::scope::workload_of;
 use crate::alert::Labels;
 use crate::playbook::Library;
 use crate::prom::Row;
-use crate::signal::{Engine, Fleet};
+use crate::signal::{Engine, EngineKind, Fleet};
 
 /// What a row's pod is called; an exporter's own `pod` comes after the one it speaks of.
 const POD_LABELS: [&str; 4] = ["exported_pod", "pod", "kubernetes_pod", "pod_name"];
 /// What the node of a row without a pod is called.
 const NODE_LABELS: [&str; 5] = ["node", "Hostname", "hostname", "exported_node", "kubernetes_node"];
+/// What a GPU is called in the rows of its exporter.
+const GPU_LABELS: [&str; 2] = ["UUID", "uuid"];
 /// How Prometheus keeps a native histogram's classic buckets too.
 /// Source: <https://prometheus.io/docs/prometheus/latest/configuration/configuration/#scrape_config>
 const CLASSIC: &str = "`always_scrape_classic_histograms: true` in the scrape configuration \
@@ -29,6 +31,8 @@ pub(super) struct Members {
     workloads: BTreeSet<String>,
     /// The nodes of the pods, by name and by address; empty when no orchestrator tells.
     nodes: BTreeSet<String>,
+    /// Pod to the name of its node.
+    node_of: BTreeMap<String, String>,
 }
 
 impl Members {
@@ -44,11 +48,13 @@ impl Members {
         members = members.with_pods(std::iter::empty());
         for (_, answer) in asks.iter().zip(answers).filter(|(ask, _)| ask.side == Side::Nodes) {
             let Ok(rows) = answer else { continue };
-            let [pod, places @ ..] = POD_AND_NODE;
-            let own = rows.iter().filter(|row| row.labels.get(pod).is_some_and(|pod| members.pods.contains(pod)));
-            let places = own.flat_map(|row| places.iter().filter_map(|place| row.labels.get(*place)));
-            let found: Vec<String> = places.filter(|place| !place.is_empty()).cloned().collect();
-            members.nodes.extend(found);
+            let [pod, node, address] = POD_AND_NODE;
+            for row in rows.iter() {
+                let Some(pod) = row.labels.get(pod).filter(|pod| members.pods.contains(*pod)) else { continue };
+                let told = |label: &str| row.labels.get(label).filter(|value| !value.is_empty()).cloned();
+                members.nodes.extend([told(node), told(address)].into_iter().flatten());
+                members.node_of.extend(told(node).map(|node| (pod.clone(), node)));
+            }
         }
         members
     }
@@ -58,6 +64,11 @@ impl Members {
         self.pods.extend(more.filter(|pod| !pod.is_empty()));
         self.workloads = self.pods.iter().map(|pod| workload_of(pod).to_owned()).collect();
         self
+    }
+
+    /// Where the replicas run, as far as the orchestrator tells.
+    pub(super) fn places(&self) -> BTreeMap<String, BTreeSet<String>> {
+        self.node_of.iter().map(|(pod, node)| (pod.clone(), BTreeSet::from([node.clone()]))).collect()
     }
 
     /// The names of the replicas, sorted.
@@ -113,6 +124,7 @@ pub(super) fn gather(
 ) -> bool {
     let mut degraded = false;
     let mut heard: BTreeMap<&str, (usize, bool)> = BTreeMap::new();
+    let mut places: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     let of_pool = |ask: &Ask| library.engines.get(&ask.engine).is_some_and(|engine| engine.kind.is_pool());
     let known: BTreeSet<(&str, Side)> = asks
         .iter()
@@ -140,9 +152,8 @@ pub(super) fn gather(
             }
         };
         let from_labels = entry.map_or(&[][..], |e| &e.from_labels);
-        let mut values = rows
-            .iter()
-            .filter(|row| {
+        let ours = || {
+            rows.iter().filter(|row| {
                 let known = known.contains(&(ask.signal.as_str(), ask.side));
                 engine.kind.is_pool()
                     || match members.standing(&row.labels) {
@@ -151,6 +162,15 @@ pub(super) fn gather(
                         Standing::Foreign => false,
                     }
             })
+        };
+        if engine.kind == EngineKind::Gpu && ask.side == Side::Replicas {
+            for (pod, gpu) in
+                ours().filter_map(|row| first(&row.labels, &POD_LABELS).zip(first(&row.labels, &GPU_LABELS)))
+            {
+                places.entry(pod.to_owned()).or_default().insert(gpu.to_owned());
+            }
+        }
+        let mut values = ours()
             .filter_map(|row| Some((name(engine, &row.labels).unwrap_or_default(), read_value(row, from_labels)?)))
             .peekable();
         // Two engines that tell the same thing of the same requests are no sum.
@@ -185,6 +205,9 @@ pub(super) fn gather(
             Side::PastPool => o.baseline = values.map(|(_, v)| v).next().or(o.baseline),
             Side::Native | Side::Nodes => {}
         }
+    }
+    for (replica, gpus) in places {
+        seen.places.entry(replica).or_default().extend(gpus);
     }
     say_what_is_native(asks, answers, seen);
     degraded

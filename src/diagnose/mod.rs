@@ -16,6 +16,7 @@ mod plan;
 mod scope;
 mod signals;
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -176,6 +177,12 @@ pub struct BlastRadius {
     pub affected: Vec<String>,
     /// Replicas of the pool, gone ones of the last hour included; 0 when unknown.
     pub total: usize,
+    /// The nodes and GPUs of the affected replicas, by replica; empty when they are many or nobody tells.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub places: BTreeMap<String, Vec<String>>,
+    /// The share of the pool's arrivals that the affected replicas get, 0..1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub traffic: Option<f64>,
 }
 
 /// A node of a chain, or a cause that was ruled out, with what was checked.

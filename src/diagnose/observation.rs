@@ -1,6 +1,6 @@
 //! Observations: what Prometheus said of every signal, now and in the past.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use schemars::JsonSchema;
@@ -64,6 +64,9 @@ pub struct Observations {
     pub signals: BTreeMap<String, Observation>,
     /// The pool's replicas within the last hour, by name.
     pub pool: Vec<String>,
+    /// The node and the GPUs of each replica, where an orchestrator or an exporter tells.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub places: BTreeMap<String, BTreeSet<String>>,
     /// Since when a condition on a signal holds, by [`Observations::held_key`]; only where it did not hold all along.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub held_since: BTreeMap<String, Timestamp>,

@@ -109,6 +109,7 @@ pub(super) async fn observe_needs(
     let answers: Vec<Answer> = answers.into_iter().map(|(_, answer)| answer).collect();
     observed.members = Members::of(library, &plan.asks, &answers);
     observed.seen.pool = observed.members.pool();
+    observed.seen.places = observed.members.places();
     observed.degraded |= gather(library, &observed.members, &plan.asks, &answers, &mut observed.seen);
     say_what_is_missing(&plan, &answers, &mut observed);
     observed

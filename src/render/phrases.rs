@@ -2,6 +2,7 @@
 
 mod direct;
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -305,13 +306,21 @@ fn story(diagnosis: &Diagnosis) -> Option<Line> {
 }
 
 fn who(cause: &CauseFound) -> Option<Line> {
-    let (n, total) = (cause.replicas.affected.len(), cause.replicas.total);
+    let radius = &cause.replicas;
+    let (n, total) = (radius.affected.len(), radius.total);
     match n {
         0 => None,
         n if n >= total => Some(Line::default().plain(format!("Hits all {}.", replicas(total)))),
-        n => Some(
-            Line::default().plain(format!("Hits {n} of {}: ", replicas(total))).bold(few(&cause.replicas.affected)),
-        ),
+        n => {
+            let mut line =
+                Line::default().plain(format!("Hits {n} of {}: ", replicas(total))).bold(few(&radius.affected));
+            let places: BTreeSet<&str> = radius.places.values().flatten().map(String::as_str).collect();
+            if !places.is_empty() {
+                line = line.plain(format!(" on {}", places.into_iter().collect::<Vec<_>>().join(", ")));
+            }
+            let share = radius.traffic.map(|share| format!(", {} of the traffic", format_value(share, Unit::Ratio)));
+            Some(line.plain(share.unwrap_or_default()))
+        }
     }
 }
 

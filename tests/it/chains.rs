@@ -125,7 +125,13 @@ fn throttled_gpus_are_found_below_a_full_cache_and_at_night() {
     assert_chain("gpu-throttling", &["high-itl", "kv-cache-exhaustion", "gpu-throttled", "gpu-overheated"]);
     assert_chain("gpu-throttling-at-night", &["high-itl", "gpu-throttled", "gpu-overheated"]);
     let chain = ["high-itl", "kv-cache-exhaustion", "bad-replica", "gpu-throttled", "power-limited"];
-    assert_eq!(blamed(&assert_chain("gpu-power", &chain)), ["vllm-llama-8b-2"]);
+    let diagnosis = assert_chain("gpu-power", &chain);
+    assert_eq!(blamed(&diagnosis), ["vllm-llama-8b-2"]);
+    let radius = &diagnosis.causes[0].replicas;
+    let places = &radius.places["vllm-llama-8b-2"];
+    assert!(places.iter().any(|place| place.starts_with("gpu-node-")), "{places:?}");
+    assert!(places.iter().any(|place| place.starts_with("GPU-")), "{places:?}");
+    assert!((0.15..0.35).contains(&radius.traffic.unwrap()), "one of four: {:?}", radius.traffic);
 }
 
 #[test]
