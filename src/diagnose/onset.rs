@@ -26,13 +26,13 @@ const LOOK_BACK: Duration = Duration::from_secs(1_800);
 /// Of a long incident, how much is looked at.
 const LONGEST: Duration = Duration::from_secs(3 * 3_600);
 /// Moments in a range: fine enough for minutes, few enough for Prometheus.
-const STEPS: u64 = 60;
+const STEPS: u64 = 40;
 /// The finest step, seconds; scrapes are rarely closer.
 const FINEST: u64 = 30;
 /// The rate window of a moment: two scrapes of a minute.
 const WINDOW: Duration = Duration::from_secs(120);
 /// How many of the best chains are traced.
-const CHAINS: usize = 3;
+const CHAINS: usize = 2;
 /// How long the answer may wait for it: it is worth a second, not the message.
 const PATIENCE: Duration = Duration::from_millis(1_500);
 /// So many steps in a row may lack data or the condition inside a period: a missed scrape is no end.

@@ -4,6 +4,12 @@
 //! `-- --all` runs everything, the handicaps too; `--write FILE` makes the page; `--only NAME` one family, in detail.
 //! `--tuned` runs the whole half that rules are tuned on; with `--serve` it leaves its Prometheus running until it is
 //! interrupted, and `--url URL` asks that one instead of simulating again.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a test program that cannot go on should stop where it is; its output is its result"
+)]
 
 mod report;
 mod run;
