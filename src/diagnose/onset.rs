@@ -26,7 +26,7 @@ const LOOK_BACK: Duration = Duration::from_secs(1_800);
 /// Of a long incident, how much is looked at.
 const LONGEST: Duration = Duration::from_secs(3 * 3_600);
 /// Moments in a range: fine enough for minutes, few enough for Prometheus.
-const STEPS: u64 = 40;
+const STEPS: u64 = 60;
 /// The finest step, seconds; scrapes are rarely closer.
 const FINEST: u64 = 30;
 /// The rate window of a moment: two scrapes of a minute.
