@@ -3,10 +3,10 @@ CARGO ?= cargo
 FAULT ?= longer-prompts
 BIN := target/debug/llm-diagnose
 
-.PHONY: help demo test lint scenarios bench generate packages build
+.PHONY: help demo test lint scenarios bench generate packages build dashboard-check
 
 help: ## This list
-	@grep -E '^[a-z]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 12
+	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 20
 
 packages:
 	@sh tests/lab/scripts/ensure-packages.sh
@@ -17,7 +17,7 @@ build: ## Both programs: the product and what the demo runs it against
 demo: packages build ## A simulated fleet breaks and is diagnosed; FAULT=traffic-surge picks another fault
 	@FAULT=$(FAULT) target/debug/demo
 
-test: packages lint ## Everything that must hold
+test: packages lint dashboard-check ## Everything that must hold
 	$(CARGO) test --workspace --no-fail-fast
 	$(BIN) check
 	$(BIN) test
@@ -29,10 +29,15 @@ lint:
 scenarios: packages ## Every labelled scenario, of both halves and handicapped: docs/accuracy.md
 	$(CARGO) test --locked --test scenarios -- --all --write docs/accuracy.md
 
+dashboard-check: ## The committed dashboard against the schema that Grafana publishes
+	@sh tests/lab/scripts/check-dashboard.sh
+
 bench: packages ## Latency against its floor, memory, start-up, binary size
 	$(CARGO) bench --locked --bench latency
 
 generate: build ## Refreshes what is generated and committed
 	$(BIN) generate rules --output config/prometheus/llm-diagnose.rules.yaml
+	$(BIN) generate rules --kind prometheus-rule --output config/kubernetes/llm-diagnose.prometheusrule.yaml
+	$(BIN) generate dashboard --output config/grafana/llm-diagnose.dashboard.json
 	$(BIN) generate runbooks --output docs/runbooks
 	$(BIN) generate schema --output playbooks/schema.json

@@ -1,15 +1,15 @@
 //! `generate dashboard`: Grafana panels over the recorded `llm:*` series, from what users feel to single replicas.
 //!
-//! Rows, titles and units come from the catalog, thresholds from the alerts, links from the playbooks, so that the
-//! picture, the pager and the diagnosis cannot disagree. Variables are named like the placeholders' dimensions.
+//! Rows, order, titles and units come from the catalog, thresholds from the alerts, links from the playbooks, so that
+//! the picture, the pager and the diagnosis cannot disagree. Variables are named like the recorded series' labels.
 //! Shape: Grafana's dashboard JSON model, schema version 39
 //! (<https://grafana.com/docs/grafana/latest/dashboards/build-dashboards/view-dashboard-json-model/>).
 
 use serde_json::{Value, json};
 
 use super::recording::{Recorded, tells};
-use crate::playbook::{AlertRule, Each, Evidence, Library, Op, Playbook, Reference, Severity};
-use crate::signal::{Row, Signal, Unit};
+use crate::playbook::{AlertRule, CATALOG, Each, Evidence, Kind, Library, Op, Playbook, Reference, Severity};
+use crate::signal::{Engine, EngineKind, Row, Signal, Unit};
 
 /// Panels beside each other; Grafana's grid is 24 wide.
 const COLUMNS: u64 = 3;
@@ -18,6 +18,10 @@ const HEIGHT: u64 = 8;
 /// The template variables, each a label of the recorded series.
 const VARIABLES: [(&str, &str); 4] =
     [("cluster", "Cluster"), ("namespace", "Namespace"), ("model_name", "Model"), ("engine", "Engine")];
+/// Which pools there are.
+const POOLS: &str = "llm:replicas_serving";
+/// The label that a panel gives each replica.
+const NAME: &str = "replica_name";
 /// How a row is titled, and whether it is folded.
 const ROWS: [(Option<Row>, &str); 5] = [
     (Some(Row::User), "What users feel"),
@@ -32,14 +36,14 @@ pub fn dashboard(library: &Library, runbook_base: &str) -> Value {
     let mut panels = Vec::new();
     let mut y = 0;
     for (row, title) in ROWS {
-        let shown: Vec<(&String, &Signal)> = library
+        let mut shown: Vec<(&String, &Signal)> = library
             .signals
             .iter()
-            .filter(|(name, signal)| match row {
-                Some(row) => signal.row == Some(row) && told(library, name),
-                None => signal.by_replica && told(library, name),
-            })
+            .filter(|(_, signal)| row.map_or(signal.by_replica, |row| signal.row == Some(row)))
+            .filter(|(name, _)| tellers(library, name).next().is_some())
             .collect();
+        shown.sort_by_key(|(name, _)| position(library, name));
+        let each = if row.is_some() { Each::Pool } else { Each::Replica };
         let folded = row.is_none();
         let mut inside = Vec::new();
         let header = y;
@@ -47,7 +51,7 @@ pub fn dashboard(library: &Library, runbook_base: &str) -> Value {
         for (i, (name, signal)) in shown.iter().enumerate() {
             let (column, line) = (i as u64 % COLUMNS, i as u64 / COLUMNS);
             let at = json!({ "x": column * 24 / COLUMNS, "y": y + line * HEIGHT, "w": 24 / COLUMNS, "h": HEIGHT });
-            inside.push(panel(library, name, signal, row.is_none(), at, runbook_base));
+            inside.push(panel(library, Recorded { signal: name, each }, signal, at, runbook_base));
         }
         y += (shown.len() as u64).div_ceil(COLUMNS) * HEIGHT;
         let at = json!({ "x": 0, "y": header, "w": 24, "h": 1 });
@@ -83,15 +87,22 @@ pub fn dashboard(library: &Library, runbook_base: &str) -> Value {
     })
 }
 
-fn told(library: &Library, signal: &str) -> bool {
-    library.engines.values().any(|engine| tells(engine, signal))
+fn tellers<'a>(library: &'a Library, signal: &'a str) -> impl Iterator<Item = &'a Engine> {
+    library.engines.values().filter(move |engine| tells(engine, signal))
+}
+
+/// Where the catalog has a signal; those of a site's own catalog come last.
+fn position(library: &Library, signal: &str) -> (bool, usize) {
+    let entry = format!("  {signal}:");
+    let line = library.files.get(CATALOG).and_then(|file| file.text.lines().position(|line| line.starts_with(&entry)));
+    (line.is_none(), line.unwrap_or_default())
 }
 
 fn number(panels: &mut [Value], next: &mut u64) {
     for panel in panels {
         panel["id"] = json!(*next);
         *next += 1;
-        if let Some(inside) = panel["panels"].as_array_mut() {
+        if let Some(inside) = panel.get_mut("panels").and_then(Value::as_array_mut) {
             number(inside, next);
         }
     }
@@ -106,10 +117,12 @@ fn variables() -> Vec<Value> {
         "type": "datasource", "name": "datasource", "label": "Prometheus", "query": "prometheus",
         "hide": 0, "includeAll": false, "multi": false, "refresh": 1
     })];
-    list.extend(VARIABLES.iter().map(|(name, label)| {
+    list.extend(VARIABLES.iter().enumerate().map(|(i, (name, label))| {
+        // Each offers what the choices before it leave.
+        let within = matchers(VARIABLES[..i].iter().map(|(before, _)| *before));
         json!({
             "type": "query", "name": name, "label": label, "datasource": datasource(),
-            "query": format!("label_values(llm:replicas_serving, {name})"),
+            "query": format!("label_values({POOLS}{within}, {name})"),
             "hide": 0, "includeAll": true, "multi": true, "allValue": ".*", "refresh": 2, "sort": 1,
             "current": { "selected": true, "text": ["All"], "value": ["$__all"] }
         })
@@ -117,47 +130,36 @@ fn variables() -> Vec<Value> {
     list
 }
 
-/// Our own incidents: the alerts that lead to a playbook.
+/// Matchers that narrow to what is chosen: `{namespace=~"$namespace"}`.
+fn matchers<'a>(variables: impl Iterator<Item = &'a str>) -> String {
+    let each: Vec<String> = variables.map(|variable| format!("{variable}=~\"${variable}\"")).collect();
+    if each.is_empty() { String::new() } else { format!("{{{}}}", each.join(", ")) }
+}
+
+/// Our own incidents: the alerts that lead to a playbook. The three formats are read by the data source itself:
+/// <https://github.com/grafana/grafana/blob/main/packages/grafana-prometheus/src/datasource.ts>
 fn incidents() -> Value {
     json!({
         "name": "Incidents", "datasource": datasource(), "enable": true, "iconColor": "red",
-        "expr": "ALERTS{alertstate=\"firing\", playbook!=\"\", namespace=~\"$namespace\"}",
+        "expr": "ALERTS{alertstate=\"firing\", playbook!=\"\", cluster=~\"$cluster\", namespace=~\"$namespace\"}",
         "titleFormat": "{{alertname}}", "textFormat": "{{namespace}}/{{model_name}}", "tagKeys": "severity,playbook"
     })
 }
 
-fn panel(library: &Library, name: &str, signal: &Signal, replicas: bool, at: Value, runbook_base: &str) -> Value {
-    let recorded = Recorded { signal: name, each: if replicas { Each::Replica } else { Each::Pool } };
-    let labels = recorded.labels(library);
-    let matchers: Vec<String> = VARIABLES
-        .iter()
-        .filter(|(variable, _)| labels.iter().any(|label| label == variable))
-        // An exporter's series have its own name as `engine`.
-        .filter(|(variable, _)| *variable != "engine" || labels.iter().any(|label| label == "model_name"))
-        .map(|(variable, _)| format!("{variable}=~\"${variable}\""))
-        .collect();
-    let expr = format!("{}{{{}}}", recorded.name(), matchers.join(", "));
-    let legend = match replicas {
-        true => "{{namespace}} {{exported_pod}} {{pod}} {{instance}}",
-        false => "{{namespace}} {{model_name}}",
-    };
-    let limits = limits(library, name);
-    let mut steps = vec![json!({ "color": "green", "value": null })];
-    steps.extend(limits.iter().map(|(severity, limit)| {
-        json!({ "color": if *severity == Severity::Critical { "red" } else { "orange" }, "value": limit })
-    }));
-    let style = if limits.is_empty() { "off" } else { "dashed" };
+fn panel(library: &Library, recorded: Recorded<'_>, signal: &Signal, at: Value, runbook_base: &str) -> Value {
+    let steps = thresholds(library, recorded);
+    let style = if steps.len() > 1 { "dashed" } else { "off" };
     json!({
         "type": "timeseries",
-        "title": signal.title,
+        "title": capitalised(&signal.title),
         "description": signal.meaning,
         "gridPos": at,
         "datasource": datasource(),
         "targets": [{
-            "refId": "A", "datasource": datasource(), "expr": expr, "legendFormat": legend,
-            "editorMode": "code", "range": true
+            "refId": "A", "datasource": datasource(), "expr": expression(library, recorded),
+            "legendFormat": legend(library, recorded), "editorMode": "code", "range": true
         }],
-        "links": links(library, name, runbook_base),
+        "links": links(library, recorded.signal, runbook_base),
         "fieldConfig": {
             "defaults": {
                 "unit": unit(signal.unit),
@@ -177,24 +179,96 @@ fn panel(library: &Library, name: &str, signal: &Signal, replicas: bool, at: Val
     })
 }
 
-/// The limits of the alerts on a signal, lowest first: what is above the last one pages.
-fn limits(library: &Library, name: &str) -> Vec<(Severity, f64)> {
+/// The recorded series of what is chosen.
+fn expression(library: &Library, recorded: Recorded<'_>) -> String {
+    let labels = recorded.labels(library);
+    // An exporter's or a gateway's series have its own name as `engine`, which nobody chooses.
+    let served = tellers(library, recorded.signal).any(|engine| engine.kind == EngineKind::Serving);
+    let variables = VARIABLES.iter().map(|(variable, _)| *variable);
+    let own = variables.clone().filter(|v| labels.iter().any(|label| label == v)).filter(|v| *v != "engine" || served);
+    let series = format!("{}{}", recorded.name(), matchers(own));
+    if tellers(library, recorded.signal).all(|engine| engine.kind == EngineKind::Platform) {
+        // The orchestrator tells of every namespace; those that served within the last day concern us.
+        let pools = format!("last_over_time({POOLS}{}[1d])", matchers(variables));
+        return format!("{series} and on (cluster, namespace) {pools}");
+    }
+    match recorded.each {
+        Each::Pool => series,
+        // The first label that is not empty names a replica, as in a diagnosis.
+        Each::Replica => {
+            let names: Vec<String> = named_by(library, recorded).iter().map(|label| format!("\"{label}\"")).collect();
+            let joined = format!("label_join({series}, \"{NAME}\", \";\", {})", names.join(", "));
+            format!("label_replace({joined}, \"{NAME}\", \"$1\", \"{NAME}\", \";*([^;]+).*\")")
+        }
+    }
+}
+
+/// The labels that may name a replica: what no engine prefers to another comes late.
+fn named_by(library: &Library, recorded: Recorded<'_>) -> Vec<String> {
+    let place = |label: &String| {
+        tellers(library, recorded.signal).filter_map(|engine| engine.replica.iter().position(|l| l == label)).max()
+    };
+    let mut labels = recorded.labels(library);
+    labels.retain(|label| place(label).is_some());
+    labels.sort_by_key(place);
+    labels
+}
+
+fn legend(library: &Library, recorded: Recorded<'_>) -> String {
+    let labels = recorded.labels(library);
+    let shown: &[&str] = match recorded.each {
+        Each::Pool => &["cluster", "namespace", "model_name", "engine"],
+        Each::Replica => &["cluster", "namespace", NAME, "gpu"],
+    };
+    let known = shown.iter().filter(|label| **label == NAME || labels.iter().any(|l| l == **label));
+    known.map(|label| format!("{{{{{label}}}}}")).collect::<Vec<_>>().join(" ")
+}
+
+/// The colours between the limits of the alerts on a recorded series: each interval has that of the worst alert in it.
+fn thresholds(library: &Library, recorded: Recorded<'_>) -> Vec<Value> {
     let alerts = library.playbooks.values().flat_map(|playbook| &playbook.alerts);
-    // A second condition of an alert is no limit of its own.
-    let firsts = alerts.filter_map(|alert: &AlertRule| Some((alert.severity, alert.when.first()?)));
-    let mut limits: Vec<(Severity, f64)> = firsts
-        .filter(|(_, first): &(Severity, &Evidence)| first.signal.as_deref() == Some(name))
-        .flat_map(|(severity, first)| {
-            let comparisons = first.when.iter().flat_map(|when| when.comparisons());
-            comparisons.filter_map(move |c| match (c.op, c.to) {
-                (Op::Above | Op::AtLeast, Reference::Number(limit)) => Some((severity, limit)),
-                _ => None,
+    let of = |most: usize| {
+        let alerts = alerts.clone().filter(move |alert| alert.each == recorded.each && alert.when.len() <= most);
+        limits(recorded.signal, alerts)
+    };
+    // Where an alert needs nothing else, those that do would only confuse.
+    let alone = of(1);
+    let limits = if alone.is_empty() { of(usize::MAX) } else { alone };
+    let colour = |value: f64| {
+        let firing = || limits.iter().filter(|(_, op, limit)| op.holds(value, *limit)).map(|(severity, ..)| *severity);
+        if firing().any(|severity| severity == Severity::Critical) {
+            "red"
+        } else if firing().next().is_some() {
+            "orange"
+        } else {
+            "green"
+        }
+    };
+    let mut edges: Vec<f64> = limits.iter().map(|(.., limit)| *limit).collect();
+    edges.sort_by(f64::total_cmp);
+    edges.dedup();
+    let first = edges.first().map_or("green", |edge| colour(edge - 1.0));
+    let mut steps = vec![json!({ "color": first, "value": null })];
+    steps.extend(edges.iter().enumerate().map(|(i, edge)| {
+        let next = edges.get(i + 1).copied().unwrap_or(edge + 2.0);
+        json!({ "color": colour(f64::midpoint(*edge, next)), "value": edge })
+    }));
+    steps
+}
+
+/// Where the first conditions of alerts begin to hold; a second one is no limit of its own.
+fn limits<'a>(signal: &str, alerts: impl Iterator<Item = &'a AlertRule>) -> Vec<(Severity, Op, f64)> {
+    let firsts = alerts.filter_map(|alert| Some((alert.severity, alert.when.first()?)));
+    firsts
+        .flat_map(|(severity, first)| first.checks().into_iter().map(move |check| (severity, check)))
+        .filter(|(_, (checked, _))| *checked == signal)
+        .flat_map(|(severity, (_, when))| {
+            when.comparisons().iter().filter_map(move |c| match c.to {
+                Reference::Number(limit) => Some((severity, c.op, limit)),
+                Reference::Baseline(_) | Reference::Peers(_) => None,
             })
         })
-        .collect();
-    limits.sort_by(|a, b| a.1.total_cmp(&b.1));
-    limits.dedup_by(|a, b| a.1 == b.1);
-    limits
+        .collect()
 }
 
 /// The runbooks of the playbooks whose symptom or alert rests on a signal.
@@ -207,7 +281,7 @@ fn links(library: &Library, name: &str, runbook_base: &str) -> Vec<Value> {
     library
         .playbooks
         .values()
-        .filter(|playbook| playbook.kind == crate::playbook::Kind::Symptom)
+        .filter(|playbook| playbook.kind == Kind::Symptom)
         .filter(rests)
         .map(|playbook| {
             json!({
@@ -219,13 +293,19 @@ fn links(library: &Library, name: &str, runbook_base: &str) -> Vec<Value> {
         .collect()
 }
 
+fn capitalised(title: &str) -> String {
+    let mut letters = title.chars();
+    letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
+}
+
 /// Grafana's name of a unit (`@grafana/data`, value formats).
 fn unit(unit: Unit) -> &'static str {
     match unit {
         Unit::Ratio => "percentunit",
         Unit::Seconds => "s",
         Unit::Tokens | Unit::Requests | Unit::Count | Unit::Factor => "short",
-        Unit::TokensPerSecond | Unit::PerSecond => "cps",
+        Unit::TokensPerSecond => "cps",
+        Unit::PerSecond => "eps",
         Unit::RequestsPerSecond => "reqps",
         Unit::Bytes => "bytes",
         Unit::BytesPerSecond => "binBps",

@@ -15,8 +15,8 @@ use crate::signal::{Catalog, Engine};
 #[folder = "playbooks"]
 struct Shipped;
 
-/// The catalog's path.
-const CATALOG: &str = "signals/catalog.yaml";
+/// The catalog's path, as in [`Library::files`].
+pub const CATALOG: &str = "signals/catalog.yaml";
 
 /// A YAML file as it was read.
 #[derive(Debug, Clone, PartialEq, Eq)]

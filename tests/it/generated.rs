@@ -6,6 +6,7 @@ use std::process::{Command, Output};
 use crate::running::BINARY;
 
 const RULES: &str = "config/prometheus/llm-diagnose.rules.yaml";
+const OPERATORS: &str = "config/kubernetes/llm-diagnose.prometheusrule.yaml";
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -32,6 +33,22 @@ fn assert_fresh(file: &str, arguments: &[&str]) {
 #[test]
 fn the_committed_rules_are_what_the_playbooks_say() {
     assert_fresh(RULES, &["generate", "rules"]);
+}
+
+#[test]
+fn the_committed_prometheus_rule_is_the_same_rules_for_the_operator() {
+    assert_fresh(OPERATORS, &["generate", "rules", "--kind", "prometheus-rule"]);
+    let read = |file: &str| -> serde_json::Value {
+        serde_saphyr::from_str(&std::fs::read_to_string(root().join(file)).unwrap()).unwrap()
+    };
+    let (resource, plain) = (read(OPERATORS), read(RULES));
+    assert!(plain["groups"].as_array().is_some_and(|groups| groups.len() > 10));
+    assert!(resource["spec"] == plain, "{OPERATORS} has other rules than {RULES}");
+}
+
+#[test]
+fn the_committed_dashboard_is_what_the_playbooks_say() {
+    assert_fresh("config/grafana/llm-diagnose.dashboard.json", &["generate", "dashboard"]);
 }
 
 #[test]
