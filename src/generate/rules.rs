@@ -153,8 +153,8 @@ fn expression(library: &Library, alert: &AlertRule) -> Result<String, String> {
             .labels
             .iter()
             .filter(|label| next.labels.contains(label))
-            // An exporter's series never have the engine's name.
-            .filter(|label| *label != "engine" || whole.pool == next.pool)
+            // One kind's series never have the name of an engine of another kind.
+            .filter(|label| *label != "engine" || whole.kinds.iter().any(|kind| next.kinds.contains(kind)))
             .map(String::as_str)
             .collect();
         whole.expr = format!("{}\nand on ({})\n{}", whole.expr, on.join(", "), next.expr);
@@ -166,8 +166,8 @@ fn expression(library: &Library, alert: &AlertRule) -> Result<String, String> {
 struct Part {
     expr: String,
     labels: Vec<String>,
-    /// Told by engines or gateways.
-    pool: bool,
+    /// The kinds of engines that tell it.
+    kinds: Vec<EngineKind>,
     /// Told by the orchestrator, which knows no models.
     orchestrator: bool,
 }
@@ -206,7 +206,7 @@ fn part(library: &Library, evidence: &Evidence, each: Each) -> Result<Part, Stri
     let mut either = vec![indented(&whole.expr)];
     for other in alternatives {
         whole.labels.retain(|label| other.labels.contains(label));
-        whole.pool &= other.pool;
+        whole.kinds.retain(|kind| other.kinds.contains(kind));
         whole.orchestrator &= other.orchestrator;
         either.push(indented(&other.expr));
     }
@@ -243,7 +243,7 @@ fn compared(library: &Library, recorded: Recorded<'_>, when: &Condition) -> Resu
     Ok(Part {
         expr,
         labels: recorded.labels(library),
-        pool: tellers.iter().any(|engine| engine.kind.is_pool()),
+        kinds: tellers.iter().map(|engine| engine.kind).collect(),
         orchestrator: tellers.iter().all(|engine| engine.kind == EngineKind::Platform),
     })
 }
@@ -286,6 +286,24 @@ mod tests {
         assert_eq!(why("5m", Some("> 2x peers")), "`ttft_p99 > 2x peers` compares replicas with each other");
         assert_eq!(why("5m", None), "`when` is empty");
         assert_eq!(why("soon", Some("> 2")), "`for: soon` is no duration");
+    }
+
+    #[test]
+    fn checks_that_engines_of_different_kinds_tell_are_not_joined_on_the_engine() {
+        let library = load(None).unwrap();
+        let joined = |first: &str, second: &str| {
+            let mut alert = library.playbooks["low-throughput"].alerts[0].clone();
+            alert.when.truncate(2);
+            alert.when[0].signal = Some(first.to_owned());
+            alert.when[1].signal = Some(second.to_owned());
+            let expr = expression(&library, &alert).unwrap();
+            expr.lines().find(|line| line.starts_with("and on")).unwrap().contains("engine")
+        };
+        assert!(joined("requests_queued", "generation_token_rate"));
+        assert!(joined("gpu_utilization", "gpu_memory_used_ratio"));
+        assert!(!joined("gpu_memory_used_ratio", "pod_restarts"));
+        assert!(!joined("requests_queued", "gpu_utilization"));
+        assert!(!joined("requests_queued", "replicas_ready"));
     }
 
     #[test]

@@ -222,3 +222,9 @@ pub(super) fn is_served(library: &Library, signal: &str) -> bool {
 pub(super) fn is_gateways(library: &Library, signal: &str) -> bool {
     library.signals.get(signal).is_some_and(|known| known.of == [EngineKind::Gateway])
 }
+
+/// Whether a signal tells of a feature that need not be in use.
+pub(super) fn is_feature(library: &Library, signal: &str) -> bool {
+    let entries = library.engines.values().filter_map(|engine| engine.signals.get(signal));
+    entries.into_iter().any(|entry| entry.feature.is_some())
+}

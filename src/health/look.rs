@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use futures::future::{join, join_all};
 use jiff::Timestamp;
 
-use super::checks::{Row, check, is_gateways, is_idle, is_served, rows, signals};
+use super::checks::{Row, check, is_feature, is_gateways, is_idle, is_served, rows, signals};
 use super::{Health, Pool, SCHEMA, Seen, State};
 use crate::alert::Labels;
 use crate::diagnose::{EngineFound, Scope, detection, last_day, nobody, observe_signals, orchestrated, pools};
@@ -181,6 +181,12 @@ async fn pool(
     let gateways = gateways.filter(|engine| engine.kind == EngineKind::Gateway).count();
     // Nothing is missing where no gateway is.
     let rows = rows.iter().filter(|row| gateways > 0 || !is_gateways(library, row.signal));
+    // Nor where a feature is not in use.
+    let unused = |row: &&Row| {
+        let silent = observed.seen.signals.get(row.signal).is_some_and(|o| o.value.is_none() && o.answered);
+        silent && is_feature(library, row.signal)
+    };
+    let rows = rows.filter(|row| !unused(row));
     let checks: Vec<_> = rows.map(|row| check(library, row, &observed.seen)).collect();
     let worst = State::worst(checks.iter().filter_map(|c| c.state.filter(|s| *s != State::Unknown)));
     let told = checks.iter().any(|c| c.state.is_some_and(|s| s != State::Unknown) && is_served(library, &c.signal));
