@@ -107,7 +107,7 @@ fn expression(library: &Library, engine: &Engine, recorded: &Recorded<'_>, windo
     }
     // A gateway may live in a namespace of its own; a stand-in lives where its engine does.
     let better = better(library, engine, recorded.signal);
-    for (on, same_kind) in [("", false), ("cluster, namespace", true)] {
+    for (on, same_kind) in [("cluster", false), ("cluster, namespace", true)] {
         let of = better.iter().filter(|other| (other.kind == engine.kind) == same_kind);
         let names: Vec<&str> = of.map(|other| other.engine.as_str()).collect();
         if !names.is_empty() {
