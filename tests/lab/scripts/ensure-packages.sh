@@ -1,5 +1,5 @@
 #!/bin/sh
-# Prometheus and Alertmanager for the demo and the integration tests: installs Debian's packages where they are missing.
+# Prometheus, Alertmanager and Python's venv for the demo and the tests: installs Debian's packages where they are missing.
 # Silent when all is there.
 set -eu
 
@@ -12,12 +12,16 @@ fi
 if ! have prometheus-alertmanager && ! have alertmanager; then
     packages="$packages prometheus-alertmanager"
 fi
+# Debian's Python comes without what makes virtual environments.
+if have python3 && ! python3 -c 'import ensurepip' 2>/dev/null; then
+    packages="$packages python3-venv"
+fi
 [ -n "$packages" ] || exit 0
 packages=${packages# }
 
 fail() {
     echo "ensure-packages: $packages missing from PATH, and $1." >&2
-    echo "Install Prometheus (with promtool) and Alertmanager, and run this again:" >&2
+    echo "Install Prometheus (with promtool), Alertmanager and Python's venv, and run this again:" >&2
     echo "  https://prometheus.io/download/" >&2
     exit 1
 }
