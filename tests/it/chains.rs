@@ -123,7 +123,8 @@ fn prompt_processing_as_the_bottleneck_leads_to_the_prompts() {
 #[test]
 fn throttled_gpus_are_found_below_a_full_cache_and_at_night() {
     assert_chain("gpu-throttling", &["high-itl", "kv-cache-exhaustion", "gpu-throttled", "gpu-overheated"]);
-    assert_chain("gpu-throttling-at-night", &["high-itl", "gpu-throttled", "gpu-overheated"]);
+    let night = ["high-itl", "decode-slow-at-low-load", "gpu-throttled", "gpu-overheated"];
+    assert_chain("gpu-throttling-at-night", &night);
     let chain = ["high-itl", "kv-cache-exhaustion", "bad-replica", "gpu-throttled", "power-limited"];
     let diagnosis = assert_chain("gpu-power", &chain);
     assert_eq!(blamed(&diagnosis), ["vllm-llama-8b-2"]);
@@ -282,6 +283,6 @@ fn the_story_tells_when_each_link_of_the_chain_began() {
     assert_eq!(ids, ["longer-prompts", "kv-cache-exhaustion", "high-ttft"], "{:?}", diagnosis.timeline);
     let began = fleets::moment(name) - fleets::FAULT_SECONDS;
     let onsets: Vec<i64> = diagnosis.timeline.iter().map(|onset| onset.at.as_second() - began).collect();
-    // Prompts are counted when their requests end.
-    assert!(onsets.iter().all(|after| (0..=120).contains(after)), "{onsets:?}");
+    // Prompts are counted when their requests end; a cache that touched its ceiling just before began a little early.
+    assert!(onsets.iter().all(|after| (-90..=120).contains(after)), "{onsets:?}");
 }

@@ -101,6 +101,13 @@ fn main() -> ExitCode {
         let found = outcomes(&library, &prometheus, &situations, Handicap::None).await;
         told("diagnosed");
         let mut degraded = Vec::new();
+        let keep = |degraded: &[(String, Vec<Outcome>)]| {
+            if let Some(path) = &options.write {
+                std::fs::write(path, report::page(&found, degraded, "make scenarios")).unwrap();
+            }
+        };
+        keep(&degraded);
+        print(&found, options.only.is_some());
         if options.all {
             for (name, handicap) in [
                 ("no GPU exporter", Handicap::NoGpuExporter),
@@ -109,6 +116,7 @@ fn main() -> ExitCode {
             ] {
                 degraded.push((name.to_owned(), outcomes(&library, &prometheus, &situations, handicap).await));
             }
+            keep(&degraded);
             told("handicapped");
             // Fleets of another shape need histories of their own: of every third family, from the halves in turn.
             let some = chosen.iter().enumerate().filter(|(i, _)| matches!(i % 12, 0 | 7));
@@ -125,10 +133,7 @@ fn main() -> ExitCode {
             }
             told("degraded");
         }
-        if let Some(path) = &options.write {
-            std::fs::write(path, report::page(&found, &degraded, "make scenarios")).unwrap();
-        }
-        print(&found, options.only.is_some());
+        keep(&degraded);
         for (name, outcomes) in &degraded {
             println!("{name}: {:?}", Rates::of(outcomes.iter()));
         }
