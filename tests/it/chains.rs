@@ -132,7 +132,7 @@ fn throttled_gpus_are_found_below_a_full_cache_and_at_night() {
     let places = &radius.places["vllm-llama-8b-2"];
     assert!(places.iter().any(|place| place.starts_with("gpu-node-")), "{places:?}");
     assert!(places.iter().any(|place| place.starts_with("GPU-")), "{places:?}");
-    assert!((0.15..0.35).contains(&radius.traffic.unwrap()), "one of four: {:?}", radius.traffic);
+    assert!((0.05..0.35).contains(&radius.traffic.unwrap()), "a slow one of four: {:?}", radius.traffic);
 }
 
 #[test]
