@@ -275,7 +275,7 @@ mod tests {
             source: String::new(),
         };
         let line = "ValueError: Free memory on device cuda:0 (3/80 GiB) on startup is less than desired GPU memory";
-        assert_eq!(row("free memory on device * is less than desired").matched(line), Some(42));
+        assert_eq!(row("free memory on device * is less than desired").matched(line), Some(21 + 20));
         assert_eq!(row("is less than desired * free memory on device").matched(line), None);
         assert_eq!(row("*").matched(line), None, "a pattern without text matches nothing");
     }
