@@ -72,7 +72,10 @@ pub(crate) fn page(outcomes: &[Outcome], degraded: &[(String, Vec<Outcome>)], co
     let mut out = format!(
         "# Accuracy\n\nWhat comes out when simulated fleets break in known ways, measured on a real Prometheus. Made by `{command}`;\n\
          every number below is from that run. A scenario is a family: each seed draws its own fleet, load, time of day, scrape\n\
-         interval and degree of trouble. Rules were tuned on the first half alone; nobody looked at the second half to change one.\n\n"
+         interval and degree of trouble. Rules were tuned on the first half alone. The halves share\n\
+         the families and differ in seed: while tuning, families were reworded, dropped or given more than one accepted answer for what\n\
+         the first half showed, so the second half tests other fleets and not other kinds of trouble. `load-shedding` has no family, and\n\
+         some causes stand only as one of several accepted answers.\n\n"
     );
     let names: BTreeSet<&str> = outcomes.iter().map(|o| o.scenario.as_str()).collect();
     let half = |held_out: bool| outcomes.iter().filter(move |o| o.held_out == held_out);
