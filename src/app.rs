@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{info, warn};
 
+use crate::chatops::{Desk, Recent};
 use crate::clock;
 use crate::config::{Config, secret};
 use crate::exporter::Reader;
@@ -19,6 +20,7 @@ use crate::notify::Notifier;
 use crate::pipeline::Pipeline;
 use crate::playbook::Library;
 use crate::prom::Prometheus;
+use crate::render::Words;
 use crate::server::{Credentials, Shared, router};
 use crate::slack::Slack;
 use crate::store::Store;
@@ -62,13 +64,24 @@ pub async fn run(
         warn!("the webhook takes calls from everywhere without credentials: set webhook.bearer_token_file");
     }
     let shown = prometheus.iter().map(|(p, labels)| (p.url.clone(), labels.clone())).collect();
-    let notifier =
-        Notifier::new(store.clone(), slack.clone(), &config.slack, Arc::clone(&metrics), &config.public_url, shown);
+    let words =
+        Arc::new(Words::load(&config.language, config.playbooks.dir.as_deref()).context("cannot read the phrases")?);
+    let notifier = Arc::new(Notifier::new(
+        store.clone(),
+        slack.clone(),
+        &config.slack,
+        Arc::clone(&metrics),
+        &config.public_url,
+        shown,
+    ));
     let (inbox, groups) = mpsc::channel(config.webhook.queue);
-    let pipeline = Arc::new(Pipeline::new(config, library, store.clone(), prometheus, reader, notifier, metrics));
+    let library = Arc::new(library);
+    let pipeline = Pipeline::new(config, library, store.clone(), prometheus, reader, notifier, metrics);
+    let pipeline = Arc::new(pipeline);
 
     let halt = CancellationToken::new();
     let tasks = TaskTracker::new();
+    let desk = slack.clone().map(|slack| Arc::new(desk(&pipeline, slack, words, tasks.clone())));
     let admitting = tokio::spawn(Arc::clone(&pipeline).admit_loop(groups));
     tasks.spawn(Arc::clone(&pipeline).diagnose_loop(halt.clone(), tasks.clone()));
     tasks.spawn(Arc::clone(&pipeline).deliver_loop(halt.clone(), tasks.clone()));
@@ -76,7 +89,7 @@ pub async fn run(
     tasks.spawn(Arc::clone(&pipeline).learn_loop(halt.clone()));
 
     let closing = CancellationToken::new();
-    let app = router(Shared { pipeline, inbox, credentials, slack, open_pages: loopback });
+    let app = router(Shared { pipeline, inbox, credentials, slack, desk, open_pages: loopback });
     let serving = {
         let closing = closing.clone();
         tokio::spawn(async move { axum::serve(listener, app).with_graceful_shutdown(closing.cancelled_owned()).await })
@@ -101,6 +114,28 @@ pub async fn run(
     let _ = tokio::time::timeout(Duration::from_secs(1), store.close()).await;
     info!("stopped");
     Ok(())
+}
+
+/// What answers people in Slack: the same parts that the pipeline works with.
+fn desk(pipeline: &Arc<Pipeline>, slack: Slack, words: Arc<Words>, tasks: TaskTracker) -> Desk {
+    let config = &pipeline.config;
+    Desk {
+        library: Arc::clone(&pipeline.library),
+        store: pipeline.store.clone(),
+        prometheus: pipeline.prometheus.clone(),
+        reader: pipeline.reader.clone(),
+        exporters: config.exporters.clone(),
+        diagnosing: config.diagnose.clone(),
+        alertmanagers: config.alertmanagers.clone(),
+        slack,
+        config: config.slack.clone(),
+        notifier: Arc::clone(&pipeline.notifier),
+        words,
+        metrics: Arc::clone(&pipeline.metrics),
+        wake: Arc::clone(&pipeline.diagnoses),
+        tasks,
+        seen: Recent::default(),
+    }
 }
 
 fn slack(config: &Config) -> anyhow::Result<Option<Slack>> {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
+use serde::{Deserialize, Deserializer};
 
 /// The current time.
 #[expect(clippy::disallowed_methods, reason = "this is the one place that may read the clock")]
@@ -55,6 +56,16 @@ pub fn spoken(duration: Duration) -> String {
         0 => format!("{} {}", major.0, major.1),
         _ => format!("{} {} {} {}", major.0, major.1, minor.0, minor.1),
     }
+}
+
+/// Reads a duration of a configuration file.
+///
+/// # Errors
+/// With the text and how to write it.
+pub(crate) fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    humantime::parse_duration(&text)
+        .map_err(|_| serde::de::Error::custom(format!("`{text}` is no duration: write it like 30s, 5m, 1d")))
 }
 
 /// Reads a time as people pass it: RFC 3339, or unix seconds with or without a fraction.

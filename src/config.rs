@@ -7,12 +7,12 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use schemars::JsonSchema;
 use secrecy::SecretString;
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 
-use crate::diagnose::Baseline;
+use crate::clock::duration;
 use crate::playbook::{SourceFile, parse};
 use crate::signal::OwnLabels;
-use crate::{exporter, prom, slack};
+use crate::{alertmanager, diagnose, exporter, notify, prom, render, slack};
 
 /// Everything that `serve` needs.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
@@ -32,6 +32,14 @@ pub struct Config {
     pub exporters: exporter::Config,
     /// Slack; not used when no channel is set.
     pub slack: slack::Config,
+    /// Alertmanagers, for silences; the first whose labels match the alerts is used.
+    pub alertmanagers: Vec<alertmanager::Config>,
+    /// Pagers and webhooks that get the triage.
+    pub pagers: Vec<notify::Pager>,
+    /// The language of what is said: `en`, `de`, or one that stands in playbooks.dir/phrases.
+    pub language: String,
+    /// A dashboard for the links in messages; `{namespace}`, `{model}`, `{cluster}`, `{from}`, `{to}` (unix ms) are filled in.
+    pub dashboard_url: String,
     /// Also print messages to standard output.
     pub console: Option<bool>,
     /// Where own playbooks stand.
@@ -39,7 +47,7 @@ pub struct Config {
     /// Engine to the labels that its series have at this site; they come before those of its signal file.
     pub engines: BTreeMap<String, OwnLabels>,
     /// How diagnoses are made.
-    pub diagnose: Diagnose,
+    pub diagnose: diagnose::Config,
     /// How notifications become incidents.
     pub incident: Incident,
     /// `text` or `json`.
@@ -56,10 +64,14 @@ impl Default for Config {
             prometheus: vec![prom::Config::default()],
             exporters: exporter::Config::default(),
             slack: slack::Config::default(),
+            alertmanagers: Vec::new(),
+            pagers: Vec::new(),
+            language: render::ENGLISH.to_owned(),
+            dashboard_url: String::new(),
             console: None,
             playbooks: Playbooks::default(),
             engines: BTreeMap::new(),
-            diagnose: Diagnose::default(),
+            diagnose: diagnose::Config::default(),
             incident: Incident::default(),
             log: LogFormat::default(),
         }
@@ -94,47 +106,6 @@ impl Default for Webhook {
 pub struct Playbooks {
     /// A directory laid out like the shipped one; the same path replaces, another adds.
     pub dir: Option<PathBuf>,
-}
-
-/// The key `diagnose:`.
-#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Diagnose {
-    /// The rate window; defaults to 5m.
-    #[serde(deserialize_with = "duration")]
-    #[schemars(with = "String")]
-    pub window: Duration,
-    /// How much earlier its normal lies, or `none`; defaults to 1d.
-    #[serde(deserialize_with = "baseline")]
-    #[schemars(with = "String")]
-    pub baseline: Baseline,
-    /// When to stop waiting for Prometheus; defaults to 10s.
-    #[serde(deserialize_with = "duration")]
-    #[schemars(with = "String")]
-    pub deadline: Duration,
-    /// How often an open incident is looked at again; defaults to 1m.
-    #[serde(deserialize_with = "duration")]
-    #[schemars(with = "String")]
-    pub refresh: Duration,
-    /// Diagnoses at once; defaults to 4.
-    pub concurrency: u32,
-    /// How long the first message waits for its diagnosis; defaults to 500ms.
-    #[serde(deserialize_with = "duration")]
-    #[schemars(with = "String")]
-    pub grace: Duration,
-}
-
-impl Default for Diagnose {
-    fn default() -> Self {
-        Self {
-            window: Duration::from_secs(300),
-            baseline: Baseline::Earlier(Duration::from_secs(86_400)),
-            deadline: Duration::from_secs(10),
-            refresh: Duration::from_secs(60),
-            concurrency: 4,
-            grace: Duration::from_millis(500),
-        }
-    }
 }
 
 /// The key `incident:`.
@@ -180,22 +151,6 @@ pub enum LogFormat {
     Text,
     /// For machines.
     Json,
-}
-
-fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
-    let text = String::deserialize(deserializer)?;
-    humantime::parse_duration(&text)
-        .map_err(|_| serde::de::Error::custom(format!("`{text}` is no duration: write it like 30s, 5m, 1d")))
-}
-
-fn baseline<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Baseline, D::Error> {
-    let text = String::deserialize(deserializer)?;
-    if text == "none" {
-        return Ok(Baseline::Off);
-    }
-    humantime::parse_duration(&text)
-        .map(Baseline::Earlier)
-        .map_err(|_| serde::de::Error::custom(format!("`{text}` is no duration: write it like 1d, or `none`")))
 }
 
 impl Config {

@@ -7,8 +7,10 @@
 //! ARCHITECTURE.md has the data flow, the layers and the invariants.
 
 pub mod alert;
+pub mod alertmanager;
 pub mod app;
 pub mod capacity;
+pub mod chatops;
 pub mod check;
 pub mod cli;
 pub mod clock;

@@ -49,7 +49,7 @@ pub struct Pipeline {
     /// The configuration.
     pub config: Config,
     /// The knowledge.
-    pub library: Library,
+    pub library: Arc<Library>,
     /// The state.
     pub store: Store,
     /// Where evidence is asked.
@@ -57,22 +57,24 @@ pub struct Pipeline {
     /// How exporters are read where those cannot tell.
     pub reader: Reader,
     /// Where messages go.
-    pub notifier: Notifier,
+    pub notifier: Arc<Notifier>,
     /// What is counted.
     pub metrics: Arc<Metrics>,
-    diagnoses: Notify,
-    deliveries: Notify,
+    /// Tells the diagnose loop that something is due.
+    pub diagnoses: Arc<Notify>,
+    /// Tells the deliver loop that something is due.
+    pub deliveries: Arc<Notify>,
 }
 
 impl Pipeline {
     /// Puts the parts together.
     pub fn new(
         config: Config,
-        library: Library,
+        library: Arc<Library>,
         store: Store,
         prometheus: Vec<(Prometheus, BTreeMap<String, String>)>,
         reader: Reader,
-        notifier: Notifier,
+        notifier: Arc<Notifier>,
         metrics: Arc<Metrics>,
     ) -> Self {
         Self {
@@ -83,8 +85,8 @@ impl Pipeline {
             reader,
             notifier,
             metrics,
-            diagnoses: Notify::new(),
-            deliveries: Notify::new(),
+            diagnoses: Arc::new(Notify::new()),
+            deliveries: Arc::new(Notify::new()),
         }
     }
 

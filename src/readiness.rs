@@ -30,7 +30,7 @@ pub struct Check {
 pub async fn checks(store: &Store, prometheus: &[&Prometheus], slack: Option<&Slack>) -> Vec<Check> {
     let store = async {
         let result = tokio::time::timeout(CHECK, store.ping()).await;
-        check("store".into(), true, result.map(|r| r.map_err(|e| e.to_string())))
+        check("store".into(), true, result.map(|r| r.map(drop).map_err(|e| e.to_string())))
     };
     let prometheus = futures::future::join_all(prometheus.iter().map(|p| async {
         let result = p.ping(clock::now(), CHECK).await.map_err(|e| format!("{e}; diagnoses wait for it"));
@@ -38,8 +38,12 @@ pub async fn checks(store: &Store, prometheus: &[&Prometheus], slack: Option<&Sl
     }));
     let slack = async {
         let slack = slack?;
-        let result = tokio::time::timeout(CHECK, slack.ping()).await;
-        Some(check("slack".into(), false, result.map(|r| r.map_err(|e| format!("{e}; messages wait for it")))))
+        let result = tokio::time::timeout(CHECK, slack.identity()).await;
+        Some(check(
+            "slack".into(),
+            false,
+            result.map(|r| r.map(drop).map_err(|e| format!("{e}; messages wait for it"))),
+        ))
     };
     let (store, prometheus, slack) = futures::future::join3(store, prometheus, slack).await;
     std::iter::once(store).chain(prometheus).chain(slack).collect()

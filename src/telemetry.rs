@@ -34,6 +34,15 @@ pub struct ByVerdict {
     pub cause: String,
 }
 
+/// Labels of what somebody did.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct ByKind {
+    /// command, press, …; or the act.
+    pub kind: String,
+    /// done, refused, failed, …
+    pub result: String,
+}
+
 /// Labels of a delivery.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct BySink {
@@ -66,6 +75,8 @@ pub struct Metrics {
     deliveries: Family<BySink, Counter>,
     delivery_seconds: Family<BySink, Histogram, Buckets>,
     rate_limit_waits: Family<By, Counter>,
+    inbound: Family<ByKind, Counter>,
+    acts: Family<ByKind, Counter>,
     /// Webhooks accepted and not yet stored.
     pub webhook_queue: Gauge<i64, AtomicI64>,
     /// Incidents that are open.
@@ -91,6 +102,8 @@ impl Default for Metrics {
             deliveries: Family::default(),
             delivery_seconds: Family::new_with_constructor(Buckets),
             rate_limit_waits: Family::default(),
+            inbound: Family::default(),
+            acts: Family::default(),
             webhook_queue: Gauge::default(),
             open_incidents: Gauge::default(),
             diagnosis_queue: Gauge::default(),
@@ -121,6 +134,8 @@ impl Metrics {
             "Deliveries put off, by whose limit: ours or Slack's",
             self.rate_limit_waits.clone(),
         );
+        r.register("slack_inbound", "What people did in Slack, by kind and what became of it", self.inbound.clone());
+        r.register("acts", "Buttons and commands that act, by result", self.acts.clone());
         r.register("webhook_queue_depth", "Webhooks accepted and not yet stored", self.webhook_queue.clone());
         r.register("incidents_open", "Incidents that are open", self.open_incidents.clone());
         r.register("diagnosis_queue_depth", "Diagnoses that are due", self.diagnosis_queue.clone());
@@ -132,6 +147,16 @@ impl Metrics {
     /// A webhook call was answered.
     pub fn webhook(&self, result: &str) {
         self.webhooks.get_or_create(&By { result: result.to_owned() }).inc();
+    }
+
+    /// Somebody did something in Slack, and it was taken or not.
+    pub fn inbound(&self, kind: &str, result: &str) {
+        self.inbound.get_or_create(&ByKind { kind: kind.to_owned(), result: result.to_owned() }).inc();
+    }
+
+    /// Somebody acted, or was refused.
+    pub fn act(&self, act: &str, result: &str) {
+        self.acts.get_or_create(&ByKind { kind: act.to_owned(), result: result.to_owned() }).inc();
     }
 
     /// A group was stored.

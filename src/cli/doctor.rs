@@ -277,11 +277,11 @@ async fn slack(findings: &mut Findings, config: &Config) {
         }
     };
     let asked = match Slack::new(&slack.api_url, token.expose_secret()) {
-        Ok(client) => tokio::time::timeout(CALL, client.ping()).await.map_err(|_| "no answer in time".to_owned()),
+        Ok(client) => tokio::time::timeout(CALL, client.identity()).await.map_err(|_| "no answer in time".to_owned()),
         Err(error) => Err(error.to_string()),
     };
     match asked {
-        Ok(Ok(())) => findings.ok("slack", format!("the token is good, messages go to {}", slack.channel)),
+        Ok(Ok(_)) => findings.ok("slack", format!("the token is good, messages go to {}", slack.channel)),
         Ok(Err(error)) => {
             findings.say("slack", Level::Fail, error.to_string(), "reinstall the app, copy its bot token")
         }

@@ -5,6 +5,7 @@
 
 mod batch;
 mod blame;
+mod config;
 mod direct;
 mod evidence;
 mod gather;
@@ -27,6 +28,7 @@ use crate::alert::Labels;
 use crate::signal::Unit;
 
 pub use batch::queries;
+pub use config::Config;
 pub use direct::{Because, DirectRead, Exporters, Remark, learn, look};
 pub(crate) use evidence::evaluate;
 pub use judge::{Judged, judge};

@@ -3,6 +3,8 @@
 //! One message per incident and sink. Slack's rates are kept here: new messages per channel, edits for the whole
 //! workspace. What has to wait its turn stays in the store, so nothing is lost and nothing piles up in memory.
 
+mod pager;
+
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -16,9 +18,10 @@ use tracing::{error, info, warn};
 use crate::clock;
 use crate::prom::choose;
 use crate::render::{self, IncidentView, Message};
-use crate::slack::{self, Posted, Slack, SlackError};
+use crate::slack::{self, Destination, Posted, Slack, SlackError};
 use crate::store::{Delivery, Incident, Sink, Store, StoreError};
 use crate::telemetry::Metrics;
+pub use pager::{Pager, PagerKind};
 
 /// Tries of one message before it is given up: with the pauses between them about two hours.
 const MOST_TRIES: u32 = 130;
@@ -131,7 +134,7 @@ impl Notifier {
         let body = render::slack(message);
         let started = Instant::now();
         let answer = match &delivery.posted {
-            None => slack.post(&delivery.channel, &body).await,
+            None => slack.post(Destination::channel(&delivery.channel), &body).await,
             Some((channel, ts)) => slack.update(&Posted { channel: channel.clone(), ts: ts.clone() }, &body).await,
         };
         let took = Some(started.elapsed());

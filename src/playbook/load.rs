@@ -104,6 +104,14 @@ pub fn shipped() -> BTreeMap<String, SourceFile> {
         .collect()
 }
 
+/// The shipped phrases, by language and file: `phrases/en/message.ftl`.
+pub fn phrases() -> Vec<SourceFile> {
+    let mut names: Vec<_> = Shipped::iter().filter(|n| n.starts_with("phrases/") && n.ends_with(".ftl")).collect();
+    names.sort();
+    let text = |name: &str| String::from_utf8(Shipped::get(name)?.data.into_owned()).ok();
+    names.iter().filter_map(|name| Some(SourceFile { path: format!("playbooks/{name}"), text: text(name)? })).collect()
+}
+
 /// Reads one YAML value strictly.
 ///
 /// # Errors

@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{Line, Message, Part, Span, time_of_day};
+use super::{Button, ButtonLook, Line, Message, Part, Span, time_of_day};
 
 /// Of 3,000 that a section may hold.
 const SECTION_CHARS: usize = 2_900;
@@ -16,6 +16,12 @@ const TOTAL_CHARS: usize = 11_000;
 const HEADLINE_CHARS: usize = 600;
 /// Of 50 blocks.
 const BLOCKS: usize = 40;
+/// Of 25 elements in an actions block, as many as stand side by side on a phone's two rows.
+const BUTTONS: usize = 5;
+/// Of a button's label.
+const LABEL_CHARS: usize = 75;
+/// Of a picture's words.
+const ALT_CHARS: usize = 2_000;
 
 /// The arguments of `chat.postMessage` and `chat.update`, without channel and timestamp.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -28,29 +34,69 @@ pub struct SlackMessage {
 
 /// Renders for Slack.
 pub fn slack(message: &Message) -> SlackMessage {
+    SlackMessage {
+        text: clip(&escape(&message.headline), HEADLINE_CHARS),
+        attachments: json!([{ "color": message.tone.hex(), "blocks": slack_blocks(&message.parts) }]),
+    }
+}
+
+/// The blocks of a message or a modal, as many as Slack takes. Buttons and pictures always stay: text gives way to them.
+pub fn slack_blocks(parts: &[Part]) -> Vec<Value> {
     let mut blocks = Vec::new();
     let mut total = 0;
-    for part in &message.parts {
+    let mut full = false;
+    for part in parts {
         let text = match part {
             Part::Paragraph(line) | Part::Note(line) => mrkdwn(line),
             Part::Section(title, lines) => listed(title, lines, |_| String::new()),
             Part::Steps(title, lines) => listed(title, lines, |i| format!("{}. ", i + 1)),
+            Part::Buttons(buttons) => {
+                blocks.extend(buttons.chunks(BUTTONS).map(actions));
+                continue;
+            }
+            Part::Picture { file, alt } => {
+                let alt = clip(alt, ALT_CHARS);
+                blocks.push(json!({ "type": "image", "slack_file": { "id": file }, "alt_text": alt }));
+                continue;
+            }
         };
         let small = matches!(part, Part::Note(_));
-        if text.is_empty() {
+        if text.is_empty() || full {
             continue;
         }
         total += units(&text);
         if total > TOTAL_CHARS || blocks.len() >= BLOCKS {
             blocks.push(context("_The rest does not fit into one Slack message._"));
-            break;
+            full = true;
+            continue;
         }
         blocks.push(if small { context(&text) } else { section(&text) });
     }
-    SlackMessage {
-        text: clip(&escape(&message.headline), HEADLINE_CHARS),
-        attachments: json!([{ "color": message.tone.hex(), "blocks": blocks }]),
+    blocks
+}
+
+fn actions(buttons: &[Button]) -> Value {
+    let elements: Vec<Value> = buttons.iter().map(button).collect();
+    json!({ "type": "actions", "elements": elements })
+}
+
+fn button(button: &Button) -> Value {
+    let plain = |text: &str, most| json!({ "type": "plain_text", "text": clip(text, most), "emoji": false });
+    let mut value = json!({
+        "type": "button", "action_id": button.action, "value": button.value, "text": plain(&button.label, LABEL_CHARS),
+    });
+    match button.look {
+        ButtonLook::Plain => {}
+        ButtonLook::Primary => value["style"] = "primary".into(),
+        ButtonLook::Danger => value["style"] = "danger".into(),
     }
+    if let Some(question) = &button.confirm {
+        value["confirm"] = json!({
+            "title": plain(&button.label, 100), "text": plain(question, 300),
+            "confirm": plain(&button.label, 30), "deny": plain("Cancel", 30),
+        });
+    }
+    value
 }
 
 fn section(text: &str) -> Value {
@@ -87,6 +133,9 @@ fn mrkdwn(line: &Line) -> String {
             Span::Link(label, url) if linkable(url) => format!("<{url}|{}>", escape(&label.replace('|', "/"))),
             Span::Link(label, _) => escape_markup(label),
             Span::Time(at) => format!("<!date^{}^{{time}}|{}>", at.as_second(), time_of_day(*at)),
+            Span::User(id) if is_id(id) => format!("<@{id}>"),
+            Span::Group(id) if is_id(id) => format!("<!subteam^{id}>"),
+            Span::User(id) | Span::Group(id) => escape_markup(id),
         })
         .collect();
     if units(&text) > SECTION_CHARS { clip_line(line) } else { text }
@@ -94,15 +143,12 @@ fn mrkdwn(line: &Line) -> String {
 
 /// A line that is too long loses its look rather than its markup's end.
 fn clip_line(line: &Line) -> String {
-    let raw: String = line
-        .0
-        .iter()
-        .map(|span| match span {
-            Span::Plain(text) | Span::Bold(text) | Span::Code(text) | Span::Link(text, _) => text.clone(),
-            Span::Time(at) => time_of_day(*at),
-        })
-        .collect();
-    escape_markup(&clip(&raw, SECTION_CHARS / 6))
+    escape_markup(&clip(&line.text(), SECTION_CHARS / 6))
+}
+
+/// Slack's ids are letters and digits.
+fn is_id(id: &str) -> bool {
+    !id.is_empty() && id.len() <= 32 && id.bytes().all(|b| b.is_ascii_alphanumeric())
 }
 
 fn linkable(url: &str) -> bool {

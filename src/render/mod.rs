@@ -8,15 +8,17 @@ mod health;
 mod page;
 mod phrases;
 mod text;
+mod words;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-pub use blocks::{SlackMessage, slack};
+pub use blocks::{SlackMessage, slack, slack_blocks};
 pub use health::{coverage, health};
 pub use page::{index_page, message_page};
 pub use phrases::{IncidentView, diagnosis_message, incident_message};
 pub use text::terminal;
+pub use words::{ENGLISH, Piece, Words};
 
 /// How bad it is, as colour and as word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -58,6 +60,21 @@ pub enum Span {
     Link(String, String),
     /// A time of day, in the reader's time zone where the medium knows it.
     Time(Timestamp),
+    /// A person of the chat, by id; nobody is notified where the medium allows that.
+    User(String),
+    /// A group of the chat that is to be notified, by id.
+    Group(String),
+}
+
+impl Span {
+    /// Without its look.
+    pub fn text(&self) -> String {
+        match self {
+            Self::Plain(text) | Self::Bold(text) | Self::Code(text) | Self::Link(text, _) => text.clone(),
+            Self::Time(at) => time_of_day(*at),
+            Self::User(id) | Self::Group(id) => format!("@{id}"),
+        }
+    }
 }
 
 /// The time of day where no reader's time zone is known: `14:02 UTC`.
@@ -114,6 +131,25 @@ impl Line {
         self
     }
 
+    /// Without its look.
+    pub fn text(&self) -> String {
+        self.0.iter().map(Span::text).collect()
+    }
+
+    /// Neighbours of one look as one span, empty ones left out.
+    #[must_use]
+    pub fn joined(self) -> Self {
+        let mut out: Vec<Span> = Vec::with_capacity(self.0.len());
+        for span in self.0 {
+            match (out.last_mut(), span) {
+                (_, Span::Plain(text) | Span::Bold(text) | Span::Code(text)) if text.is_empty() => {}
+                (Some(Span::Plain(before)), Span::Plain(text)) => before.push_str(&text),
+                (_, span) => out.push(span),
+            }
+        }
+        Self(out)
+    }
+
     /// Appends another line's spans.
     #[must_use]
     pub fn then(mut self, other: Self) -> Self {
@@ -134,6 +170,102 @@ pub enum Part {
     Steps(String, Vec<Line>),
     /// Small print.
     Note(Line),
+    /// Things to press; only where somebody listens.
+    Buttons(Vec<Button>),
+    /// A picture that was uploaded before, by the chat's file id; with words for those who cannot see it.
+    Picture {
+        /// The file's id.
+        file: String,
+        /// What it shows.
+        alt: String,
+    },
+}
+
+/// Something to press.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Button {
+    /// Which act: unique within a message, told back when pressed. See `chatops`.
+    pub action: String,
+    /// What it says.
+    pub label: String,
+    /// Told back when pressed: the incident's id, a step's number.
+    pub value: String,
+    /// How it looks.
+    pub look: ButtonLook,
+    /// Asked before it acts.
+    pub confirm: Option<String>,
+}
+
+/// What a button does; `chatops` carries it out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Act {
+    /// "I am on it."
+    Acknowledge,
+    /// Diagnose once more, now.
+    Again,
+    /// Everything that was checked, for the one who asks.
+    Evidence,
+    /// The named cause was right.
+    Right,
+    /// It was another one: asks which.
+    Wrong,
+    /// Silence in Alertmanager: shows the matchers first.
+    Silence,
+    /// Call the next ones.
+    Escalate,
+    /// Did the step work? The value names it: `<incident>/<step>`.
+    Verify,
+    /// The incidents of a digest.
+    Digest,
+}
+
+impl Act {
+    /// Every act.
+    pub const ALL: [Self; 9] = [
+        Self::Acknowledge,
+        Self::Again,
+        Self::Evidence,
+        Self::Right,
+        Self::Wrong,
+        Self::Silence,
+        Self::Escalate,
+        Self::Verify,
+        Self::Digest,
+    ];
+
+    /// As buttons, the audit log and metrics name it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Acknowledge => "acknowledge",
+            Self::Again => "again",
+            Self::Evidence => "evidence",
+            Self::Right => "right",
+            Self::Wrong => "wrong",
+            Self::Silence => "silence",
+            Self::Escalate => "escalate",
+            Self::Verify => "verify",
+            Self::Digest => "digest",
+        }
+    }
+
+    /// The act of a button's id; none when it is not one of ours.
+    pub fn of(id: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|act| act.as_str() == id)
+    }
+}
+
+/// How a button looks.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ButtonLook {
+    /// One of several.
+    #[default]
+    Plain,
+    /// What most will press.
+    Primary,
+    /// Changes something.
+    Danger,
 }
 
 /// What is said, for every medium.

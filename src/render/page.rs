@@ -66,6 +66,7 @@ fn article(message: &Message) -> String {
                 format!("<h2>{}</h2><ol>{lines}</ol>", escape(title))
             }
             Part::Note(line) => format!("<p class=\"note\">{}</p>", html(line)),
+            Part::Buttons(_) | Part::Picture { .. } => String::new(),
         });
     }
     format!(
@@ -88,6 +89,7 @@ fn html(line: &Line) -> String {
             }
             Span::Link(label, _) => escape(label),
             Span::Time(at) => format!("<time datetime=\"{at}\">{}</time>", time_of_day(*at)),
+            Span::User(_) | Span::Group(_) => escape(&span.text()),
         })
         .collect()
 }

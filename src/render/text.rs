@@ -33,6 +33,8 @@ pub fn terminal(message: &Message) -> String {
                 let dim = Style::new().dimmed();
                 out.push_str(&format!("\n{dim}{}{dim:#}\n", spans(line)));
             }
+            // Nobody can press or see it here.
+            Part::Buttons(_) | Part::Picture { .. } => {}
         }
     }
     out
@@ -53,6 +55,7 @@ fn spans(line: &Line) -> String {
             Span::Code(text) => format!("{code}`{}`{code:#}", clean(text)),
             Span::Link(label, url) => format!("{}: {}", clean(label), clean(url)),
             Span::Time(at) => time_of_day(*at),
+            Span::User(_) | Span::Group(_) => clean(&span.text()),
         })
         .collect()
 }

@@ -15,6 +15,7 @@ use axum::response::{IntoResponse, Json};
 use axum::routing::{get, post};
 use tokio::sync::mpsc;
 
+use crate::chatops::Desk;
 use crate::pipeline::{Pipeline, Received};
 use crate::readiness;
 use crate::slack::Slack;
@@ -31,6 +32,8 @@ pub struct Shared {
     pub credentials: Arc<Credentials>,
     /// For the readiness check.
     pub slack: Option<Slack>,
+    /// Who answers people in Slack; none without Slack.
+    pub desk: Option<Arc<Desk>>,
     /// Whether pages need the webhook's credentials: when others than this machine can reach them.
     pub open_pages: bool,
 }

@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::alert::Labels;
+use crate::clock::duration;
 
 /// The key `slack:`.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
@@ -16,8 +18,18 @@ pub struct Config {
     pub api_url: String,
     /// A file with the bot token (`xoxb-…`); without it the environment's SLACK_BOT_TOKEN.
     pub bot_token_file: Option<PathBuf>,
+    /// How Slack reaches us: by Socket Mode, by HTTP, or not at all; by default by whichever has its secret.
+    pub transport: Option<Transport>,
+    /// A file with the app-level token (`xapp-…`) of Socket Mode; without it the environment's SLACK_APP_TOKEN.
+    pub app_token_file: Option<PathBuf>,
+    /// A file with the signing secret of HTTP; without it the environment's SLACK_SIGNING_SECRET.
+    pub signing_secret_file: Option<PathBuf>,
+    /// Socket Mode's connections at once, 1 to 10.
+    pub connections: u32,
     /// Where messages go that no route takes: a channel id or `#name`.
     pub channel: String,
+    /// Who is mentioned for a critical incident that no route takes, once: a user group's or user's id.
+    pub mention: Option<String>,
     /// The first route whose labels all match takes the message.
     pub routes: Vec<Route>,
     /// Messages per second and channel; Slack allows about one.
@@ -26,6 +38,58 @@ pub struct Config {
     pub posts_burst: u32,
     /// Edits per minute in the whole workspace; Slack allows 50.
     pub updates_per_minute: u32,
+    /// New messages that may wait in a channel; what comes then goes into a digest.
+    pub queue: u32,
+    /// When many incidents become one digest.
+    pub storm: Storm,
+    /// Who may do more than look.
+    pub act: Powers,
+    /// Whom "Escalate" calls: a user group's or user's id, or the name of one of `pagers`.
+    pub escalate: Option<String>,
+    /// Commands and presses per minute: of a user, in a channel, in the workspace.
+    pub commands_per_minute: [u32; 3],
+}
+
+/// The key `slack.storm:`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Storm {
+    /// From so many new incidents of a channel within `within` on, the next go into a digest; 0 never collapses.
+    pub incidents: u32,
+    /// The time that is counted; defaults to 5m.
+    #[serde(deserialize_with = "duration")]
+    #[schemars(with = "String")]
+    pub within: Duration,
+}
+
+impl Default for Storm {
+    fn default() -> Self {
+        Self { incidents: 20, within: Duration::from_secs(300) }
+    }
+}
+
+/// The key `slack.act:`: everybody may look; acting needs to be in one of these.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Powers {
+    /// User groups, by id.
+    pub groups: Vec<String>,
+    /// Users, by id.
+    pub users: Vec<String>,
+    /// Channels in which everybody may act, by id.
+    pub channels: Vec<String>,
+}
+
+/// How Slack reaches us.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Transport {
+    /// WebSockets that we open: no public endpoint.
+    Socket,
+    /// Requests to `/slack/*`, signed.
+    Http,
+    /// Messages only.
+    Off,
 }
 
 impl Default for Config {
@@ -33,11 +97,21 @@ impl Default for Config {
         Self {
             api_url: "https://slack.com/api".to_owned(),
             bot_token_file: None,
+            transport: None,
+            app_token_file: None,
+            signing_secret_file: None,
+            connections: 2,
             channel: String::new(),
+            mention: None,
             routes: Vec::new(),
             posts_per_second: 1,
             posts_burst: 4,
             updates_per_minute: 45,
+            queue: 200,
+            storm: Storm::default(),
+            act: Powers::default(),
+            escalate: None,
+            commands_per_minute: [12, 60, 240],
         }
     }
 }
@@ -50,6 +124,9 @@ pub struct Route {
     pub labels: BTreeMap<String, String>,
     /// A channel id or `#name`.
     pub channel: String,
+    /// Who is mentioned for a critical incident of this route, once; none is nobody.
+    #[serde(default)]
+    pub mention: Option<String>,
 }
 
 impl Config {

@@ -21,7 +21,7 @@ use url::Url;
 use super::SlackError;
 
 pub(super) struct ReqwestConnector {
-    http: reqwest::Client,
+    pub(super) http: reqwest::Client,
     api_url: String,
 }
 

@@ -6,16 +6,19 @@
 mod config;
 mod connector;
 mod error;
+mod inbound;
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 use slack_morphism::prelude::{SlackApiToken, SlackApiTokenValue, SlackClient};
 
 use crate::render::SlackMessage;
-pub use config::{Config, Route};
+pub use config::{Config, Powers, Route, Storm, Transport};
 use connector::ReqwestConnector;
 pub use error::SlackError;
+pub use inbound::{Ack, Choice, Inbound, Place, What, Who};
 
 /// Of one call, how long Slack may take.
 const CALL: Duration = Duration::from_secs(10);
@@ -25,6 +28,8 @@ const CALL: Duration = Duration::from_secs(10);
 pub struct Slack {
     client: std::sync::Arc<SlackClient<ReqwestConnector>>,
     token: SlackApiToken,
+    /// For addresses that Slack hands out: they take no token.
+    http: reqwest::Client,
 }
 
 impl std::fmt::Debug for Slack {
@@ -42,15 +47,69 @@ pub struct Posted {
     pub ts: String,
 }
 
+/// Where a message is to stand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Destination<'a> {
+    /// A channel's id or `#name`, or a user's id for a direct message.
+    pub channel: &'a str,
+    /// The message whose thread it belongs to.
+    pub thread: Option<&'a str>,
+}
+
+impl<'a> Destination<'a> {
+    /// In the channel itself.
+    pub fn channel(channel: &'a str) -> Self {
+        Self { channel, thread: None }
+    }
+}
+
+/// Whose token it is, as `auth.test` tells.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct Identity {
+    /// The workspace.
+    pub team_id: String,
+    /// Our own user.
+    pub user_id: String,
+}
+
+/// What Slack knows of a user, as far as it decides what they may do.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct User {
+    /// Their workspace.
+    pub team_id: Option<String>,
+    /// A program.
+    pub is_bot: bool,
+    /// A guest.
+    pub is_restricted: bool,
+    /// A guest of one channel.
+    pub is_ultra_restricted: bool,
+    /// From another organisation, in a shared channel.
+    pub is_stranger: bool,
+    /// Gone.
+    pub deleted: bool,
+}
+
 #[derive(Serialize)]
 struct Arguments<'a> {
     channel: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     ts: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    thread_ts: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    user: Option<&'a str>,
     text: &'a str,
-    attachments: &'a serde_json::Value,
+    attachments: &'a Value,
     #[serde(skip_serializing_if = "Option::is_none")]
     unfurl_links: Option<bool>,
+}
+
+impl<'a> Arguments<'a> {
+    fn new(to: Destination<'a>, message: &'a SlackMessage) -> Self {
+        let (text, attachments) = (message.text.as_str(), &message.attachments);
+        Self { channel: to.channel, ts: None, thread_ts: to.thread, user: None, text, attachments, unfurl_links: None }
+    }
 }
 
 impl Slack {
@@ -60,59 +119,203 @@ impl Slack {
     /// When the HTTP client cannot be built.
     pub fn new(api_url: &str, token: &str) -> Result<Self, SlackError> {
         let connector = ReqwestConnector::new(api_url, CALL)?;
-        Ok(Self {
-            client: std::sync::Arc::new(SlackClient::new(connector)),
-            token: SlackApiToken::new(SlackApiTokenValue(token.to_owned())),
-        })
+        let http = connector.http.clone();
+        Ok(Self { client: std::sync::Arc::new(SlackClient::new(connector)), token: api_token(token), http })
     }
 
     /// `chat.postMessage`.
     ///
     /// # Errors
-    /// What Slack or the network said.
-    pub async fn post(&self, channel: &str, message: &SlackMessage) -> Result<Posted, SlackError> {
-        let arguments = Arguments {
-            channel,
-            ts: None,
-            text: &message.text,
-            attachments: &message.attachments,
-            unfurl_links: Some(false),
-        };
+    /// What Slack or the network said; here and below.
+    pub async fn post(&self, to: Destination<'_>, message: &SlackMessage) -> Result<Posted, SlackError> {
+        let arguments = Arguments { unfurl_links: Some(false), ..Arguments::new(to, message) };
         self.call("chat.postMessage", &arguments).await
     }
 
-    /// `chat.update`.
+    /// `chat.postEphemeral`: only `user` sees it.
     ///
     /// # Errors
-    /// What Slack or the network said; see [`SlackError::is_gone`].
+    /// See [`Self::post`].
+    pub async fn post_ephemeral(
+        &self,
+        to: Destination<'_>,
+        user: &str,
+        message: &SlackMessage,
+    ) -> Result<(), SlackError> {
+        let arguments = Arguments { user: Some(user), ..Arguments::new(to, message) };
+        self.call::<Value>("chat.postEphemeral", &arguments).await.map(drop)
+    }
+
+    /// `chat.update`; text above 4,000 characters is refused as `msg_too_long`.
+    ///
+    /// # Errors
+    /// See [`SlackError::is_gone`].
     pub async fn update(&self, at: &Posted, message: &SlackMessage) -> Result<Posted, SlackError> {
-        let arguments = Arguments {
-            channel: &at.channel,
-            ts: Some(&at.ts),
-            text: &message.text,
-            attachments: &message.attachments,
-            unfurl_links: None,
-        };
+        let arguments = Arguments { ts: Some(&at.ts), ..Arguments::new(Destination::channel(&at.channel), message) };
         self.call("chat.update", &arguments).await
     }
 
-    /// `auth.test`: whether the token is good.
+    /// Posts to a command's or button's `response_url`: at most 5 times within 30 minutes; `replace` edits the message
+    /// that was pressed, `in_channel` shows it to everybody.
     ///
     /// # Errors
-    /// What Slack or the network said.
-    pub async fn ping(&self) -> Result<(), SlackError> {
-        self.call::<serde_json::Value>("auth.test", &serde_json::json!({})).await.map(|_| ())
+    /// See [`Self::post`].
+    pub async fn respond(
+        &self,
+        response_url: &str,
+        message: &SlackMessage,
+        replace: bool,
+        in_channel: bool,
+    ) -> Result<(), SlackError> {
+        let kind = if in_channel { "in_channel" } else { "ephemeral" };
+        let body = json!({
+            "response_type": kind, "replace_original": replace, "text": message.text, "attachments": message.attachments,
+        });
+        let sent = self.http.post(response_url).json(&body).send().await;
+        let status = sent.map_err(|e| SlackError::Unreachable(e.without_url().to_string()))?.status();
+        match status.is_success() {
+            true => Ok(()),
+            false => {
+                Err(SlackError::Refused { code: format!("response_url_{}", status.as_u16()), detail: String::new() })
+            }
+        }
     }
 
-    async fn call<R>(&self, method: &str, arguments: &(impl Serialize + Send + Sync)) -> Result<R, SlackError>
+    /// `views.open`, within 3 seconds of the press that gave the trigger. Returns the view's id.
+    ///
+    /// # Errors
+    /// See [`Self::post`]; `expired_trigger_id` when it was too late.
+    pub async fn open_view(&self, trigger: &str, view: &Value) -> Result<String, SlackError> {
+        let answer: Value = self.call("views.open", &json!({ "trigger_id": trigger, "view": view })).await?;
+        Ok(answer["view"]["id"].as_str().unwrap_or_default().to_owned())
+    }
+
+    /// `views.update`.
+    ///
+    /// # Errors
+    /// See [`Self::post`].
+    pub async fn update_view(&self, id: &str, view: &Value) -> Result<(), SlackError> {
+        self.call::<Value>("views.update", &json!({ "view_id": id, "view": view })).await.map(drop)
+    }
+
+    /// Uploads a file in three steps (announce, send, share); in a thread when `to` has one. Without `to` it is only
+    /// kept, for an image block. Returns the file's id.
+    ///
+    /// Source: <https://docs.slack.dev/messaging/working-with-files/#upload>.
+    ///
+    /// # Errors
+    /// See [`Self::post`].
+    pub async fn upload(
+        &self,
+        name: &str,
+        title: &str,
+        bytes: Vec<u8>,
+        to: Option<Destination<'_>>,
+    ) -> Result<String, SlackError> {
+        #[derive(Deserialize)]
+        struct Announced {
+            upload_url: String,
+            file_id: String,
+        }
+        let length = bytes.len().to_string();
+        let form = [("filename", name), ("length", &length)];
+        let announced: Announced = self.form("files.getUploadURLExternal", &form).await?;
+        // The address is signed; the token must not go there.
+        let sent = self.http.post(&announced.upload_url).body(bytes).send().await;
+        let status = sent.map_err(|e| SlackError::Unreachable(e.without_url().to_string()))?.status();
+        if !status.is_success() {
+            return Err(SlackError::Unreachable(format!("HTTP {} from the upload address", status.as_u16())));
+        }
+        let mut complete = json!({ "files": [{ "id": announced.file_id, "title": title }] });
+        if let Some(to) = to {
+            complete["channel_id"] = to.channel.into();
+            complete["thread_ts"] = to.thread.into();
+        }
+        self.call::<Value>("files.completeUploadExternal", &complete).await?;
+        Ok(announced.file_id)
+    }
+
+    /// `auth.test`: whose token it is.
+    ///
+    /// # Errors
+    /// See [`Self::post`].
+    pub async fn identity(&self) -> Result<Identity, SlackError> {
+        self.call("auth.test", &json!({})).await
+    }
+
+    /// `users.info`.
+    ///
+    /// # Errors
+    /// See [`Self::post`].
+    pub async fn user(&self, id: &str) -> Result<User, SlackError> {
+        #[derive(Deserialize)]
+        struct Answer {
+            user: User,
+        }
+        self.form::<Answer>("users.info", &[("user", id)]).await.map(|answer| answer.user)
+    }
+
+    /// `usergroups.users.list`: the members of a user group, by id.
+    ///
+    /// # Errors
+    /// See [`Self::post`].
+    pub async fn group_members(&self, group: &str) -> Result<Vec<String>, SlackError> {
+        #[derive(Deserialize)]
+        struct Answer {
+            users: Vec<String>,
+        }
+        self.form::<Answer>("usergroups.users.list", &[("usergroup", group)]).await.map(|answer| answer.users)
+    }
+
+    /// `apps.connections.open`: a WebSocket address for Socket Mode, with the app-level token.
+    ///
+    /// # Errors
+    /// See [`Self::post`].
+    pub async fn open_socket(&self, app_token: &str) -> Result<String, SlackError> {
+        #[derive(Deserialize)]
+        struct Answer {
+            url: String,
+        }
+        let token = api_token(app_token);
+        let session = self.client.open_session(&token);
+        let none: [(&str, Option<&str>); 0] = [];
+        let call = session.http_session_api.http_post_multipart_form("apps.connections.open", None, &none, None);
+        deadline(call).await.map(|answer: Answer| answer.url)
+    }
+
+    /// Any method that takes JSON.
+    ///
+    /// # Errors
+    /// See [`Self::post`].
+    pub async fn call<R>(&self, method: &str, arguments: &(impl Serialize + Send + Sync)) -> Result<R, SlackError>
     where
         R: for<'de> Deserialize<'de> + Send,
     {
         let session = self.client.open_session(&self.token);
-        let call = session.http_session_api.http_post(method, arguments, None);
-        match tokio::time::timeout(CALL, call).await {
-            Ok(answer) => answer.map_err(SlackError::from_client),
-            Err(_) => Err(SlackError::Late),
-        }
+        deadline(session.http_session_api.http_post(method, arguments, None)).await
+    }
+
+    /// Any method that takes a form; some take nothing else.
+    ///
+    /// # Errors
+    /// See [`Self::post`].
+    pub async fn form<R>(&self, method: &str, arguments: &[(&str, &str)]) -> Result<R, SlackError>
+    where
+        R: for<'de> Deserialize<'de> + Send,
+    {
+        let session = self.client.open_session(&self.token);
+        let arguments: Vec<(&str, Option<&str>)> = arguments.iter().map(|(k, v)| (*k, Some(*v))).collect();
+        deadline(session.http_session_api.http_post_multipart_form(method, None, &arguments, None)).await
+    }
+}
+
+fn api_token(text: &str) -> SlackApiToken {
+    SlackApiToken::new(SlackApiTokenValue(text.to_owned()))
+}
+
+async fn deadline<R>(call: impl Future<Output = slack_morphism::ClientResult<R>>) -> Result<R, SlackError> {
+    match tokio::time::timeout(CALL, call).await {
+        Ok(answer) => answer.map_err(SlackError::from_client),
+        Err(_) => Err(SlackError::Late),
     }
 }

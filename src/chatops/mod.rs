@@ -1,0 +1,135 @@
+//! chatops: what people ask and do in Slack, from whichever way it came.
+//!
+//! [`Desk::receive`] answers Slack at once; the work itself runs in a bounded number of tasks. Looking is for everybody,
+//! acting is decided by [`authority`] and written down.
+
+mod acts;
+mod authority;
+mod commands;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use moka::future::Cache;
+use tokio::sync::Semaphore;
+use tokio_util::task::TaskTracker;
+use tracing::{Instrument, info_span, warn};
+
+use crate::alertmanager;
+use crate::diagnose;
+use crate::exporter::{self, Reader};
+use crate::notify::Notifier;
+use crate::playbook::Library;
+use crate::prom::Prometheus;
+use crate::render::Words;
+use crate::slack::{self, Ack, Inbound, Slack, What};
+use crate::store::Store;
+use crate::telemetry::Metrics;
+
+/// How long a repetition is recognised; Slack repeats within minutes, and signatures are valid for five.
+const REMEMBER: Duration = Duration::from_secs(15 * 60);
+/// How many are remembered.
+const REMEMBERED: u64 = 20_000;
+/// What is worked on at once at most; more are told to try again.
+const AT_ONCE: usize = 64;
+/// Of Slack's 3 seconds, what a menu's options may take.
+const OPTIONS: Duration = Duration::from_millis(2_000);
+
+/// Everything that an answer may need.
+#[derive(Debug)]
+pub struct Desk {
+    /// The knowledge.
+    pub library: Arc<Library>,
+    /// The state.
+    pub store: Store,
+    /// Where evidence is asked.
+    pub prometheus: Vec<(Prometheus, BTreeMap<String, String>)>,
+    /// How exporters are read where those cannot tell.
+    pub reader: Reader,
+    /// Which exporters.
+    pub exporters: exporter::Config,
+    /// How diagnoses are made.
+    pub diagnosing: diagnose::Config,
+    /// Where silences are made, with the alert labels that choose them.
+    pub alertmanagers: Vec<alertmanager::Config>,
+    /// Where answers go.
+    pub slack: Slack,
+    /// Who may do what, and how often.
+    pub config: slack::Config,
+    /// The messages of incidents.
+    pub notifier: Arc<Notifier>,
+    /// What is said.
+    pub words: Arc<Words>,
+    /// What is counted.
+    pub metrics: Arc<Metrics>,
+    /// Tells the diagnose loop that something is due.
+    pub wake: Arc<tokio::sync::Notify>,
+    /// Ended when the service stops.
+    pub tasks: TaskTracker,
+    /// What arrived lately: Slack repeats what it thinks was lost.
+    pub seen: Recent,
+}
+
+/// Ids of what arrived lately, and how much may be worked on at once.
+#[derive(Debug)]
+pub struct Recent {
+    ids: Cache<String, ()>,
+    slots: Arc<Semaphore>,
+}
+
+impl Default for Recent {
+    fn default() -> Self {
+        let ids = Cache::builder().max_capacity(REMEMBERED).time_to_live(REMEMBER).build();
+        Self { ids, slots: Arc::new(Semaphore::new(AT_ONCE)) }
+    }
+}
+
+impl Desk {
+    /// Takes what somebody did and answers at once: within 2 seconds for a menu's options, else in microseconds.
+    pub async fn receive(self: &Arc<Self>, inbound: Inbound) -> Ack {
+        if !inbound.id.is_empty() && !self.seen.ids.entry_by_ref(&inbound.id).or_insert(()).await.is_fresh() {
+            self.metrics.inbound(kind(&inbound.what), "repeated");
+            return Ack::Received;
+        }
+        if let What::Suggest { action, typed } = &inbound.what {
+            let options = tokio::time::timeout(OPTIONS, acts::suggest(self, &inbound, action, typed)).await;
+            self.metrics.inbound("suggest", if options.is_ok() { "done" } else { "late" });
+            return Ack::Options(options.unwrap_or_default());
+        }
+        let Ok(slot) = Arc::clone(&self.seen.slots).try_acquire_owned() else {
+            warn!(kind = kind(&inbound.what), user = inbound.who.user, "too much is asked at once");
+            self.metrics.inbound(kind(&inbound.what), "busy");
+            return Ack::Say(self.words.text("busy", &[]));
+        };
+        let span = info_span!("chat", kind = kind(&inbound.what), user = inbound.who.user);
+        // A form is answered by what is wrong with it, or by the next one; both are known without asking anybody.
+        if let What::Submit { .. } = &inbound.what {
+            return acts::submit(self, inbound, slot).instrument(span).await;
+        }
+        let desk = Arc::clone(self);
+        self.tasks.spawn(
+            async move {
+                match &inbound.what {
+                    What::Command { text } | What::Mention { text } => commands::run(&desk, &inbound, text).await,
+                    What::Press { action, value } => acts::press(&desk, &inbound, action, value).await,
+                    What::Submit { .. } | What::Suggest { .. } => {}
+                }
+                drop(slot);
+            }
+            .instrument(span),
+        );
+        Ack::Received
+    }
+}
+
+/// As metrics and logs name it.
+fn kind(what: &What) -> &'static str {
+    match what {
+        What::Command { .. } => "command",
+        What::Mention { .. } => "mention",
+        What::Press { .. } => "press",
+        What::Submit { .. } => "submit",
+        What::Suggest { .. } => "suggest",
+    }
+}

@@ -1,0 +1,60 @@
+//! How diagnoses are made.
+
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer};
+
+use super::Baseline;
+use crate::clock::duration;
+
+/// The key `diagnose:`.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// The rate window; defaults to 5m.
+    #[serde(deserialize_with = "duration")]
+    #[schemars(with = "String")]
+    pub window: Duration,
+    /// How much earlier its normal lies, or `none`; defaults to 1d.
+    #[serde(deserialize_with = "baseline")]
+    #[schemars(with = "String")]
+    pub baseline: Baseline,
+    /// When to stop waiting for Prometheus; defaults to 10s.
+    #[serde(deserialize_with = "duration")]
+    #[schemars(with = "String")]
+    pub deadline: Duration,
+    /// How often an open incident is looked at again; defaults to 1m.
+    #[serde(deserialize_with = "duration")]
+    #[schemars(with = "String")]
+    pub refresh: Duration,
+    /// Diagnoses at once; defaults to 4.
+    pub concurrency: u32,
+    /// How long the first message waits for its diagnosis; defaults to 500ms.
+    #[serde(deserialize_with = "duration")]
+    #[schemars(with = "String")]
+    pub grace: Duration,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            window: Duration::from_secs(300),
+            baseline: Baseline::Earlier(Duration::from_secs(86_400)),
+            deadline: Duration::from_secs(10),
+            refresh: Duration::from_secs(60),
+            concurrency: 4,
+            grace: Duration::from_millis(500),
+        }
+    }
+}
+
+fn baseline<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Baseline, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    if text == "none" {
+        return Ok(Baseline::Off);
+    }
+    humantime::parse_duration(&text)
+        .map(Baseline::Earlier)
+        .map_err(|_| serde::de::Error::custom(format!("`{text}` is no duration: write it like 1d, or `none`")))
+}

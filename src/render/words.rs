@@ -1,0 +1,232 @@
+//! What we say, in the language of the team: sentences are data (`playbooks/phrases/<language>/*.ftl`, Project Fluent),
+//! and code names them.
+//!
+//! A sentence may hold `**bold**` and `` `code` ``. What is put into it keeps its own look: text from outside is never
+//! read as markup.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use fluent_bundle::concurrent::FluentBundle;
+use fluent_bundle::{FluentArgs, FluentResource};
+use unic_langid::LanguageIdentifier;
+
+use super::{Line, Span};
+use crate::playbook::{SourceFile, phrases};
+
+/// The language that is complete by definition.
+pub const ENGLISH: &str = "en";
+/// Frame what is put into a sentence: private-use characters that nothing else writes into sentences.
+const OPEN: char = '\u{e000}';
+const CLOSE: char = '\u{e001}';
+
+/// What is put into a sentence.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Piece {
+    /// A count; chooses the plural.
+    Count(usize),
+    /// Text as it is.
+    Text(String),
+    /// Text with its own look.
+    Line(Line),
+}
+
+impl From<usize> for Piece {
+    fn from(n: usize) -> Self {
+        Self::Count(n)
+    }
+}
+impl From<u32> for Piece {
+    fn from(n: u32) -> Self {
+        Self::Count(n as usize)
+    }
+}
+impl From<&str> for Piece {
+    fn from(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+}
+impl From<String> for Piece {
+    fn from(text: String) -> Self {
+        Self::Text(text)
+    }
+}
+impl From<Line> for Piece {
+    fn from(line: Line) -> Self {
+        Self::Line(line)
+    }
+}
+impl From<Span> for Piece {
+    fn from(span: Span) -> Self {
+        Self::Line(Line(vec![span]))
+    }
+}
+
+/// The sentences of one language; English stands in for those that it lacks.
+pub struct Words {
+    bundle: FluentBundle<FluentResource>,
+    language: String,
+}
+
+impl std::fmt::Debug for Words {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Words").field("language", &self.language).finish_non_exhaustive()
+    }
+}
+
+impl Words {
+    /// The shipped sentences of a language, and those of `dir/phrases/<language>/*.ftl` in place of them.
+    ///
+    /// # Errors
+    /// When there is no such language, or a file cannot be read; with the file and what is wrong in it.
+    pub fn load(language: &str, dir: Option<&Path>) -> anyhow::Result<Self> {
+        let id: LanguageIdentifier = language
+            .parse()
+            .map_err(|_| anyhow::anyhow!("`language: {language}` is no language: write it like en, de"))?;
+        let mut bundle = FluentBundle::new_concurrent(vec![id]);
+        // Marks around what is put in would show in terminals; a sentence is one direction anyway.
+        bundle.set_use_isolating(false);
+        let mut known = BTreeMap::new();
+        for file in phrases() {
+            known.entry(language_of(&file.path)).or_insert_with(Vec::new).push(file);
+        }
+        let own = match dir {
+            Some(dir) => read_dir(&dir.join("phrases").join(language))?,
+            None => Vec::new(),
+        };
+        if !known.contains_key(language) && own.is_empty() {
+            let known: Vec<&str> = known.keys().map(String::as_str).collect();
+            anyhow::bail!(
+                "there are no phrases for `language: {language}`: known are {}, others are added in playbooks.dir/phrases/{language}/*.ftl",
+                known.join(", ")
+            );
+        }
+        let english = known.remove(ENGLISH).unwrap_or_default();
+        let theirs = known.remove(language).unwrap_or_default();
+        for file in english.into_iter().chain(theirs).chain(own) {
+            let path = file.path.clone();
+            let resource = FluentResource::try_new(file.text)
+                .map_err(|(_, errors)| anyhow::anyhow!("{path}: {}", first(&errors)))?;
+            bundle.add_resource_overriding(resource);
+        }
+        Ok(Self { bundle, language: language.to_owned() })
+    }
+
+    /// The shipped English.
+    pub fn english() -> Self {
+        #[expect(clippy::expect_used, reason = "the shipped files are tested")]
+        Self::load(ENGLISH, None).expect("the shipped English phrases can be read")
+    }
+
+    /// The language's name, as configured.
+    pub fn language(&self) -> &str {
+        &self.language
+    }
+
+    /// A sentence with its look.
+    pub fn line(&self, key: &str, pieces: &[(&str, Piece)]) -> Line {
+        let mut args = FluentArgs::new();
+        for (i, (name, piece)) in pieces.iter().enumerate() {
+            match piece {
+                Piece::Count(n) => args.set(*name, *n),
+                Piece::Text(_) | Piece::Line(_) => args.set(*name, format!("{OPEN}{i}{CLOSE}")),
+            }
+        }
+        let Some(pattern) = self.bundle.get_message(key).and_then(|message| message.value()) else {
+            tracing::error!(key, "there is no such phrase");
+            return Line::default().plain(key);
+        };
+        let mut errors = Vec::new();
+        let text = self.bundle.format_pattern(pattern, Some(&args), &mut errors);
+        if let Some(error) = errors.first() {
+            tracing::error!(key, %error, "a phrase lacks something");
+        }
+        look(&text, pieces)
+    }
+
+    /// A sentence as plain text.
+    pub fn text(&self, key: &str, pieces: &[(&str, Piece)]) -> String {
+        self.line(key, pieces).text()
+    }
+}
+
+/// `phrases/de/message.ftl` is German.
+fn language_of(path: &str) -> String {
+    path.rsplit('/').nth(1).unwrap_or_default().to_owned()
+}
+
+fn first(errors: &[impl std::fmt::Debug]) -> String {
+    errors.first().map(|e| format!("{e:?}")).unwrap_or_default()
+}
+
+fn read_dir(dir: &Path) -> anyhow::Result<Vec<SourceFile>> {
+    use anyhow::Context;
+    if !dir.is_dir() {
+        return Ok(Vec::new());
+    }
+    let mut paths: Vec<_> = std::fs::read_dir(dir)
+        .with_context(|| format!("cannot read {}", dir.display()))?
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| path.extension().is_some_and(|e| e == "ftl"))
+        .collect();
+    paths.sort();
+    paths
+        .into_iter()
+        .map(|path| {
+            let text = std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+            Ok(SourceFile { path: path.display().to_string(), text })
+        })
+        .collect()
+}
+
+/// A formatted sentence ─▶ spans: `**` and back-ticks of the sentence are markup, what was put in is not.
+fn look(text: &str, pieces: &[(&str, Piece)]) -> Line {
+    let mut line = Line::default();
+    for (b, bold) in text.split("**").enumerate() {
+        for (c, code) in bold.split('`').enumerate() {
+            for span in filled(code, pieces) {
+                line.0.push(match span {
+                    Span::Plain(text) if c % 2 == 1 => Span::Code(text),
+                    Span::Plain(text) if b % 2 == 1 => Span::Bold(text),
+                    other => other,
+                });
+            }
+        }
+    }
+    line.joined()
+}
+
+fn filled(text: &str, pieces: &[(&str, Piece)]) -> Vec<Span> {
+    let mut out = Vec::new();
+    let mut rest = text;
+    while let Some(at) = rest.find(OPEN) {
+        if at > 0 {
+            out.push(Span::Plain(rest[..at].to_owned()));
+        }
+        let inside = &rest[at + OPEN.len_utf8()..];
+        let Some(end) = inside.find(CLOSE) else { break };
+        match inside[..end].parse::<usize>().ok().and_then(|i| pieces.get(i)) {
+            Some((_, Piece::Text(text))) => out.push(Span::Plain(text.clone())),
+            Some((_, Piece::Line(line))) => out.extend(line.0.iter().cloned()),
+            Some((_, Piece::Count(_))) | None => {}
+        }
+        rest = &inside[end + CLOSE.len_utf8()..];
+    }
+    if !rest.is_empty() {
+        out.push(Span::Plain(rest.to_owned()));
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_put_into_a_sentence_is_never_read_as_its_markup() {
+        let pieces = [("who", Piece::from("**x** `y` \u{e000}0\u{e001}"))];
+        let line = look("**Hit** by \u{e000}0\u{e001}", &pieces);
+        assert_eq!(line.0[0], Span::Bold("Hit".into()));
+        assert_eq!(line.0[1], Span::Plain(" by **x** `y` \u{e000}0\u{e001}".into()));
+    }
+}
