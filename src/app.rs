@@ -16,7 +16,7 @@ use crate::chatops::{Desk, Recent};
 use crate::clock;
 use crate::config::{Config, secret};
 use crate::exporter::Reader;
-use crate::notify::Notifier;
+use crate::notify::{Notifier, PagerClient};
 use crate::pipeline::Pipeline;
 use crate::playbook::Library;
 use crate::prom::Prometheus;
@@ -66,14 +66,9 @@ pub async fn run(
     let shown = prometheus.iter().map(|(p, labels)| (p.url.clone(), labels.clone())).collect();
     let words =
         Arc::new(Words::load(&config.language, config.playbooks.dir.as_deref()).context("cannot read the phrases")?);
-    let notifier = Arc::new(Notifier::new(
-        store.clone(),
-        slack.clone(),
-        &config.slack,
-        Arc::clone(&metrics),
-        &config.public_url,
-        shown,
-    ));
+    let notifier =
+        Notifier::new(store.clone(), slack.clone(), &config.slack, Arc::clone(&metrics), &config.public_url, shown);
+    let notifier = Arc::new(notifier.with_pagers(pagers(&config)?));
     let (inbox, groups) = mpsc::channel(config.webhook.queue);
     let library = Arc::new(library);
     let pipeline = Pipeline::new(config, library, store.clone(), prometheus, reader, notifier, metrics);
@@ -136,6 +131,11 @@ fn desk(pipeline: &Arc<Pipeline>, slack: Slack, words: Arc<Words>, tasks: TaskTr
         tasks,
         seen: Recent::default(),
     }
+}
+
+fn pagers(config: &Config) -> anyhow::Result<Vec<PagerClient>> {
+    let client = |pager| PagerClient::new(pager, secret(&pager.key_file)?);
+    config.pagers.iter().map(client).collect()
 }
 
 fn slack(config: &Config) -> anyhow::Result<Option<Slack>> {

@@ -192,6 +192,10 @@ impl Config {
         if self.diagnose.window < Duration::from_secs(1) || self.diagnose.concurrency == 0 || self.webhook.queue == 0 {
             bail!("`diagnose.window` is at least 1s, `diagnose.concurrency` and `webhook.queue` are at least 1");
         }
+        let names: std::collections::BTreeSet<&str> = self.pagers.iter().map(|pager| pager.name.as_str()).collect();
+        if names.len() < self.pagers.len() {
+            bail!("`pagers:` have names of their own: two are called the same");
+        }
         if self.slack.posts_per_second == 0 || self.slack.posts_burst == 0 || self.slack.updates_per_minute == 0 {
             bail!("Slack's rates are at least 1");
         }

@@ -136,6 +136,8 @@ impl Pipeline {
         if !channel.is_empty() {
             sinks.push((Sink::Slack, channel.to_owned()));
         }
+        let pagers = self.config.pagers.iter().filter(|pager| pager.takes(&common));
+        sinks.extend(pagers.map(|pager| (Sink::Pager, pager.name.clone())));
         let selection = select(&self.library, &group.alerts).map(|s| (s.playbook, s.because));
         (group, Wanted { selection, sinks, grace: self.config.diagnose.grace })
     }

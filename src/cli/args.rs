@@ -248,6 +248,12 @@ pub enum GenerateCommand {
         #[arg(long, value_name = "DIR")]
         output: PathBuf,
     },
+    /// The JSON schema of what the generic webhook sends; docs/webhook.md describes it.
+    WebhookSchema {
+        /// Where to write; `-` is standard output.
+        #[arg(long, value_name = "FILE|-", default_value = "-")]
+        output: String,
+    },
     /// The JSON schema of playbooks, causes and signals, for editors.
     Schema {
         /// Where to write; `-` is standard output.

@@ -21,7 +21,8 @@ use crate::render::{self, IncidentView, Message};
 use crate::slack::{self, Destination, Posted, Slack, SlackError};
 use crate::store::{Delivery, Incident, Sink, Store, StoreError};
 use crate::telemetry::Metrics;
-pub use pager::{Pager, PagerKind};
+pub(crate) use pager::PagerClient;
+pub use pager::{Pager, PagerKind, PagerOn, schema as webhook_schema};
 
 /// Tries of one message before it is given up: with the pauses between them about two hours.
 const MOST_TRIES: u32 = 130;
@@ -44,6 +45,7 @@ pub struct Notifier {
     public_url: String,
     /// Addresses for links, with the alert labels that choose them.
     prometheus: Vec<(String, BTreeMap<String, String>)>,
+    pagers: Vec<PagerClient>,
 }
 
 impl Notifier {
@@ -69,7 +71,15 @@ impl Notifier {
             metrics,
             public_url: public_url.trim_end_matches('/').to_owned(),
             prometheus,
+            pagers: Vec::new(),
         }
+    }
+
+    /// With pagers.
+    #[must_use]
+    pub(crate) fn with_pagers(mut self, pagers: Vec<PagerClient>) -> Self {
+        self.pagers = pagers;
+        self
     }
 
     /// The message of an incident as it stands.
@@ -109,6 +119,7 @@ impl Notifier {
                 let place = ("stdout".to_owned(), "-".to_owned());
                 self.store.delivered(delivery, Some(&place), incident.revision, clock::now()).await
             }
+            (Sink::Pager, _) => self.to_pager(delivery, &incident, &message).await,
             (Sink::Slack, Some(slack)) => self.to_slack(slack, delivery, &incident, &message).await,
             (Sink::Slack, None) => {
                 self.metrics.delivery("slack", "failed", None);

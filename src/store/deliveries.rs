@@ -14,6 +14,8 @@ pub enum Sink {
     Slack,
     /// Standard output.
     Console,
+    /// One of `pagers`, by name.
+    Pager,
 }
 
 impl Sink {
@@ -22,6 +24,15 @@ impl Sink {
         match self {
             Self::Slack => "slack",
             Self::Console => "console",
+            Self::Pager => "pager",
+        }
+    }
+
+    fn of(text: &str) -> Self {
+        match text {
+            "slack" => Self::Slack,
+            "pager" => Self::Pager,
+            _ => Self::Console,
         }
     }
 }
@@ -48,8 +59,8 @@ impl Store {
     /// When the store fails.
     pub async fn take_deliveries(&self, now: Timestamp, lease_ms: i64, most: u32) -> Result<Vec<Delivery>, StoreError> {
         let rows = sqlx::query(
-            "UPDATE deliveries SET due_ms = $1 + $2 WHERE (incident_id, sink) IN
-               (SELECT d.incident_id, d.sink FROM deliveries d JOIN incidents i ON i.id = d.incident_id
+            "UPDATE deliveries SET due_ms = $1 + $2 WHERE (incident_id, sink, channel) IN
+               (SELECT d.incident_id, d.sink, d.channel FROM deliveries d JOIN incidents i ON i.id = d.incident_id
                 WHERE d.state = 'pending' AND d.due_ms <= $1 AND d.revision < i.revision
                 ORDER BY CASE WHEN d.posted_ts IS NULL THEN 0 ELSE 1 END, d.due_ms LIMIT $3)
              RETURNING incident_id, sink, channel, posted_to, posted_ts, tries",
@@ -66,7 +77,7 @@ impl Store {
                 let ts: Option<String> = row.try_get("posted_ts")?;
                 Ok(Delivery {
                     incident: row.try_get("incident_id")?,
-                    sink: if row.try_get::<&str, _>("sink")? == "slack" { Sink::Slack } else { Sink::Console },
+                    sink: Sink::of(row.try_get("sink")?),
                     channel: row.try_get("channel")?,
                     posted: to.zip(ts),
                     tries: u32::try_from(tries).unwrap_or(u32::MAX),
@@ -89,7 +100,7 @@ impl Store {
         let mut tx = self.write.begin_with("BEGIN IMMEDIATE").await?;
         sqlx::query(
             "UPDATE deliveries SET posted_to = $3, posted_ts = $4, revision = $5, due_ms = $6, tries = 0, note = NULL
-             WHERE incident_id = $1 AND sink = $2",
+             WHERE incident_id = $1 AND sink = $2 AND channel = $7",
         )
         .bind(&delivery.incident)
         .bind(delivery.sink.as_str())
@@ -97,6 +108,7 @@ impl Store {
         .bind(posted.map(|(_, ts)| ts))
         .bind(revision)
         .bind(unix_ms(now))
+        .bind(&delivery.channel)
         .execute(&mut *tx)
         .await?;
         let what = if delivery.posted.is_none() { "posted" } else { "updated" };
@@ -110,10 +122,11 @@ impl Store {
     /// # Errors
     /// When the store fails.
     pub async fn forget_message(&self, delivery: &Delivery, now: Timestamp) -> Result<(), StoreError> {
-        sqlx::query("UPDATE deliveries SET posted_to = NULL, posted_ts = NULL, due_ms = $3 WHERE incident_id = $1 AND sink = $2")
+        sqlx::query("UPDATE deliveries SET posted_to = NULL, posted_ts = NULL, due_ms = $3 WHERE incident_id = $1 AND sink = $2 AND channel = $4")
             .bind(&delivery.incident)
             .bind(delivery.sink.as_str())
             .bind(unix_ms(now))
+            .bind(&delivery.channel)
             .execute(&self.write)
             .await?;
         Ok(())
@@ -131,14 +144,15 @@ impl Store {
         note: &str,
     ) -> Result<(), StoreError> {
         sqlx::query(
-            "UPDATE deliveries SET due_ms = $3, tries = tries + $4, note = $5 WHERE incident_id = $1 AND sink = $2",
+            "UPDATE deliveries SET due_ms = $3, tries = tries + $4, note = $5 WHERE incident_id = $1 AND sink = $2 AND channel = $6",
         )
         .bind(&delivery.incident)
         .bind(delivery.sink.as_str())
         .bind(unix_ms(due))
         .bind(i64::from(counts))
         .bind(note)
-        .execute(&self.write)
+        .bind(&delivery.channel)
+            .execute(&self.write)
         .await?;
         Ok(())
     }
@@ -150,11 +164,29 @@ impl Store {
     pub async fn reroute(&self, delivery: &Delivery, channel: &str, now: Timestamp) -> Result<(), StoreError> {
         sqlx::query(
             "UPDATE deliveries SET channel = $3, posted_to = NULL, posted_ts = NULL, due_ms = $4
-             WHERE incident_id = $1 AND sink = $2",
+             WHERE incident_id = $1 AND sink = $2 AND channel = $5",
         )
         .bind(&delivery.incident)
         .bind(delivery.sink.as_str())
         .bind(channel)
+        .bind(unix_ms(now))
+        .bind(&delivery.channel)
+        .execute(&self.write)
+        .await?;
+        Ok(())
+    }
+
+    /// Somebody escalates: this pager hears of the incident too, or once more when it had given up.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn page(&self, incident: &str, pager: &str, now: Timestamp) -> Result<(), StoreError> {
+        sqlx::query(
+            "INSERT INTO deliveries (incident_id, sink, channel, state, due_ms) VALUES ($1, 'pager', $2, 'pending', $3)
+             ON CONFLICT (incident_id, sink, channel) DO UPDATE SET state = 'pending', tries = 0, revision = 0, due_ms = excluded.due_ms",
+        )
+        .bind(incident)
+        .bind(pager)
         .bind(unix_ms(now))
         .execute(&self.write)
         .await?;
@@ -182,12 +214,15 @@ impl Store {
     /// When the store fails.
     pub async fn give_up(&self, delivery: &Delivery, note: &str, now: Timestamp) -> Result<(), StoreError> {
         let mut tx = self.write.begin_with("BEGIN IMMEDIATE").await?;
-        sqlx::query("UPDATE deliveries SET state = 'failed', note = $3 WHERE incident_id = $1 AND sink = $2")
-            .bind(&delivery.incident)
-            .bind(delivery.sink.as_str())
-            .bind(note)
-            .execute(&mut *tx)
-            .await?;
+        sqlx::query(
+            "UPDATE deliveries SET state = 'failed', note = $3 WHERE incident_id = $1 AND sink = $2 AND channel = $4",
+        )
+        .bind(&delivery.incident)
+        .bind(delivery.sink.as_str())
+        .bind(note)
+        .bind(&delivery.channel)
+        .execute(&mut *tx)
+        .await?;
         event(&mut tx, &delivery.incident, unix_ms(now), "delivery failed", note).await?;
         tx.commit().await?;
         Ok(())
