@@ -48,7 +48,8 @@ async fn pagerduty_gets_the_triage_under_the_key_that_the_real_alertmanager_uses
         run.service.url, pager.events_url
     );
     let alertmanager = Alertmanager::builder().config(&config).start().await.unwrap();
-    let labels = json!({ "alertname": "LLMHighTTFT", "severity": "critical", "model_name": "llama \"q\" ü", "pod": "a" });
+    let labels =
+        json!({ "alertname": "LLMHighTTFT", "severity": "critical", "model_name": "llama \"q\" ü", "pod": "a" });
     alertmanager.post_alerts(&[json!({ "labels": labels })]).await.unwrap();
     let both = |pager: &FakePager| !ours(pager).is_empty() && pager.events().len() > ours(pager).len();
     pager.wait_for(both, SOON).await.unwrap();
@@ -73,7 +74,8 @@ async fn a_page_is_not_raised_anew_by_what_comes_after_its_end_and_nobody_is_pag
     // The webhook is told of everything: when it knows of both, PagerDuty's turn has passed too.
     let told = |pager: &FakePager| {
         let types: Vec<String> = pager.webhooks().iter().map(|call| call.body["type"].to_string()).collect();
-        types.iter().any(|t| t.contains("resolved")) && pager.webhooks().iter().any(|c| c.body["data"]["severity"] == "warning")
+        types.iter().any(|t| t.contains("resolved"))
+            && pager.webhooks().iter().any(|c| c.body["data"]["severity"] == "warning")
     };
     pager.wait_for(told, SOON).await.unwrap();
     run.wait_for(CHANNEL, |m| m.contains("RESOLVED")).await;

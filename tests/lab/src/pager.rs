@@ -233,6 +233,7 @@ fn is_address(text: &str) -> bool {
     text.starts_with("http://") || text.starts_with("https://")
 }
 
+#[expect(clippy::disallowed_methods, reason = "a receiver compares with the wall clock")]
 async fn hook(Shared(hub): Shared<Arc<Hub>>, headers: HeaderMap, body: Bytes) -> Response {
     if let Some(failure) = hub.planned() {
         return failure;
@@ -243,9 +244,10 @@ async fn hook(Shared(hub): Shared<Arc<Hub>>, headers: HeaderMap, body: Bytes) ->
     let fresh = at.parse::<u64>().is_ok_and(|at| at.abs_diff(now) <= TOLERANCE_SECONDS);
     let key = hub.secret.strip_prefix("whsec_").and_then(|text| STANDARD.decode(text).ok()).unwrap_or_default();
     let signed = [id.as_bytes(), b".", at.as_bytes(), b".", &body].concat();
-    let valid = signature.split(' ').filter_map(|s| STANDARD.decode(s.strip_prefix("v1,")?).ok()).any(|tag| {
-        hmac::verify(&hmac::Key::new(hmac::HMAC_SHA256, &key), &signed, &tag).is_ok()
-    });
+    let valid = signature
+        .split(' ')
+        .filter_map(|s| STANDARD.decode(s.strip_prefix("v1,")?).ok())
+        .any(|tag| hmac::verify(&hmac::Key::new(hmac::HMAC_SHA256, &key), &signed, &tag).is_ok());
     let json = serde_json::from_slice::<Value>(&body);
     let breach = match &json {
         _ if id.is_empty() => Some("webhook-id is missing"),
