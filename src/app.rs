@@ -73,6 +73,7 @@ pub async fn run(
         Arc::clone(&metrics),
         &config.public_url,
         shown,
+        Arc::clone(&words),
     ));
     let (inbox, groups) = mpsc::channel(config.webhook.queue);
     let library = Arc::new(library);
