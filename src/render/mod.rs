@@ -5,6 +5,7 @@
 
 mod blocks;
 mod health;
+mod logs;
 mod page;
 mod phrases;
 mod text;
@@ -15,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 pub use blocks::{SlackMessage, slack, slack_blocks};
 pub use health::{coverage, health};
+pub use logs::logs;
 pub use page::{index_page, message_page};
 pub use phrases::{IncidentView, diagnosis_message, incident_message};
 pub use text::terminal;
