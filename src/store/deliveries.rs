@@ -86,7 +86,7 @@ impl Store {
         revision: i64,
         now: Timestamp,
     ) -> Result<(), StoreError> {
-        let mut tx = self.write.begin_with("BEGIN IMMEDIATE").await?;
+        let mut tx = self.begin().await?;
         sqlx::query(
             "UPDATE deliveries SET posted_to = $3, posted_ts = $4, revision = $5, due_ms = $6, tries = 0, note = NULL
              WHERE incident_id = $1 AND sink = $2",
@@ -181,7 +181,7 @@ impl Store {
     /// # Errors
     /// When the store fails.
     pub async fn give_up(&self, delivery: &Delivery, note: &str, now: Timestamp) -> Result<(), StoreError> {
-        let mut tx = self.write.begin_with("BEGIN IMMEDIATE").await?;
+        let mut tx = self.begin().await?;
         sqlx::query("UPDATE deliveries SET state = 'failed', note = $3 WHERE incident_id = $1 AND sink = $2")
             .bind(&delivery.incident)
             .bind(delivery.sink.as_str())

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use sqlx::Row;
-use sqlx::sqlite::SqliteRow;
+use sqlx::any::AnyRow;
 
 use super::admission::event;
 use super::{Store, StoreError};
@@ -129,7 +129,7 @@ impl Store {
         let json =
             diagnosis.map(serde_json::to_string).transpose().map_err(|e| unreadable("diagnosis", &incident.id, &e))?;
         let failed = diagnosis.is_none_or(|d| d.degraded);
-        let mut tx = self.write.begin_with("BEGIN IMMEDIATE").await?;
+        let mut tx = self.begin().await?;
         sqlx::query(
             "UPDATE incidents SET diagnosis = COALESCE($2, diagnosis), revision = revision + $3,
                diagnose_tries = CASE WHEN $4 THEN diagnose_tries + 1 ELSE 0 END,
@@ -180,7 +180,7 @@ impl Store {
     /// # Errors
     /// When the store fails.
     pub async fn forget(&self, before: Timestamp) -> Result<u64, StoreError> {
-        let mut tx = self.write.begin_with("BEGIN IMMEDIATE").await?;
+        let mut tx = self.begin().await?;
         let old = "DELETE FROM incidents WHERE state = 'resolved' AND resolved_ms < $1";
         let gone = sqlx::query(old).bind(unix_ms(before)).execute(&mut *tx).await?.rows_affected();
         if gone > 0 {
@@ -235,7 +235,7 @@ fn unreadable(what: &'static str, id: &str, error: &serde_json::Error) -> StoreE
     StoreError::Unreadable { what, id: id.to_owned(), error: error.to_string() }
 }
 
-fn read(row: &SqliteRow) -> Result<Incident, StoreError> {
+fn read(row: &AnyRow) -> Result<Incident, StoreError> {
     let id: String = row.try_get("id")?;
     let diagnosis = row
         .try_get::<Option<&str>, _>("diagnosis")?

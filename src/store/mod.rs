@@ -4,24 +4,20 @@
 //! answered; and everything that is only done twice if a power cut forgets it. kill -9 loses neither.
 
 mod admission;
+mod database;
 mod deliveries;
 mod exporters;
 mod incidents;
 
 use std::path::Path;
-use std::str::FromStr;
-use std::time::Duration;
 
 use jiff::Timestamp;
-use sqlx::SqlitePool;
-use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
+use sqlx::{Any, AnyPool, Transaction};
 
 pub use admission::{Admitted, Wanted};
+use database::{Access, Engine};
 pub use deliveries::{Delivery, Sink};
 pub use incidents::{Due, Incident};
-
-/// How long a statement waits for the other connection.
-const BUSY: Duration = Duration::from_secs(5);
 
 /// Why the store did not do it.
 #[derive(Debug, thiserror::Error)]
@@ -48,10 +44,11 @@ pub enum StoreError {
 #[derive(Debug, Clone)]
 pub struct Store {
     /// For what must survive a power cut: the groups that were answered 200.
-    durable: SqlitePool,
+    durable: AnyPool,
     /// For what may be done twice after one: leases, diagnoses, delivery states.
-    write: SqlitePool,
-    read: SqlitePool,
+    write: AnyPool,
+    read: AnyPool,
+    engine: Engine,
 }
 
 impl Store {
@@ -60,18 +57,16 @@ impl Store {
     /// # Errors
     /// When the file cannot be opened or is another program's.
     pub async fn open(path: &Path) -> Result<Self, StoreError> {
-        let options = SqliteConnectOptions::from_str("sqlite://")?
-            .filename(path)
-            .create_if_missing(true)
-            .journal_mode(SqliteJournalMode::Wal)
-            .synchronous(SqliteSynchronous::Full)
-            .busy_timeout(BUSY);
-        let pool = |most| SqlitePoolOptions::new().max_connections(most).acquire_timeout(BUSY);
-        let durable = pool(1).connect_with(options.clone()).await?;
+        let durable = database::sqlite(path, Access::Durable).await?;
         sqlx::migrate!("src/store/migrations").run(&durable).await?;
-        let write = pool(1).connect_with(options.clone().synchronous(SqliteSynchronous::Normal)).await?;
-        let read = pool(2).connect_with(options.read_only(true)).await?;
-        Ok(Self { durable, write, read })
+        let write = database::sqlite(path, Access::Write).await?;
+        let read = database::sqlite(path, Access::Read).await?;
+        Ok(Self { durable, write, read, engine: Engine::Sqlite })
+    }
+
+    /// A transaction that will write.
+    async fn begin(&self) -> Result<Transaction<'static, Any>, StoreError> {
+        Ok(self.write.begin_with(self.engine.begin()).await?)
     }
 
     /// Whether it can be written.
@@ -79,7 +74,7 @@ impl Store {
     /// # Errors
     /// When it cannot.
     pub async fn ping(&self) -> Result<(), StoreError> {
-        let mut tx = self.write.begin_with("BEGIN IMMEDIATE").await?;
+        let mut tx = self.begin().await?;
         sqlx::query("DELETE FROM events WHERE incident_id = ''").execute(&mut *tx).await?;
         tx.commit().await?;
         Ok(())
