@@ -45,6 +45,8 @@ impl Store {
         rules: &Rules,
     ) -> Result<Vec<Result<Admitted, StoreError>>, StoreError> {
         let mut tx = self.durable.begin_with(self.engine.begin()).await?;
+        let keys: Vec<&str> = groups.iter().map(|(group, _)| group.group_key.as_str()).collect();
+        self.engine.hold(&mut tx, &keys).await?;
         let mut out = Vec::with_capacity(groups.len());
         for (group, wanted) in groups {
             sqlx::query("SAVEPOINT one").execute(&mut *tx).await?;

@@ -5,7 +5,8 @@ use std::sync::Once;
 use std::time::Duration;
 
 use sqlx::any::{AnyConnectOptions, AnyPoolOptions};
-use sqlx::{AnyPool, Executor};
+use sqlx::{AnyConnection, AnyPool, AssertSqlSafe, ConnectOptions, Connection, Executor, Row, SqlSafeStr, SqlStr};
+use url::Url;
 use url::form_urlencoded::byte_serialize;
 
 /// How long a statement waits for the other connection, and a caller for a free one.
@@ -15,6 +16,7 @@ const BUSY: Duration = Duration::from_secs(5);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Engine {
     Sqlite,
+    Postgres,
 }
 
 impl Engine {
@@ -22,7 +24,34 @@ impl Engine {
     pub(super) fn begin(self) -> &'static str {
         match self {
             Self::Sqlite => "BEGIN IMMEDIATE",
+            Self::Postgres => "BEGIN",
         }
+    }
+
+    /// A statement for this database: what stands in `/*postgres … */` counts on PostgreSQL and is a comment elsewhere.
+    pub(super) fn sql(self, text: &'static str) -> SqlStr {
+        match self {
+            Self::Sqlite => SqlStr::from_static(text),
+            Self::Postgres => AssertSqlSafe(text.replace("/*postgres ", "").replace("*/", "")).into_sql_str(),
+        }
+    }
+
+    /// Holds these names until the transaction ends, so that one replica after the other decides about them. SQLite has
+    /// one writer, who holds everything.
+    pub(super) async fn hold(self, db: &mut AnyConnection, names: &[&str]) -> Result<(), sqlx::Error> {
+        if self == Self::Sqlite {
+            return Ok(());
+        }
+        // Everybody takes them in the same order, or two would wait for each other.
+        let names = serde_json::to_string(names).map_err(|error| sqlx::Error::Encode(error.into()))?;
+        sqlx::query(
+            "SELECT CAST(pg_advisory_xact_lock(hashtextextended(name, 0)) AS TEXT)
+             FROM (SELECT DISTINCT name FROM json_array_elements_text(CAST($1 AS JSON)) AS names (name) ORDER BY name) AS sorted",
+        )
+        .bind(names)
+        .execute(db)
+        .await?;
+        Ok(())
     }
 }
 
@@ -62,6 +91,63 @@ pub(super) async fn sqlite(path: &Path, access: Access) -> Result<AnyPool, sqlx:
         })
         .connect_with(options)
         .await
+}
+
+/// What PostgreSQL may take: no statement, no wait for another's lock and no forgotten transaction is for ever.
+const LIMITS: &str = "SET statement_timeout = '10s'; SET lock_timeout = '5s';
+                      SET idle_in_transaction_session_timeout = '15s'; SET application_name = 'llm-diagnose'";
+
+/// Connections to a PostgreSQL, `most` of them.
+pub(super) async fn postgres(options: &AnyConnectOptions, most: u32) -> Result<AnyPool, sqlx::Error> {
+    AnyPoolOptions::new()
+        .max_connections(most)
+        .acquire_timeout(BUSY)
+        .after_connect(|connection, _| Box::pin(async move { connection.execute(LIMITS).await.map(drop) }))
+        .connect_with(options.clone())
+        .await
+}
+
+/// One connection, without a pool's patience: the error says what is wrong, not that time is up.
+pub(super) async fn knock(options: &AnyConnectOptions) -> Result<AnyConnection, sqlx::Error> {
+    drivers();
+    match tokio::time::timeout(BUSY, options.connect()).await {
+        Ok(connection) => connection,
+        Err(_) => Err(sqlx::Error::Io(std::io::Error::other(format!("no answer within {} s", BUSY.as_secs())))),
+    }
+}
+
+/// Reads the address of a PostgreSQL: how to connect, and how to name it without its password.
+pub(super) fn address(url: &str) -> Result<(AnyConnectOptions, String), String> {
+    let form = "write it like postgres://user:password@host:5432/database";
+    let url = Url::parse(url).map_err(|error| format!("it is no address ({error}): {form}"))?;
+    if !matches!(url.scheme(), "postgres" | "postgresql") {
+        return Err(format!("it begins with `{}:`: {form}", url.scheme()));
+    }
+    let asked = |key: &str| url.query_pairs().find(|(name, _)| name == key).map(|(_, value)| value.into_owned());
+    let host = url.host_str().filter(|host| !host.is_empty()).map(str::to_owned).or_else(|| asked("host"));
+    let database = Some(url.path().trim_start_matches('/').to_owned()).filter(|name| !name.is_empty());
+    let named = format!(
+        "PostgreSQL at {}:{}/{}",
+        host.as_deref().unwrap_or("localhost"),
+        url.port().unwrap_or(5432),
+        database.or_else(|| asked("dbname")).unwrap_or_default()
+    );
+    let options = AnyConnectOptions::from_url(&url).map_err(|error| format!("{error}: {form}"))?;
+    Ok((options, named))
+}
+
+/// What a PostgreSQL says of itself, and whether tables can be made in it.
+pub(super) async fn examine(options: &AnyConnectOptions) -> Result<(String, bool), sqlx::Error> {
+    let mut connection = knock(options).await?;
+    let row = sqlx::query(
+        "SELECT current_setting('server_version') AS version,
+                COALESCE(has_schema_privilege(current_schema(), 'CREATE'), FALSE) AS may",
+    )
+    .fetch_one(&mut connection)
+    .await?;
+    let said = (row.try_get("version")?, row.try_get("may")?);
+    connection.close().await?;
+    Ok(said)
 }
 
 fn drivers() {

@@ -47,16 +47,19 @@ impl Store {
     /// # Errors
     /// When the store fails.
     pub async fn take_deliveries(&self, now: Timestamp, lease_ms: i64, most: u32) -> Result<Vec<Delivery>, StoreError> {
-        let rows = sqlx::query(
-            "UPDATE deliveries SET due_ms = $1 + $2 WHERE (incident_id, sink) IN
-               (SELECT d.incident_id, d.sink FROM deliveries d JOIN incidents i ON i.id = d.incident_id
+        let rows = sqlx::query(self.engine.sql(
+            "WITH due AS (SELECT d.incident_id, d.sink FROM deliveries d JOIN incidents i ON i.id = d.incident_id
                 WHERE d.state = 'pending' AND d.due_ms <= $1 AND d.revision < i.revision
-                ORDER BY CASE WHEN d.posted_ts IS NULL THEN 0 ELSE 1 END, d.due_ms LIMIT $3)
+                ORDER BY CASE WHEN d.posted_ts IS NULL THEN 0 ELSE 1 END, d.due_ms LIMIT $3
+                /*postgres FOR UPDATE OF d SKIP LOCKED*/)
+             UPDATE deliveries SET due_ms = $1 + $2, owner = $4
+             WHERE (incident_id, sink) IN (SELECT incident_id, sink FROM due)
              RETURNING incident_id, sink, channel, posted_to, posted_ts, tries",
-        )
+        ))
         .bind(unix_ms(now))
         .bind(lease_ms)
         .bind(i64::from(most))
+        .bind(&*self.me)
         .fetch_all(&self.write)
         .await?;
         rows.iter()

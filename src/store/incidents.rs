@@ -95,14 +95,16 @@ impl Store {
     /// # Errors
     /// When the store fails.
     pub async fn take_diagnoses(&self, now: Timestamp, lease_ms: i64, most: u32) -> Result<Vec<Due>, StoreError> {
-        let rows = sqlx::query(
-            "UPDATE incidents SET diagnose_due_ms = $1 + $2 WHERE id IN
-               (SELECT id FROM incidents WHERE diagnose_due_ms <= $1 ORDER BY diagnose_due_ms LIMIT $3)
+        let rows = sqlx::query(self.engine.sql(
+            "WITH due AS (SELECT id FROM incidents WHERE diagnose_due_ms <= $1 ORDER BY diagnose_due_ms LIMIT $3
+                          /*postgres FOR UPDATE SKIP LOCKED*/)
+             UPDATE incidents SET diagnose_due_ms = $1 + $2, owner = $4 WHERE id IN (SELECT id FROM due)
              RETURNING id, diagnose_tries",
-        )
+        ))
         .bind(unix_ms(now))
         .bind(lease_ms)
         .bind(i64::from(most))
+        .bind(&*self.me)
         .fetch_all(&self.write)
         .await?;
         rows.iter()
@@ -164,10 +166,11 @@ impl Store {
     /// # Errors
     /// When the store fails.
     pub async fn resolve_stale(&self, before: Timestamp, now: Timestamp) -> Result<u64, StoreError> {
-        let done = sqlx::query(
+        let done = sqlx::query(self.engine.sql(
             "UPDATE incidents SET state = 'resolved', reason = 'stale', resolved_ms = $2, revision = revision + 1,
-               diagnose_due_ms = NULL WHERE state = 'open' AND notified_ms < $1",
-        )
+               diagnose_due_ms = NULL WHERE id IN
+               (SELECT id FROM incidents WHERE state = 'open' AND notified_ms < $1 /*postgres FOR UPDATE SKIP LOCKED*/)",
+        ))
         .bind(unix_ms(before))
         .bind(unix_ms(now))
         .execute(&self.write)
@@ -194,23 +197,6 @@ impl Store {
         }
         tx.commit().await?;
         Ok(gone)
-    }
-
-    /// After a restart: what was being worked on is due again at once.
-    ///
-    /// # Errors
-    /// When the store fails.
-    pub async fn release(&self, now: Timestamp) -> Result<(), StoreError> {
-        let now = unix_ms(now);
-        sqlx::query("UPDATE incidents SET diagnose_due_ms = $1 WHERE diagnose_due_ms > $1 AND diagnosis IS NULL")
-            .bind(now)
-            .execute(&self.write)
-            .await?;
-        sqlx::query("UPDATE deliveries SET due_ms = $1 WHERE due_ms > $1 AND tries = 0")
-            .bind(now)
-            .execute(&self.write)
-            .await?;
-        Ok(())
     }
 
     /// How many incidents are open, how many diagnoses and deliveries wait.
