@@ -14,6 +14,7 @@ mod generated;
 mod harness;
 mod health;
 mod playbooks;
+mod replicas;
 mod running;
 mod signals;
 mod tables;
