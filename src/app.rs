@@ -42,10 +42,7 @@ pub async fn run(
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> anyhow::Result<()> {
     let metrics = Arc::new(Metrics::default());
-    std::fs::create_dir_all(&config.state_dir)
-        .with_context(|| format!("cannot make the state directory {}", config.state_dir.display()))?;
-    let database = config.state_dir.join("llm-diagnose.db");
-    let store = Store::open(&database).await.with_context(|| format!("cannot open {}", database.display()))?;
+    let store = store(&config).await?;
     store.release(clock::now()).await?;
     let prometheus = config
         .prometheus
@@ -96,7 +93,7 @@ pub async fn run(
         let closing = closing.clone();
         tokio::spawn(async move { axum::serve(listener, app).with_graceful_shutdown(closing.cancelled_owned()).await })
     };
-    info!(%address, "ready");
+    info!(%address, store = store.named(), "ready");
     stop.await;
     info!("stopping");
     let finish = async {
@@ -143,6 +140,19 @@ fn desk(pipeline: &Arc<Pipeline>, slack: Slack, words: Arc<Words>, tasks: TaskTr
 fn pagers(config: &Config) -> anyhow::Result<Vec<PagerClient>> {
     let client = |pager| PagerClient::new(pager, secret(&pager.key_file)?);
     config.pagers.iter().map(client).collect()
+}
+
+async fn store(config: &Config) -> anyhow::Result<Store> {
+    if let Some(file) = &config.database.url_file {
+        let url = secret(file)?;
+        return Store::connect(url.expose_secret())
+            .await
+            .with_context(|| format!("cannot use the database that {} names (`database.url_file`)", file.display()));
+    }
+    std::fs::create_dir_all(&config.state_dir)
+        .with_context(|| format!("cannot make the state directory {}", config.state_dir.display()))?;
+    let database = config.state_dir.join("llm-diagnose.db");
+    Store::open(&database).await.with_context(|| format!("cannot open {}", database.display()))
 }
 
 fn slack(config: &Config) -> anyhow::Result<Option<Slack>> {

@@ -12,7 +12,7 @@ use serde::Deserialize;
 use crate::clock::duration;
 use crate::playbook::{SourceFile, parse};
 use crate::signal::OwnLabels;
-use crate::{alertmanager, diagnose, exporter, notify, prom, render, slack};
+use crate::{alertmanager, diagnose, exporter, notify, prom, render, slack, store};
 
 /// Everything that `serve` needs.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
@@ -22,6 +22,8 @@ pub struct Config {
     pub listen: String,
     /// The directory of the database; empty takes $STATE_DIRECTORY, else ~/.local/state/llm-diagnose.
     pub state_dir: PathBuf,
+    /// A database that several replicas share, instead of that directory.
+    pub database: store::Config,
     /// Where people reach the incident pages; empty leaves the links out.
     pub public_url: String,
     /// How the webhook is protected.
@@ -59,6 +61,7 @@ impl Default for Config {
         Self {
             listen: "127.0.0.1:9098".to_owned(),
             state_dir: PathBuf::new(),
+            database: store::Config::default(),
             public_url: String::new(),
             webhook: Webhook::default(),
             prometheus: vec![prom::Config::default()],

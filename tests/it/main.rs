@@ -16,6 +16,7 @@ mod health;
 mod logs;
 mod pagers;
 mod playbooks;
+mod replicas;
 mod running;
 mod signals;
 mod tables;
