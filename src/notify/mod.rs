@@ -44,6 +44,8 @@ pub struct Notifier {
     public_url: String,
     /// Addresses for links, with the alert labels that choose them.
     prometheus: Vec<(String, BTreeMap<String, String>)>,
+    /// Whether somebody hears when a button is pressed; without, messages carry none.
+    pub interactive: bool,
 }
 
 impl Notifier {
@@ -55,6 +57,7 @@ impl Notifier {
         metrics: Arc<Metrics>,
         public_url: &str,
         prometheus: Vec<(String, BTreeMap<String, String>)>,
+        interactive: bool,
     ) -> Self {
         let at_least_one = |n: u32| NonZeroU32::new(n).unwrap_or(NonZeroU32::MIN);
         let posts =
@@ -69,6 +72,7 @@ impl Notifier {
             metrics,
             public_url: public_url.trim_end_matches('/').to_owned(),
             prometheus,
+            interactive,
         }
     }
 

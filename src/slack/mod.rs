@@ -7,6 +7,10 @@ mod config;
 mod connector;
 mod error;
 mod inbound;
+pub mod payload;
+pub mod scopes;
+mod signature;
+pub mod socket;
 
 use std::time::Duration;
 
@@ -19,6 +23,9 @@ pub use config::{Config, Powers, Route, Storm, Transport};
 use connector::ReqwestConnector;
 pub use error::SlackError;
 pub use inbound::{Ack, Choice, Inbound, Place, What, Who};
+pub use payload::Payload;
+pub use signature::{Forged, Signing};
+pub use socket::{SocketState, SocketStatus};
 
 /// Of one call, how long Slack may take.
 const CALL: Duration = Duration::from_secs(10);

@@ -18,5 +18,6 @@ mod running;
 mod signals;
 mod tables;
 mod tidy;
+mod transports;
 mod webhook;
 mod whole_way;

@@ -1,0 +1,4 @@
+//! Slack's ways in: what arrives by Socket Mode or by HTTP is taken once, answered in time, and forged by nobody.
+
+mod manifest;
+mod payloads;
