@@ -1,5 +1,7 @@
 //! The configuration file: composes the components' own parts, with defaults for every key.
 
+mod secrets;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -13,6 +15,7 @@ use crate::clock::duration;
 use crate::playbook::{SourceFile, parse};
 use crate::signal::OwnLabels;
 use crate::{alertmanager, diagnose, exporter, notify, prom, render, slack, store};
+pub use secrets::{Inlet, bot_token, inlet};
 
 /// Everything that `serve` needs.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
@@ -201,6 +204,9 @@ impl Config {
         }
         if self.slack.posts_per_second == 0 || self.slack.posts_burst == 0 || self.slack.updates_per_minute == 0 {
             bail!("Slack's rates are at least 1");
+        }
+        if !(1..=10).contains(&self.slack.connections) {
+            bail!("`slack.connections` is 1 to 10: Slack refuses more");
         }
         Ok(())
     }

@@ -1,5 +1,7 @@
 //! `doctor`: whether everything that the service needs is fit, and what to do where it is not.
 
+mod slack;
+
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -7,7 +9,6 @@ use std::time::{Duration, Instant};
 use anstyle::{AnsiColor, Style};
 use anyhow::Context;
 use jiff::Timestamp;
-use secrecy::ExposeSecret;
 use serde::Serialize;
 
 use super::args::{DoctorArgs, HealthOutput};
@@ -18,7 +19,6 @@ use crate::health::{Answer, Coverage, coverage};
 use crate::playbook::{Library, Problem, load};
 use crate::prom::{self, Prometheus};
 use crate::server::Credentials;
-use crate::slack::Slack;
 use crate::store::Store;
 use crate::{check, clock, render};
 
@@ -97,7 +97,7 @@ pub(super) fn run(args: DoctorArgs) -> anyhow::Result<ExitCode> {
             prometheus(&mut findings, one, library.as_ref(), config.as_ref(), args.signals).await;
         }
         if let Some(config) = &config {
-            slack(&mut findings, config).await;
+            slack::check(&mut findings, config).await;
         }
     });
     match args.output {
@@ -288,36 +288,6 @@ async fn age(findings: &mut Findings, name: &str, client: &Prometheus, library: 
             }
             Some(age) => findings.ok(&name, format!("the engines' newest sample is {:.0} s old", age.max(0.0))),
         },
-    }
-}
-
-/// Asks Slack only when a channel is configured and a token is there.
-async fn slack(findings: &mut Findings, config: &Config) {
-    let slack = &config.slack;
-    if slack.channel.is_empty() && slack.routes.is_empty() {
-        return findings.ok("slack", "no channel is configured: messages are printed".to_owned());
-    }
-    let token = match &slack.bot_token_file {
-        Some(path) => secret(path),
-        None => std::env::var("SLACK_BOT_TOKEN").map(Into::into).context("SLACK_BOT_TOKEN is not set"),
-    };
-    let token = match token {
-        Ok(token) => token,
-        Err(error) => {
-            let todo = "put the bot token (`xoxb-…`) into SLACK_BOT_TOKEN or the file of `slack.bot_token_file`";
-            return findings.say("slack", Level::Fail, format!("{error:#}"), todo);
-        }
-    };
-    let asked = match Slack::new(&slack.api_url, token.expose_secret()) {
-        Ok(client) => tokio::time::timeout(CALL, client.identity()).await.map_err(|_| "no answer in time".to_owned()),
-        Err(error) => Err(error.to_string()),
-    };
-    match asked {
-        Ok(Ok(_)) => findings.ok("slack", format!("the token is good, messages go to {}", slack.channel)),
-        Ok(Err(error)) => {
-            findings.say("slack", Level::Fail, error.to_string(), "reinstall the app, copy its bot token")
-        }
-        Err(error) => findings.say("slack", Level::Warn, error, "see that the service may reach `slack.api_url`"),
     }
 }
 

@@ -21,5 +21,6 @@ mod running;
 mod signals;
 mod tables;
 mod tidy;
+mod transports;
 mod webhook;
 mod whole_way;
