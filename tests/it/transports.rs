@@ -3,3 +3,4 @@
 mod http;
 mod manifest;
 mod payloads;
+mod sockets;
