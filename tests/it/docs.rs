@@ -20,7 +20,8 @@ use crate::harness::library;
 /// A map that is read in one sitting.
 const ARCHITECTURE_LINES: usize = 150;
 /// Pages whose relative links must lead somewhere.
-const PAGES: [&str; 5] = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/json-output.md"];
+const PAGES: [&str; 6] =
+    ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/json-output.md", "docs/slack.md"];
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
