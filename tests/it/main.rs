@@ -20,3 +20,4 @@ mod tables;
 mod tidy;
 mod webhook;
 mod whole_way;
+mod words;
