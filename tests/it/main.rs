@@ -24,3 +24,4 @@ mod tidy;
 mod transports;
 mod webhook;
 mod whole_way;
+mod words;
