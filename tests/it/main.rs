@@ -13,6 +13,7 @@ mod exporters_direct;
 mod generated;
 mod harness;
 mod health;
+mod picture;
 mod playbooks;
 mod running;
 mod signals;
