@@ -15,6 +15,7 @@ mod harness;
 mod health;
 mod logs;
 mod pagers;
+mod picture;
 mod playbooks;
 mod replicas;
 mod running;
