@@ -5,6 +5,7 @@
 
 mod acts;
 mod authority;
+pub mod command;
 mod commands;
 
 use std::collections::BTreeMap;

@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use jiff::Timestamp;
 
 use crate::capacity::{Gpu, KvDtype, Precision, parse_bytes, parse_tokens};
+use crate::chatops::command;
 use crate::clock;
 use crate::diagnose::Baseline;
 
@@ -74,11 +75,11 @@ llm-diagnose diagnose --alert webhook.json --at 2026-11-20T03:05:00Z --output js
 )]
 pub struct DiagnoseArgs {
     /// An Alertmanager webhook payload (version 4) or one alert, as a file; `-` reads standard input.
-    #[arg(long, value_name = "FILE|-", required_unless_present = "playbook")]
+    #[arg(long, value_name = "FILE|-", required_unless_present_any = ["playbook", "target"], conflicts_with = "target")]
     pub alert: Option<String>,
-    /// The playbook to enter; overrides the one that the alert would choose.
-    #[arg(long, value_name = "ID")]
-    pub playbook: Option<String>,
+    /// Which pool, when, and where to begin.
+    #[command(flatten)]
+    pub what: command::Diagnose,
     /// A label of the pool: namespace, model_name, cluster; repeat for more.
     #[arg(long = "label", value_name = "NAME=VALUE", value_parser = label)]
     pub labels: Vec<(String, String)>,
@@ -88,11 +89,8 @@ pub struct DiagnoseArgs {
     /// The service's configuration, for its Prometheus and playbooks.
     #[arg(long, value_name = "FILE", env = "LLM_DIAGNOSE_CONFIG")]
     pub config: Option<PathBuf>,
-    /// Judge this moment: RFC 3339 or unix seconds; now unless told.
-    #[arg(long, value_name = "TIME", value_parser = clock::parse_time)]
-    pub at: Option<Timestamp>,
     /// The rate window; short incidents and 1-second scrapes need 30s to 1m [default: the configuration's, else 5m].
-    #[arg(long, value_name = "DURATION", value_parser = window)]
+    #[arg(long, value_name = "DURATION", value_parser = window, conflicts_with = "last")]
     pub window: Option<Duration>,
     /// How much earlier its normal lies, `none` to compare with nothing [default: the configuration's, else 1d].
     #[arg(long, value_name = "DURATION|none", value_parser = baseline)]
@@ -131,6 +129,9 @@ Examples:\n  llm-diagnose health --prometheus http://prometheus:9090\n  \
 llm-diagnose health --scope namespace=llm,model=llama --output json"
 )]
 pub struct HealthArgs {
+    /// Which pools.
+    #[command(flatten)]
+    pub what: command::HealthOf,
     /// Only pools with this cluster, namespace or model, by the label names that `diagnose` takes; none for all.
     #[arg(long, value_name = "NAME=VALUE,…", value_delimiter = ',', value_parser = label)]
     pub scope: Vec<(String, String)>,
@@ -140,9 +141,6 @@ pub struct HealthArgs {
     /// The service's configuration, for its Prometheus and playbooks; every Prometheus is asked.
     #[arg(long, value_name = "FILE", env = "LLM_DIAGNOSE_CONFIG")]
     pub config: Option<PathBuf>,
-    /// Look at this moment: RFC 3339 or unix seconds; now unless told.
-    #[arg(long, value_name = "TIME", value_parser = clock::parse_time)]
-    pub at: Option<Timestamp>,
     /// The rate window [default: the configuration's, else 5m].
     #[arg(long, value_name = "DURATION", value_parser = window)]
     pub window: Option<Duration>,
@@ -276,12 +274,9 @@ pub struct DataArgs {
 /// What `explain` prints.
 #[derive(Debug, Args)]
 pub struct ExplainArgs {
-    /// A playbook, cause, signal or engine; or a kind: xid, litellm, flag, log, signal, engine.
-    #[arg(value_name = "ID")]
-    pub id: String,
-    /// Of a kind: 79, 429, --swap-space, "a line of the log", kv_cache_usage, sglang.
-    #[arg(value_name = "NAME", allow_hyphen_values = true)]
-    pub name: Option<String>,
+    /// Which thing.
+    #[command(flatten)]
+    pub what: command::Explain,
     /// A directory of playbooks on top of the shipped ones.
     #[arg(long, value_name = "DIR")]
     pub playbooks: Option<PathBuf>,

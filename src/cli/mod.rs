@@ -6,10 +6,10 @@ mod check;
 mod diagnose;
 mod doctor;
 mod explain;
-mod explain_tables;
 mod generate;
 pub(crate) mod health;
 mod serve;
+mod target;
 
 use std::process::ExitCode;
 

@@ -7,6 +7,7 @@ mod admission;
 mod deliveries;
 mod exporters;
 mod incidents;
+mod lookups;
 
 use std::path::Path;
 use std::str::FromStr;
@@ -19,6 +20,7 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, S
 pub use admission::{Admitted, Wanted};
 pub use deliveries::{Delivery, Sink};
 pub use incidents::{Due, Incident};
+pub use lookups::Event;
 
 /// How long a statement waits for the other connection.
 const BUSY: Duration = Duration::from_secs(5);
