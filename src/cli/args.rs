@@ -7,7 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use jiff::Timestamp;
 
 use crate::capacity::{Gpu, KvDtype, Precision, parse_bytes, parse_tokens};
-use crate::chatops::command;
+use crate::chatops::command::{self, about};
 use crate::clock;
 use crate::diagnose::Baseline;
 
@@ -25,9 +25,11 @@ pub struct Cli {
 pub enum Command {
     /// Run the service: Alertmanager's webhook in, living messages out.
     Serve(ServeArgs),
-    /// Diagnose an alert, or a playbook for some labels, and print the answer.
+    /// What is wrong, why, what to do.
+    #[command(about = about("diagnose"))]
     Diagnose(DiagnoseArgs),
-    /// Look at every pool: healthy, warning, critical or unknown, by the thresholds that the playbooks alert on.
+    /// How every pool stands.
+    #[command(about = about("health"))]
     Health(HealthArgs),
     /// Check what the service needs: configuration, Prometheus, Slack, store, playbooks.
     Doctor(DoctorArgs),
@@ -37,10 +39,65 @@ pub enum Command {
     Test(DataArgs),
     /// Make Prometheus rules, or the schema of the data files.
     Generate(GenerateArgs),
-    /// Print a playbook's whole tree, or what a code, an Xid, a flag, a line of a log, a signal or an engine means.
+    /// What something means.
+    #[command(about = about("explain"))]
     Explain(ExplainArgs),
     /// Compute from a model's config.json what fits on GPUs, and compare it with the running pool.
     Capacity(Box<CapacityArgs>),
+    /// Which incidents there are.
+    #[command(about = about("incidents"))]
+    Incidents(IncidentsArgs),
+    /// Everything known of one.
+    #[command(about = about("bundle"))]
+    Bundle(BundleArgs),
+    /// Which playbooks there are.
+    #[command(about = about("playbooks"))]
+    Playbooks {
+        /// A directory of playbooks on top of the shipped ones.
+        #[arg(long, value_name = "DIR")]
+        playbooks: Option<PathBuf>,
+    },
+    /// How good it is.
+    #[command(about = about("accuracy"))]
+    Accuracy(StateArgs),
+    /// Print a script that completes commands, options and playbooks, for the shell to source.
+    Completions {
+        /// Whose.
+        shell: clap_complete::Shell,
+    },
+}
+
+/// Where the service keeps its incidents; nothing in it is changed.
+#[derive(Debug, Args)]
+pub struct StateArgs {
+    /// The service's configuration, for its state directory.
+    #[arg(long, value_name = "FILE", env = "LLM_DIAGNOSE_CONFIG")]
+    pub config: Option<PathBuf>,
+    /// The directory of the database [default: the configuration's, as `serve` has it].
+    #[arg(long, value_name = "DIR", env = "LLM_DIAGNOSE_STATE_DIR")]
+    pub state_dir: Option<PathBuf>,
+}
+
+/// Which incidents `incidents` lists.
+#[derive(Debug, Args)]
+pub struct IncidentsArgs {
+    /// Which.
+    #[command(flatten)]
+    pub what: command::Incidents,
+    /// Where from.
+    #[command(flatten)]
+    pub state: StateArgs,
+}
+
+/// Which incident `bundle` prints, as JSON.
+#[derive(Debug, Args)]
+pub struct BundleArgs {
+    /// Which.
+    #[command(flatten)]
+    pub what: command::OfIncident,
+    /// Where from.
+    #[command(flatten)]
+    pub state: StateArgs,
 }
 
 /// How `serve` is started; every flag overrides the file.
@@ -245,6 +302,12 @@ pub enum GenerateCommand {
         /// The directory to write into; pages that belong to no playbook are left alone.
         #[arg(long, value_name = "DIR")]
         output: PathBuf,
+    },
+    /// The page that explains the commands of Slack.
+    Commands {
+        /// Where to write; `-` is standard output.
+        #[arg(long, value_name = "FILE|-", default_value = "-")]
+        output: String,
     },
     /// The JSON schema of playbooks, causes and signals, for editors.
     Schema {

@@ -6,6 +6,7 @@ use anyhow::Context;
 
 use super::args::{GenerateArgs, GenerateCommand, RuleKind};
 use super::library;
+use crate::chatops::command::document;
 use crate::generate;
 
 pub(super) fn run(args: GenerateArgs) -> anyhow::Result<ExitCode> {
@@ -44,6 +45,7 @@ pub(super) fn run(args: GenerateArgs) -> anyhow::Result<ExitCode> {
             }
             return Ok(ExitCode::SUCCESS);
         }
+        GenerateCommand::Commands { output } => (document(), output),
         GenerateCommand::Schema { output } => {
             (format!("{}\n", serde_json::to_string_pretty(&generate::schema())?), output)
         }

@@ -3,11 +3,13 @@
 mod args;
 mod capacity;
 mod check;
+mod completions;
 mod diagnose;
 mod doctor;
 mod explain;
 mod generate;
 pub(crate) mod health;
+mod past;
 mod serve;
 mod target;
 
@@ -57,6 +59,11 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Generate(args) => generate::run(args),
         Command::Explain(args) => explain::run(&args),
         Command::Capacity(args) => capacity::run(&args),
+        Command::Incidents(args) => past::incidents(&args),
+        Command::Bundle(args) => past::bundle(&args),
+        Command::Playbooks { playbooks } => past::playbooks(playbooks.as_deref()),
+        Command::Accuracy(args) => past::accuracy(&args),
+        Command::Completions { shell } => Ok(completions::run(shell)),
     }
 }
 
