@@ -41,22 +41,19 @@ pub async fn places(
 }
 
 /// Looks at the pool of `request`, and diagnoses what looks wrong; the request's own playbook is not entered.
-pub async fn triage(
-    library: &Library,
-    source: Source<'_>,
-    request: &Request,
-    exporters: Option<&Exporters>,
-) -> Triage {
+pub async fn triage(library: &Library, source: Source<'_>, request: &Request, exporters: Option<&Exporters>) -> Triage {
     let mut scope = request.scope.dimensions.clone();
     // What no series of the pool carries cannot narrow a look.
     scope.retain(|dimension, _| super::DIMENSIONS.contains(&dimension.as_str()));
     let what = Look { scope, at: request.at, window: request.window, deadline: request.deadline };
-    let mut health = look(library, &[source], &what).await;
-    health.pools.retain(|pool| request.scope.dimensions.iter().all(|(d, v)| pool.labels.get(d).is_none_or(|own| own == v)));
+    let mut health = Box::pin(look(library, &[source], &what)).await;
+    health
+        .pools
+        .retain(|pool| request.scope.dimensions.iter().all(|(d, v)| pool.labels.get(d).is_none_or(|own| own == v)));
     let suspects = suspects(library, &health);
     let entered = suspects.iter().take(MOST).map(|playbook| async {
         let request = Request { playbook: (*playbook).to_owned(), ..request.clone() };
-        diagnose_with(library, source.0, &request, exporters).await
+        Box::pin(diagnose_with(library, source.0, &request, exporters)).await
     });
     let mut told = join_all(entered).await;
     // Of equally clear ones the first stands: its check is the worst.

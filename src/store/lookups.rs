@@ -47,9 +47,7 @@ impl Store {
     /// # Errors
     /// See [`Self::incidents`].
     pub async fn events(&self, incident: &str, most: u32) -> Result<Vec<Event>, StoreError> {
-        let rows = sqlx::query(
-            "SELECT at_ms, what, detail FROM events WHERE incident_id = $1 ORDER BY at_ms LIMIT $2",
-        );
+        let rows = sqlx::query("SELECT at_ms, what, detail FROM events WHERE incident_id = $1 ORDER BY at_ms LIMIT $2");
         let rows = rows.bind(incident).bind(i64::from(most)).fetch_all(&self.read).await?;
         rows.iter()
             .map(|row| {

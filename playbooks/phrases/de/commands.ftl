@@ -72,7 +72,7 @@ doctor-wrong = { $n ->
 }
 doctor-parts = Teile
 doctor-ok = { $name } geht
-doctor-fails = **{ $name } geht nicht**: { $detail }
+doctor-fails = { $name } **geht nicht**: { $detail }
 doctor-signals = { $missing } von { $of } Signalen fehlen, { $blind ->
     [0] kein Playbook ist blind
     [one] 1 Playbook ist blind

@@ -72,7 +72,7 @@ doctor-wrong = { $n ->
 }
 doctor-parts = Parts
 doctor-ok = { $name } works
-doctor-fails = **{ $name } does not work**: { $detail }
+doctor-fails = { $name } **does not work**: { $detail }
 doctor-signals = { $missing } of { $of } signals are missing, { $blind ->
     [0] no playbook is blind
     [one] 1 playbook is blind

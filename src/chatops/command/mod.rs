@@ -42,7 +42,6 @@ pub enum Command {
     /// Compare what a pool has with what it uses: KV cache, memory, requests.
     Capacity(CapacityOf),
     /// List the playbooks.
-    #[command(alias = "playbook")]
     Playbooks,
     /// Tell how often named causes were right: as measured, and as people here found.
     Accuracy,

@@ -105,7 +105,8 @@ fn begins_with_option(commands: &clap::Command, words: &[String]) -> Option<&'st
 /// What clap says, without usage and hints of a shell.
 fn first_line(error: &clap::Error) -> String {
     let said = error.render().to_string();
-    let lines = said.lines().map(str::trim).take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more"));
+    let lines =
+        said.lines().map(str::trim).take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more"));
     let said = lines.filter(|line| !line.is_empty() && !line.starts_with("tip:")).collect::<Vec<_>>().join(" ");
     said.trim_start_matches("error: ").to_owned()
 }
@@ -321,7 +322,10 @@ mod tests {
         };
         assert_eq!(explained("explain flag —swap-space"), ("flag".into(), "--swap-space".into()));
         assert_eq!(explained("explain Xid 79"), ("xid".into(), "79".into()));
-        assert_eq!(explained("explain log No available memory at all"), ("log".into(), "No available memory at all".into()));
+        assert_eq!(
+            explained("explain log No available memory at all"),
+            ("log".into(), "No available memory at all".into())
+        );
     }
 
     #[test]
@@ -367,7 +371,25 @@ mod tests {
     fn hostile_lines_are_harmless() {
         assert_eq!(parse(&"a".repeat(100_000)), Err(Trouble::TooLong));
         assert_eq!(parse(&"\u{202e}".repeat(100_000)), Err(Trouble::TooLong));
-        let pieces = ["<", ">", "|", "'", "\"", "\\", "\u{0}", "\u{202e}", "&lt;", "--", "=", "at", "ago", "<!channel>", "🔥", "`", "\n"];
+        let pieces = [
+            "<",
+            ">",
+            "|",
+            "'",
+            "\"",
+            "\\",
+            "\u{0}",
+            "\u{202e}",
+            "&lt;",
+            "--",
+            "=",
+            "at",
+            "ago",
+            "<!channel>",
+            "🔥",
+            "`",
+            "\n",
+        ];
         for a in pieces {
             for b in pieces {
                 for c in pieces {

@@ -72,7 +72,8 @@ impl Found {
 /// The pools that a name may stand for, or the answer that there is none.
 async fn found(desk: &Desk, reply: &Reply<'_>, typed: &str, at: Timestamp) -> Result<Vec<Found>, Message> {
     let words = &desk.words;
-    let Known { places, problems } = known(desk, &clients(desk, reply), at, LISTING.min(desk.diagnosing.deadline)).await;
+    let Known { places, problems } =
+        known(desk, &clients(desk, reply), at, LISTING.min(desk.diagnosing.deadline)).await;
     let all: Vec<Place> = places.iter().map(|(_, place)| place.clone()).collect();
     let fitting = hits(&all, typed);
     let typed = Line::default().code(typed);
@@ -141,7 +142,7 @@ pub(super) async fn diagnose(desk: &Desk, reply: &Reply<'_>, what: &Diagnose) {
     let Some(typed) = what.target.as_deref() else {
         // All pools as one only when somebody says what to look for.
         return match &what.playbook {
-            Some(_) => told(desk, reply, what, at, None).await,
+            Some(_) => Box::pin(told(desk, reply, what, at, None)).await,
             None => targets::offer(desk, reply).await,
         };
     };
@@ -149,23 +150,28 @@ pub(super) async fn diagnose(desk: &Desk, reply: &Reply<'_>, what: &Diagnose) {
     if typed.len() >= 20
         && let Ok(incident) = incidents::find(desk, reply, &of).await
     {
-        return again(desk, reply, &incident).await;
+        return Box::pin(again(desk, reply, &incident)).await;
     }
     let line = |name: &str| {
         let at = what.when.at.map(|_| format!(" at {at}")).unwrap_or_default();
-        let last = what.when.last.map(|last| format!(" last {}", humantime::format_duration(last).to_string().replace(' ', "")));
+        let last = what
+            .when
+            .last
+            .map(|last| format!(" last {}", humantime::format_duration(last).to_string().replace(' ', "")));
         let playbook = what.playbook.as_ref().map(|id| format!(" playbook {id}")).unwrap_or_default();
         format!("diagnose {}{at}{}{playbook}", quoted(name), last.unwrap_or_default())
     };
     match found(desk, reply, typed, at).await.and_then(|found| only(desk, found, typed, line)) {
-        Ok(found) => told(desk, reply, what, at, Some(found)).await,
+        Ok(found) => Box::pin(told(desk, reply, what, at, Some(found))).await,
         Err(message) => reply.say(&message).await,
     }
 }
 
 async fn told(desk: &Desk, reply: &Reply<'_>, what: &Diagnose, at: Timestamp, found: Option<Found>) {
     let name = found.as_ref().map(Found::name).unwrap_or_default();
-    let Some((prometheus, labels)) = desk.prometheus.get(found.as_ref().map_or(0, |found| found.source)) else { return };
+    let Some((prometheus, labels)) = desk.prometheus.get(found.as_ref().map_or(0, |found| found.source)) else {
+        return;
+    };
     let request = Request {
         playbook: what.playbook.clone().unwrap_or_default(),
         scope: found.as_ref().map(|found| found.place.scope(found.pod.as_deref())).unwrap_or_default(),
@@ -180,9 +186,9 @@ async fn told(desk: &Desk, reply: &Reply<'_>, what: &Diagnose, at: Timestamp, fo
     // Pages tell of now only.
     let exporters = exporters.as_ref().filter(|_| what.when.at.is_none());
     let answer = match what.playbook.is_some() {
-        false => triage(&desk.library, (&watched, labels), &request, exporters).await,
+        false => Box::pin(triage(&desk.library, (&watched, labels), &request, exporters)).await,
         true => {
-            let diagnosis = diagnose_with(&desk.library, &watched, &request, exporters).await;
+            let diagnosis = Box::pin(diagnose_with(&desk.library, &watched, &request, exporters)).await;
             Triage::Found(Box::new(diagnosis), Vec::new())
         }
     };
@@ -311,10 +317,15 @@ fn health_message(desk: &Desk, health: &Health) -> Message {
     pools.sort_by_key(|pool| std::cmp::Reverse(rank(pool.state)));
     let alone = pools.len() == 1;
     for pool in pools.iter().take(POOLS) {
-        message.parts.push(Part::Section(format!("{} · {}", words.text(state_key(pool.state), &[]), named(pool)), told_of(desk, pool, alone)));
+        message.parts.push(Part::Section(
+            format!("{} · {}", words.text(state_key(pool.state), &[]), named(pool)),
+            told_of(desk, pool, alone),
+        ));
     }
     if pools.len() > POOLS {
-        message.parts.push(Part::Note(words.line("health-more", &[("n", (pools.len() - POOLS + health.left_out).into())])));
+        message
+            .parts
+            .push(Part::Note(words.line("health-more", &[("n", (pools.len() - POOLS + health.left_out).into())])));
     }
     for line in health.problems.iter().chain(&health.notes).take(FEW) {
         message.parts.push(Part::Note(Line::of(line)));
@@ -380,10 +391,13 @@ fn told_of(desk: &Desk, pool: &crate::health::Pool, alone: bool) -> Vec<Line> {
     }
     if alone {
         let well = pool.checks.iter().filter(|check| !sick(check.state));
-        let well = well.filter_map(|check| Some(Line::default().plain(&*check.title).plain(" ").then(value(check.value?, check.unit))));
+        let well = well.filter_map(|check| {
+            Some(Line::default().plain(&*check.title).plain(" ").then(value(check.value?, check.unit)))
+        });
         lines.extend(well);
     }
-    let pieces = [("n", pool.replicas.into()), ("seen", pool.coverage.with_data.into()), ("of", pool.coverage.of.into())];
+    let pieces =
+        [("n", pool.replicas.into()), ("seen", pool.coverage.with_data.into()), ("of", pool.coverage.of.into())];
     let key = if pool.idle { "pool-idle" } else { "pool-seen" };
     lines.push(words.line(key, &pieces));
     lines
@@ -402,7 +416,8 @@ pub(super) async fn capacity(desk: &Desk, reply: &Reply<'_>, what: &CapacityOf) 
     let scope = found.place.scope(None);
     let (window, deadline) = (desk.diagnosing.window, desk.diagnosing.deadline);
     let signals = &capacity::SIGNALS;
-    let observed = observe_signals(&desk.library, &reply.watch(prometheus), &scope, signals, now, window, deadline).await;
+    let observed =
+        observe_signals(&desk.library, &reply.watch(prometheus), &scope, signals, now, window, deadline).await;
     let report = capacity::compare(None, &scope, &observed);
     let Some(live) = &report.live else { return };
     let words = &desk.words;
@@ -425,7 +440,8 @@ pub(super) async fn capacity(desk: &Desk, reply: &Reply<'_>, what: &CapacityOf) 
         message.parts.push(Part::Section(words.text("capacity-live", &[]), rows));
     }
     message.parts.extend(report.warnings.iter().map(|warning| Part::Paragraph(Line::of(warning))));
-    let missing = live.missing.iter().map(|(signal, why)| Part::Note(Line::default().code(&**signal).plain(": ").plain(&**why)));
+    let missing =
+        live.missing.iter().map(|(signal, why)| Part::Note(Line::default().code(&**signal).plain(": ").plain(&**why)));
     message.parts.extend(missing.chain(live.problems.iter().map(|problem| Part::Note(Line::of(problem)))));
     let shell = Line::default().code("llm-diagnose capacity config.json --gpu H100");
     message.parts.push(Part::Note(words.line("capacity-more", &[("command", shell.into())])));
@@ -453,11 +469,10 @@ pub(super) async fn doctor(desk: &Desk, reply: &Reply<'_>) {
     for one in seen {
         let missing: Vec<_> = one.signals.iter().filter(|s| s.answer == Answer::Missing).collect();
         let blind = one.playbooks.iter().filter(|sight| sight.eyes == crate::health::Eyes::Blind).count();
-        let mut lines = vec![words.line("doctor-signals", &[
-            ("missing", missing.len().into()),
-            ("of", one.signals.len().into()),
-            ("blind", blind.into()),
-        ])];
+        let mut lines = vec![words.line(
+            "doctor-signals",
+            &[("missing", missing.len().into()), ("of", one.signals.len().into()), ("blind", blind.into())],
+        )];
         let mut enables: Vec<(&str, Vec<&str>)> = Vec::new();
         for signal in &missing {
             let Some(enable) = signal.enable.as_deref() else { continue };
@@ -481,4 +496,3 @@ pub(super) async fn doctor(desk: &Desk, reply: &Reply<'_>) {
     let headline = words.text(key, &[("n", failed.into())]);
     reply.say(&Message { tone, headline, parts }).await;
 }
-

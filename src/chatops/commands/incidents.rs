@@ -177,9 +177,9 @@ struct Kept<'a> {
 /// Everything known of an incident as one JSON document.
 pub(crate) async fn bundled(store: &Store, incident: &Incident) -> anyhow::Result<Vec<u8>> {
     let events = store.events(&incident.id, EVENTS).await?;
-    let events = events.into_iter().map(
-        |event| serde_json::json!({ "at": event.at.to_string(), "what": event.what, "detail": event.detail }),
-    );
+    let events = events
+        .into_iter()
+        .map(|event| serde_json::json!({ "at": event.at.to_string(), "what": event.what, "detail": event.detail }));
     let bundle = Bundle {
         schema: "llm-diagnose/bundle/v1",
         made_at: clock::now().to_string(),

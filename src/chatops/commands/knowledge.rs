@@ -45,7 +45,9 @@ pub(super) fn explain(desk: &Desk, id: &str, name: Option<&str>) -> Message {
 /// `  at once       text` with its label in bold.
 fn labelled(line: &str) -> Line {
     match line.trim_start().split_once("  ") {
-        Some((label, text)) if line.starts_with("  ") => Line::default().bold(label).plain(" ").then(Line::of(text.trim())),
+        Some((label, text)) if line.starts_with("  ") => {
+            Line::default().bold(label).plain(" ").then(Line::of(text.trim()))
+        }
         _ => Line::of(line),
     }
 }
@@ -65,7 +67,8 @@ fn told(desk: &Desk, node: &crate::playbook::Node<'_>) -> Message {
         parts.push(Part::Section(words.text("explain-impact", &[]), vec![Line::of(&flat(&playbook.impact))]));
     }
     let causes = node.causes.iter().filter_map(|entry| library.node(entry));
-    let causes: Vec<Line> = causes.map(|cause| Line::default().plain(cause.title).plain(" · ").code(cause.id)).collect();
+    let causes: Vec<Line> =
+        causes.map(|cause| Line::default().plain(cause.title).plain(" · ").code(cause.id)).collect();
     if !causes.is_empty() {
         parts.push(Part::Section(words.text("explain-causes", &[]), causes));
     }
@@ -153,7 +156,8 @@ pub(super) fn help(desk: &Desk, command: Option<&str>) -> Message {
     {
         let usage = Line::default().code(format!("/llm-diagnose {usage}"));
         let mut parts = vec![Part::Paragraph(usage)];
-        let arguments = arguments.iter().map(|(name, help)| Line::default().code(name.as_str()).plain(" ").then(Line::of(help)));
+        let arguments =
+            arguments.iter().map(|(name, help)| Line::default().code(name.as_str()).plain(" ").then(Line::of(help)));
         let arguments: Vec<Line> = arguments.collect();
         if !arguments.is_empty() {
             parts.push(Part::Section(words.text("help-arguments", &[]), arguments));
@@ -174,7 +178,8 @@ pub(super) fn help(desk: &Desk, command: Option<&str>) -> Message {
     message = with(message, Part::Section(words.text("help-commands", &[]), lines));
     let threads = ["why", "bundle"].map(|word| Line::default().code(format!("@llm-diagnose {word}")));
     let [why, bundle] = threads;
-    message = with(message, Part::Paragraph(words.line("help-threads", &[("why", why.into()), ("bundle", bundle.into())])));
+    message =
+        with(message, Part::Paragraph(words.line("help-threads", &[("why", why.into()), ("bundle", bundle.into())])));
     let examples = ["health", "incidents", "help diagnose"];
     with(message, Part::Buttons(examples.iter().enumerate().map(|(i, line)| ask(i, line, line)).collect()))
 }

@@ -14,8 +14,8 @@ use crate::slack::{Inbound, What};
 
 pub(super) use fleet::{Known, known};
 pub(crate) use incidents::{bundled, listed, named_id};
-pub(crate) use knowledge::measured;
 pub(super) use knowledge::matching;
+pub(crate) use knowledge::measured;
 pub(super) use reply::Reply;
 
 /// Buttons that ask something begin so; the value is the line.
@@ -44,7 +44,7 @@ pub(super) async fn run(desk: &Desk, inbound: &Inbound, text: &str) {
         }
     };
     let within = desk.diagnosing.deadline.saturating_mul(PHASES) + Duration::from_secs(10);
-    let working = tokio::time::timeout(within, carry_out(desk, &reply, &asked));
+    let working = tokio::time::timeout(within, Box::pin(carry_out(desk, &reply, &asked)));
     match reply.watched(text, working).await {
         Ok(()) => desk.metrics.inbound("command", "done"),
         Err(_) => {
@@ -59,11 +59,12 @@ pub(super) async fn press(desk: &Desk, inbound: &Inbound, line: &str) {
     run(desk, inbound, line).await;
 }
 
+/// What asks Prometheus has large futures: they are kept on the heap, or debug builds run out of stack.
 async fn carry_out(desk: &Desk, reply: &Reply<'_>, command: &Command) {
     match command {
-        Command::Diagnose(what) => fleet::diagnose(desk, reply, what).await,
-        Command::Health(what) => fleet::health(desk, reply, what).await,
-        Command::Capacity(what) => fleet::capacity(desk, reply, what).await,
+        Command::Diagnose(what) => Box::pin(fleet::diagnose(desk, reply, what)).await,
+        Command::Health(what) => Box::pin(fleet::health(desk, reply, what)).await,
+        Command::Capacity(what) => Box::pin(fleet::capacity(desk, reply, what)).await,
         Command::Explain(what) => {
             // The end of an incident's id is none of a playbook.
             let named = OfIncident { incident: Some(what.id.clone()) };
@@ -82,7 +83,7 @@ async fn carry_out(desk: &Desk, reply: &Reply<'_>, command: &Command) {
             };
             match command {
                 Command::Why(_) => incidents::why(desk, reply, &incident).await,
-                Command::Again(_) => fleet::again(desk, reply, &incident).await,
+                Command::Again(_) => Box::pin(fleet::again(desk, reply, &incident)).await,
                 Command::Bundle(_) => incidents::bundle(desk, reply, &incident).await,
                 _ => reply.say(&desk.notifier.message(&incident)).await,
             }
@@ -90,7 +91,7 @@ async fn carry_out(desk: &Desk, reply: &Reply<'_>, command: &Command) {
         Command::Silence(silence) => incidents::silence(desk, reply, silence).await,
         Command::Playbooks => reply.say(&knowledge::playbooks(desk)).await,
         Command::Accuracy => reply.say(&knowledge::accuracy(desk).await).await,
-        Command::Doctor => fleet::doctor(desk, reply).await,
+        Command::Doctor => Box::pin(fleet::doctor(desk, reply)).await,
         Command::Help(help) => reply.say(&knowledge::help(desk, help.command.as_deref())).await,
     }
 }

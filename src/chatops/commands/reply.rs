@@ -20,6 +20,15 @@ use crate::slack::{Destination, Inbound, Place, Posted, SlackError, What};
 /// When somebody who still waits is told how far it is, counted from the last time.
 const PATIENCE: [Duration; 2] = [Duration::from_millis(1_500), Duration::from_secs(5)];
 
+/// A sentence alone needs no coloured bar below it, and an attachment without blocks is none.
+fn shown(message: &Message) -> SlackMessage {
+    let mut shown = render::slack(message);
+    if message.parts.is_empty() {
+        shown.attachments = serde_json::Value::Array(Vec::new());
+    }
+    shown
+}
+
 /// An answer's way back.
 pub(in crate::chatops) struct Reply<'a> {
     desk: &'a Desk,
@@ -51,7 +60,16 @@ impl<'a> Reply<'a> {
             What::Press { .. } => within,
             What::Command { .. } | What::Submit { .. } | What::Suggest { .. } => false,
         };
-        Self { desk, place, user: &who.user, is_open, here: false, standing: Mutex::new(None), progress: Arc::default(), done: CancellationToken::new() }
+        Self {
+            desk,
+            place,
+            user: &who.user,
+            is_open,
+            here: false,
+            standing: Mutex::new(None),
+            progress: Arc::default(),
+            done: CancellationToken::new(),
+        }
     }
 
     /// In a direct message nobody else reads.
@@ -67,7 +85,7 @@ impl<'a> Reply<'a> {
 
     /// Answers; what Slack refuses is logged, because there is nobody else to tell.
     pub(in crate::chatops) async fn say(&self, message: &Message) {
-        if let Err(error) = self.send(&render::slack(message)).await {
+        if let Err(error) = self.send(&shown(message)).await {
             warn!(%error, channel = self.place.channel, "cannot answer in Slack");
         }
     }
@@ -125,7 +143,7 @@ impl<'a> Reply<'a> {
         let asked: String = asked.chars().take(REPEATED_CHARS).collect();
         let asked = Line::default().code(asked);
         let pieces = [("target", asked.into()), ("answered", answered.into()), ("asked", of.into())];
-        let message = render::slack(&sentence(Tone::Unknown, self.desk.words.line("command-progress", &pieces)));
+        let message = shown(&sentence(Tone::Unknown, self.desk.words.line("command-progress", &pieces)));
         let slack = &self.desk.slack;
         let told = match (&self.place.response_url, self.is_open) {
             (Some(url), false) => slack.respond(url, &message, false, false).await,
