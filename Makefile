@@ -40,5 +40,6 @@ generate: build ## Refreshes what is generated and committed
 	$(BIN) generate rules --kind prometheus-rule --output config/kubernetes/llm-diagnose.prometheusrule.yaml
 	$(BIN) generate dashboard --output config/grafana/llm-diagnose.dashboard.json
 	$(BIN) generate runbooks --output docs/runbooks
+	$(BIN) generate commands --output docs/commands.md
 	$(BIN) generate schema --output playbooks/schema.json
 	$(BIN) generate webhook-schema --output docs/webhook.schema.json

@@ -83,9 +83,72 @@ pub fn parse_time(text: &str) -> Result<Timestamp, String> {
         .ok_or_else(|| format!("`{text}` is no time: expected RFC 3339 such as 2026-11-20T14:05:00Z, or unix seconds"))
 }
 
+/// A moment as people name it; [`Moment::resolve`] says which one they mean.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Moment {
+    /// This one.
+    At(Timestamp),
+    /// The last such time of day, in UTC.
+    Of(jiff::civil::Time),
+    /// So long before now.
+    Ago(Duration),
+}
+
+impl Moment {
+    /// Reads `14:05`, `14:05:30`, `10m ago`, or what [`parse_time`] takes.
+    ///
+    /// # Errors
+    /// A sentence that says what was expected.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let text = text.trim();
+        let hours = text.split(':').next().unwrap_or_default();
+        if text.contains(':') && matches!(hours.len(), 1 | 2) {
+            let padded = if hours.len() == 1 { format!("0{text}") } else { text.to_owned() };
+            if let Ok(time) = padded.trim_end_matches(['Z', 'z']).parse() {
+                return Ok(Self::Of(time));
+            }
+        }
+        if let Some(ago) = text.strip_suffix("ago").map(str::trim) {
+            let known = humantime::parse_duration(ago).ok().filter(|ago| ago.as_secs() <= 366 * 86_400);
+            return known.map(Self::Ago).ok_or_else(|| format!("`{text}` is no time: write it like 10m ago, 2h ago"));
+        }
+        match text {
+            "now" => Ok(Self::Ago(Duration::ZERO)),
+            text => parse_time(text).map(Self::At).map_err(|error| format!("{error}, 14:05 (UTC), 10m ago")),
+        }
+    }
+
+    /// Which moment that is, seen from `now`; a time of day is never in the future.
+    pub fn resolve(self, now: Timestamp) -> Timestamp {
+        match self {
+            Self::At(at) => at,
+            Self::Ago(ago) => before(now, ago),
+            Self::Of(time) => {
+                let today = now.to_zoned(jiff::tz::TimeZone::UTC).date();
+                let at = today.to_datetime(time).to_zoned(jiff::tz::TimeZone::UTC).map_or(now, |at| at.timestamp());
+                if at > now { before(at, Duration::from_secs(86_400)) } else { at }
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_time_of_day_is_the_last_such_in_utc() {
+        let now: Timestamp = "2026-11-20T14:00:00Z".parse().unwrap();
+        let at = |text: &str| Moment::parse(text).unwrap().resolve(now).to_string();
+        assert_eq!(at("13:59"), "2026-11-20T13:59:00Z");
+        assert_eq!(at("14:05"), "2026-11-19T14:05:00Z");
+        assert_eq!(at("9:05"), "2026-11-20T09:05:00Z");
+        assert_eq!(at("90m ago"), "2026-11-20T12:30:00Z");
+        assert_eq!(at("2026-11-20T03:00:00+02:00"), "2026-11-20T01:00:00Z");
+        for wrong in ["25:00", "14:5x", "soon ago", "", ":", "9999999999h ago"] {
+            assert!(Moment::parse(wrong).is_err(), "{wrong}");
+        }
+    }
 
     #[test]
     fn durations_are_spoken_in_two_units_at_most() {

@@ -17,6 +17,7 @@ pub mod cli;
 pub mod clock;
 pub mod config;
 pub mod diagnose;
+pub mod explain;
 pub mod exporter;
 pub mod generate;
 pub mod health;

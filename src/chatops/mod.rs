@@ -5,7 +5,9 @@
 
 mod acts;
 mod authority;
+pub mod command;
 mod commands;
+mod targets;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,6 +28,8 @@ use crate::render::Words;
 use crate::slack::{self, Ack, Inbound, Slack, What};
 use crate::store::Store;
 use crate::telemetry::Metrics;
+
+pub(crate) use commands::{bundled, listed, measured, named_id};
 
 /// How long a repetition is recognised; Slack repeats within minutes, and signatures are valid for five.
 const REMEMBER: Duration = Duration::from_secs(15 * 60);
@@ -93,7 +97,13 @@ impl Desk {
             return Ack::Received;
         }
         if let What::Suggest { action, typed } = &inbound.what {
-            let options = tokio::time::timeout(OPTIONS, acts::suggest(self, &inbound, action, typed)).await;
+            let options = async {
+                match targets::suggest(self, action, typed).await {
+                    Some(options) => options,
+                    None => acts::suggest(self, &inbound, action, typed).await,
+                }
+            };
+            let options = tokio::time::timeout(OPTIONS, options).await;
             self.metrics.inbound("suggest", if options.is_ok() { "done" } else { "late" });
             return Ack::Options(options.unwrap_or_default());
         }
@@ -104,7 +114,10 @@ impl Desk {
         };
         let span = info_span!("chat", kind = kind(&inbound.what), user = inbound.who.user);
         // A form is answered by what is wrong with it, or by the next one; both are known without asking anybody.
-        if let What::Submit { .. } = &inbound.what {
+        if let What::Submit { form, about, values } = &inbound.what {
+            if form == targets::FORM {
+                return span.in_scope(|| targets::submit(self, &inbound, about, values, slot));
+            }
             return acts::submit(self, inbound, slot).instrument(span).await;
         }
         let desk = Arc::clone(self);
@@ -112,7 +125,11 @@ impl Desk {
             async move {
                 match &inbound.what {
                     What::Command { text } | What::Mention { text } => commands::run(&desk, &inbound, text).await,
-                    What::Press { action, value } => acts::press(&desk, &inbound, action, value).await,
+                    What::Press { action, value } => {
+                        if !targets::press(&desk, &inbound, action, value).await {
+                            acts::press(&desk, &inbound, action, value).await;
+                        }
+                    }
                     What::Submit { .. } | What::Suggest { .. } => {}
                 }
                 drop(slot);

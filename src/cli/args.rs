@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use jiff::Timestamp;
 
 use crate::capacity::{Gpu, KvDtype, Precision, parse_bytes, parse_tokens};
+use crate::chatops::command::{self, about};
 use crate::clock;
 use crate::diagnose::Baseline;
 
@@ -24,9 +25,11 @@ pub struct Cli {
 pub enum Command {
     /// Run the service: Alertmanager's webhook in, living messages out.
     Serve(ServeArgs),
-    /// Diagnose an alert, or a playbook for some labels, and print the answer.
+    /// What is wrong, why, what to do.
+    #[command(about = about("diagnose"))]
     Diagnose(DiagnoseArgs),
-    /// Look at every pool: healthy, warning, critical or unknown, by the thresholds that the playbooks alert on.
+    /// How every pool stands.
+    #[command(about = about("health"))]
     Health(HealthArgs),
     /// Check what the service needs: configuration, Prometheus, Slack, store, playbooks.
     Doctor(DoctorArgs),
@@ -36,12 +39,67 @@ pub enum Command {
     Test(DataArgs),
     /// Make Prometheus rules, or the schema of the data files.
     Generate(GenerateArgs),
-    /// Print a playbook's whole tree, or what a code, an Xid, a flag, a line of a log, a signal or an engine means.
+    /// What something means.
+    #[command(about = about("explain"))]
     Explain(ExplainArgs),
     /// Read an engine's log: what went wrong first, what only followed, what is harmless, and the numbers it tells.
     Logs(LogsArgs),
     /// Compute from a model's config.json what fits on GPUs, and compare it with the running pool.
     Capacity(Box<CapacityArgs>),
+    /// Which incidents there are.
+    #[command(about = about("incidents"))]
+    Incidents(IncidentsArgs),
+    /// Everything known of one.
+    #[command(about = about("bundle"))]
+    Bundle(BundleArgs),
+    /// Which playbooks there are.
+    #[command(about = about("playbooks"))]
+    Playbooks {
+        /// A directory of playbooks on top of the shipped ones.
+        #[arg(long, value_name = "DIR")]
+        playbooks: Option<PathBuf>,
+    },
+    /// How good it is.
+    #[command(about = about("accuracy"))]
+    Accuracy(StateArgs),
+    /// Print a script that completes commands, options and playbooks, for the shell to source.
+    Completions {
+        /// Whose.
+        shell: clap_complete::Shell,
+    },
+}
+
+/// Where the service keeps its incidents; nothing in it is changed.
+#[derive(Debug, Args)]
+pub struct StateArgs {
+    /// The service's configuration, for its state directory.
+    #[arg(long, value_name = "FILE", env = "LLM_DIAGNOSE_CONFIG")]
+    pub config: Option<PathBuf>,
+    /// The directory of the database [default: the configuration's, as `serve` has it].
+    #[arg(long, value_name = "DIR", env = "LLM_DIAGNOSE_STATE_DIR")]
+    pub state_dir: Option<PathBuf>,
+}
+
+/// Which incidents `incidents` lists.
+#[derive(Debug, Args)]
+pub struct IncidentsArgs {
+    /// Which.
+    #[command(flatten)]
+    pub what: command::Incidents,
+    /// Where from.
+    #[command(flatten)]
+    pub state: StateArgs,
+}
+
+/// Which incident `bundle` prints, as JSON.
+#[derive(Debug, Args)]
+pub struct BundleArgs {
+    /// Which.
+    #[command(flatten)]
+    pub what: command::OfIncident,
+    /// Where from.
+    #[command(flatten)]
+    pub state: StateArgs,
 }
 
 /// How `serve` is started; every flag overrides the file.
@@ -76,11 +134,11 @@ llm-diagnose diagnose --alert webhook.json --at 2026-11-20T03:05:00Z --output js
 )]
 pub struct DiagnoseArgs {
     /// An Alertmanager webhook payload (version 4) or one alert, as a file; `-` reads standard input.
-    #[arg(long, value_name = "FILE|-", required_unless_present = "playbook")]
+    #[arg(long, value_name = "FILE|-", required_unless_present_any = ["playbook", "target"], conflicts_with = "target")]
     pub alert: Option<String>,
-    /// The playbook to enter; overrides the one that the alert would choose.
-    #[arg(long, value_name = "ID")]
-    pub playbook: Option<String>,
+    /// Which pool, when, and where to begin.
+    #[command(flatten)]
+    pub what: command::Diagnose,
     /// A label of the pool: namespace, model_name, cluster; repeat for more.
     #[arg(long = "label", value_name = "NAME=VALUE", value_parser = label)]
     pub labels: Vec<(String, String)>,
@@ -90,11 +148,8 @@ pub struct DiagnoseArgs {
     /// The service's configuration, for its Prometheus and playbooks.
     #[arg(long, value_name = "FILE", env = "LLM_DIAGNOSE_CONFIG")]
     pub config: Option<PathBuf>,
-    /// Judge this moment: RFC 3339 or unix seconds; now unless told.
-    #[arg(long, value_name = "TIME", value_parser = clock::parse_time)]
-    pub at: Option<Timestamp>,
     /// The rate window; short incidents and 1-second scrapes need 30s to 1m [default: the configuration's, else 5m].
-    #[arg(long, value_name = "DURATION", value_parser = window)]
+    #[arg(long, value_name = "DURATION", value_parser = window, conflicts_with = "last")]
     pub window: Option<Duration>,
     /// How much earlier its normal lies, `none` to compare with nothing [default: the configuration's, else 1d].
     #[arg(long, value_name = "DURATION|none", value_parser = baseline)]
@@ -133,6 +188,9 @@ Examples:\n  llm-diagnose health --prometheus http://prometheus:9090\n  \
 llm-diagnose health --scope namespace=llm,model=llama --output json"
 )]
 pub struct HealthArgs {
+    /// Which pools.
+    #[command(flatten)]
+    pub what: command::HealthOf,
     /// Only pools with this cluster, namespace or model, by the label names that `diagnose` takes; none for all.
     #[arg(long, value_name = "NAME=VALUE,…", value_delimiter = ',', value_parser = label)]
     pub scope: Vec<(String, String)>,
@@ -142,9 +200,6 @@ pub struct HealthArgs {
     /// The service's configuration, for its Prometheus and playbooks; every Prometheus is asked.
     #[arg(long, value_name = "FILE", env = "LLM_DIAGNOSE_CONFIG")]
     pub config: Option<PathBuf>,
-    /// Look at this moment: RFC 3339 or unix seconds; now unless told.
-    #[arg(long, value_name = "TIME", value_parser = clock::parse_time)]
-    pub at: Option<Timestamp>,
     /// The rate window [default: the configuration's, else 5m].
     #[arg(long, value_name = "DURATION", value_parser = window)]
     pub window: Option<Duration>,
@@ -256,6 +311,12 @@ pub enum GenerateCommand {
         #[arg(long, value_name = "FILE|-", default_value = "-")]
         output: String,
     },
+    /// The page that explains the commands of Slack.
+    Commands {
+        /// Where to write; `-` is standard output.
+        #[arg(long, value_name = "FILE|-", default_value = "-")]
+        output: String,
+    },
     /// The JSON schema of playbooks, causes and signals, for editors.
     Schema {
         /// Where to write; `-` is standard output.
@@ -284,12 +345,9 @@ pub struct DataArgs {
 /// What `explain` prints.
 #[derive(Debug, Args)]
 pub struct ExplainArgs {
-    /// A playbook, cause, signal or engine; or a kind: xid, litellm, flag, log, signal, engine.
-    #[arg(value_name = "ID")]
-    pub id: String,
-    /// Of a kind: 79, 429, --swap-space, "a line of the log", kv_cache_usage, sglang.
-    #[arg(value_name = "NAME", allow_hyphen_values = true)]
-    pub name: Option<String>,
+    /// Which thing.
+    #[command(flatten)]
+    pub what: command::Explain,
     /// A directory of playbooks on top of the shipped ones.
     #[arg(long, value_name = "DIR")]
     pub playbooks: Option<PathBuf>,

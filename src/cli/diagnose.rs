@@ -6,12 +6,13 @@ use std::process::ExitCode;
 use anyhow::{Context, bail};
 
 use super::args::{DiagnoseArgs, Output};
-use super::library;
+use super::{library, target};
 use crate::alert::{AlertGroup, Labels};
 use crate::clock;
 use crate::config::Config;
 use crate::diagnose::{Exporters, Request, Scope, diagnose_with};
 use crate::exporter::Reader;
+use crate::health::{Triage, triage};
 use crate::playbook::{select, suggestion};
 use crate::prom::{self, Prometheus};
 use crate::render::{self, Words};
@@ -30,8 +31,10 @@ pub(super) fn run(args: DiagnoseArgs) -> anyhow::Result<ExitCode> {
     library.put_first(&config.engines).map_err(anyhow::Error::msg).context("in the configuration")?;
     let group = args.alert.as_deref().map(read).transpose()?;
     let labels: Labels = args.labels.iter().cloned().collect();
-    let playbook = match (&args.playbook, &group) {
+    let playbook = match (&args.what.playbook, &group) {
         (Some(id), _) => id.clone(),
+        // What is wrong there is found out below.
+        (None, None) if args.what.target.is_some() => String::new(),
         (None, Some(group)) => match select(&library, &group.alerts) {
             Some(selection) => selection.playbook,
             None => bail!(
@@ -41,7 +44,7 @@ pub(super) fn run(args: DiagnoseArgs) -> anyhow::Result<ExitCode> {
         },
         (None, None) => bail!("pass --alert or --playbook"),
     };
-    if !library.playbooks.contains_key(&playbook) {
+    if !playbook.is_empty() && !library.playbooks.contains_key(&playbook) {
         let hint = suggestion(&playbook, library.playbooks.keys().map(String::as_str)).unwrap_or_default();
         bail!("there is no playbook `{playbook}` {hint}");
     }
@@ -50,12 +53,16 @@ pub(super) fn run(args: DiagnoseArgs) -> anyhow::Result<ExitCode> {
     scope.dimensions.extend(given.dimensions);
     scope.replicas.extend(given.replicas);
     let now = clock::now();
-    let request = Request {
+    let at = args.what.when.at.map_or(now, |at| at.resolve(now));
+    let mut request = Request {
         playbook,
         scope,
-        at: args.at.unwrap_or(now),
-        since: group.as_ref().and_then(|g| g.alerts.iter().map(|a| a.starts_at).min()),
-        window: args.window.unwrap_or(config.diagnose.window),
+        at,
+        since: match args.what.when.last {
+            Some(last) => Some(clock::before(at, last)),
+            None => group.as_ref().and_then(|g| g.alerts.iter().map(|a| a.starts_at).min()),
+        },
+        window: args.what.when.last.or(args.window).unwrap_or(config.diagnose.window),
         baseline: args.baseline.unwrap_or(config.diagnose.baseline),
         deadline: args.deadline.unwrap_or(config.diagnose.deadline),
     };
@@ -73,8 +80,40 @@ pub(super) fn run(args: DiagnoseArgs) -> anyhow::Result<ExitCode> {
     let targets = config.exporters.given().collect();
     let exporters = Exporters { reader, targets, learn: config.exporters.learn, fresh: args.fresh };
     // Pages tell of now only.
-    let exporters = Some(&exporters).filter(|_| args.at.is_none());
-    let diagnosis = runtime.block_on(diagnose_with(&library, &prometheus, &request, exporters));
+    let exporters = Some(&exporters).filter(|_| args.what.when.at.is_none());
+    let source = (&prometheus, &chosen.labels);
+    let answer = runtime.block_on(async {
+        if let Some(typed) = &args.what.target {
+            let found = target::find(&library, &[source], typed, request.at, request.deadline).await?;
+            let (_, place, pod) = target::only(found, typed)?;
+            let given = std::mem::take(&mut request.scope);
+            request.scope = place.scope(pod.as_deref());
+            request.scope.dimensions.extend(given.dimensions);
+        }
+        anyhow::Ok(match request.playbook.is_empty() {
+            true => triage(&library, source, &request, exporters).await,
+            false => {
+                let diagnosis = diagnose_with(&library, &prometheus, &request, exporters).await;
+                Triage::Found(Box::new(diagnosis), Vec::new())
+            }
+        })
+    })?;
+    let diagnosis = match answer {
+        Triage::Found(diagnosis, beside) => {
+            if !beside.is_empty() {
+                anstream::eprintln!("also wrong there: {}", beside.join(", "));
+            }
+            diagnosis
+        }
+        Triage::Quiet(health) => {
+            anstream::eprintln!("nothing that an alert would fire for: pass --playbook to look deeper");
+            match args.output {
+                Output::Text => anstream::print!("{}", render::health(&health)),
+                Output::Json | Output::Slack => anstream::println!("{}", serde_json::to_string_pretty(&health)?),
+            }
+            return Ok(ExitCode::SUCCESS);
+        }
+    };
     let words = Words::load(&config.language, config.playbooks.dir.as_deref())?;
     match args.output {
         Output::Json => anstream::println!("{}", serde_json::to_string_pretty(&diagnosis)?),

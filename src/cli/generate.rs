@@ -6,6 +6,7 @@ use anyhow::Context;
 
 use super::args::{GenerateArgs, GenerateCommand, RuleKind};
 use super::library;
+use crate::chatops::command::document;
 use crate::{generate, notify};
 
 pub(super) fn run(args: GenerateArgs) -> anyhow::Result<ExitCode> {
@@ -47,6 +48,7 @@ pub(super) fn run(args: GenerateArgs) -> anyhow::Result<ExitCode> {
         GenerateCommand::WebhookSchema { output } => {
             (format!("{}\n", serde_json::to_string_pretty(&notify::webhook_schema())?), output)
         }
+        GenerateCommand::Commands { output } => (document(), output),
         GenerateCommand::Schema { output } => {
             (format!("{}\n", serde_json::to_string_pretty(&generate::schema())?), output)
         }

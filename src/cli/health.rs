@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::{Context, bail};
 
 use super::args::{HealthArgs, HealthOutput};
-use super::{UNKNOWN, library};
+use super::{UNKNOWN, library, target};
 use crate::clock;
 use crate::config::Config;
 use crate::diagnose::Scope;
@@ -19,9 +19,11 @@ pub(super) fn run(args: HealthArgs) -> anyhow::Result<ExitCode> {
     let Ok(library) = library(args.playbooks.as_deref().or(config.playbooks.dir.as_deref())) else {
         return Ok(ExitCode::from(UNKNOWN));
     };
-    let what = Look {
+    let now = clock::now();
+    let at = args.what.at.map_or(now, |at| at.resolve(now));
+    let mut what = Look {
         scope: scope(&args.scope)?,
-        at: args.at.unwrap_or_else(clock::now),
+        at: at,
         window: args.window.unwrap_or(config.diagnose.window),
         deadline: args.deadline.unwrap_or(config.diagnose.deadline),
     };
@@ -35,7 +37,13 @@ pub(super) fn run(args: HealthArgs) -> anyhow::Result<ExitCode> {
         .collect::<anyhow::Result<Vec<_>>>()?;
     let sources: Vec<Source<'_>> = clients.iter().map(|(prometheus, labels)| (prometheus, labels)).collect();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
-    let health = runtime.block_on(look(&library, &sources, &what));
+    let health = runtime.block_on(async {
+        if let Some(typed) = &args.what.target {
+            let found = target::find(&library, &sources, typed, what.at, what.deadline).await?;
+            what.scope.extend(target::shared(&found));
+        }
+        anyhow::Ok(look(&library, &sources, &what).await)
+    })?;
     match args.output {
         HealthOutput::Json => anstream::println!("{}", serde_json::to_string_pretty(&health)?),
         HealthOutput::Text => anstream::print!("{}", render::health(&health)),

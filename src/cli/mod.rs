@@ -3,14 +3,16 @@
 mod args;
 mod capacity;
 mod check;
+mod completions;
 mod diagnose;
 mod doctor;
 mod explain;
-mod explain_tables;
 mod generate;
 pub(crate) mod health;
 mod logs;
+mod past;
 mod serve;
+mod target;
 
 use std::process::ExitCode;
 
@@ -59,6 +61,11 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Explain(args) => explain::run(&args),
         Command::Logs(args) => logs::run(&args),
         Command::Capacity(args) => capacity::run(&args),
+        Command::Incidents(args) => past::incidents(&args),
+        Command::Bundle(args) => past::bundle(&args),
+        Command::Playbooks { playbooks } => past::playbooks(playbooks.as_deref()),
+        Command::Accuracy(args) => past::accuracy(&args),
+        Command::Completions { shell } => Ok(completions::run(shell)),
     }
 }
 

@@ -5,6 +5,7 @@
 mod checks;
 mod coverage;
 mod look;
+mod triage;
 
 use jiff::Timestamp;
 use schemars::JsonSchema;
@@ -17,6 +18,7 @@ use crate::signal::Unit;
 
 pub use coverage::{Answer, Coverage, Eyes, Sight, SignalCoverage, coverage};
 pub use look::{DIMENSIONS, Look, Source, look};
+pub use triage::{Triage, places, triage};
 
 /// The version of the JSON output; a change that breaks readers gives it another name.
 pub const SCHEMA: &str = "llm-diagnose/health/v1";

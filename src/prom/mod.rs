@@ -6,6 +6,7 @@
 mod answer;
 mod config;
 mod error;
+mod progress;
 mod targets;
 
 use std::collections::BTreeMap;
@@ -21,6 +22,7 @@ use crate::alert::{Alert, active, common_labels};
 pub use answer::{Row, Series};
 pub use config::Config;
 pub use error::PromError;
+pub use progress::Progress;
 pub use targets::ActiveTarget;
 
 /// How long an answer may be reused by another diagnosis of the same moment.
@@ -72,6 +74,7 @@ pub struct Prometheus {
     shared: Cache<Key, Arc<Vec<Row>>>,
     ranges: Cache<(String, Range), Arc<Vec<Series>>>,
     seconds: Option<Histogram>,
+    progress: Option<Arc<Progress>>,
 }
 
 impl std::fmt::Debug for Prometheus {
@@ -106,6 +109,7 @@ impl Prometheus {
             shared: Cache::builder().max_capacity(SHARED_MOST).time_to_live(SHARED_FOR).build(),
             ranges: Cache::builder().max_capacity(SHARED_RANGES).time_to_live(SHARED_FOR).build(),
             seconds: None,
+            progress: None,
         })
     }
 
@@ -116,6 +120,13 @@ impl Prometheus {
         self
     }
 
+    /// The same client, whose questions are counted for somebody who waits.
+    #[must_use]
+    pub fn watched(mut self, progress: Arc<Progress>) -> Self {
+        self.progress = Some(progress);
+        self
+    }
+
     /// Evaluates `query` at `at`; waits for a free slot and for the answer until `deadline`.
     ///
     /// # Errors
@@ -123,10 +134,7 @@ impl Prometheus {
     pub async fn query(&self, query: &str, at: Timestamp, deadline: Instant) -> Result<Arc<Vec<Row>>, Arc<PromError>> {
         let key = (query.to_owned(), at.as_millisecond());
         let ask = self.shared.try_get_with(key, self.ask(query, at, deadline));
-        match tokio::time::timeout_at(deadline.into(), ask).await {
-            Ok(answer) => answer,
-            Err(_) => Err(Arc::new(PromError::Late)),
-        }
+        self.waited(deadline, ask).await
     }
 
     /// Evaluates `query` over a range; waits for a free slot and for the answer until `deadline`.
@@ -150,10 +158,7 @@ impl Prometheus {
             })
             .await
         });
-        match tokio::time::timeout_at(deadline.into(), ask).await {
-            Ok(answer) => answer,
-            Err(_) => Err(Arc::new(PromError::Late)),
-        }
+        self.waited(deadline, ask).await
     }
 
     async fn ask(&self, query: &str, at: Timestamp, deadline: Instant) -> Result<Arc<Vec<Row>>, PromError> {
@@ -164,6 +169,18 @@ impl Prometheus {
             answer::read_rows(response, ANSWER_BYTES).await.map(Arc::new)
         })
         .await
+    }
+
+    /// An answer in time, counted for whoever waits.
+    async fn waited<T>(
+        &self,
+        deadline: Instant,
+        ask: impl Future<Output = Result<T, Arc<PromError>>>,
+    ) -> Result<T, Arc<PromError>> {
+        self.progress.iter().for_each(|progress| progress.ask());
+        let answer = tokio::time::timeout_at(deadline.into(), ask).await;
+        self.progress.iter().for_each(|progress| progress.answer());
+        answer.unwrap_or_else(|_| Err(Arc::new(PromError::Late)))
     }
 
     /// A free slot, with the time that is left for using it.

@@ -11,6 +11,7 @@ mod database;
 mod deliveries;
 mod exporters;
 mod incidents;
+mod lookups;
 mod replicas;
 
 use std::path::{Path, PathBuf};
@@ -26,6 +27,7 @@ pub use admission::{Admitted, Wanted};
 use database::{Access, Engine};
 pub use deliveries::{Delivery, Sink};
 pub use incidents::{Due, Incident};
+pub use lookups::Event;
 
 /// Why the store did not do it.
 #[derive(Debug, thiserror::Error)]

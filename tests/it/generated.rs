@@ -61,6 +61,11 @@ fn the_committed_dashboard_is_what_the_playbooks_say() {
 }
 
 #[test]
+fn the_committed_page_of_commands_is_what_the_definition_says() {
+    assert_fresh("docs/commands.md", &["generate", "commands"]);
+}
+
+#[test]
 fn the_committed_schema_is_what_the_types_say() {
     assert_fresh("playbooks/schema.json", &["generate", "schema"]);
 }

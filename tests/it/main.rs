@@ -5,6 +5,7 @@ mod admission;
 mod capacity;
 mod chains;
 mod cli;
+mod commands;
 mod dashboard;
 mod delivery;
 mod docs;

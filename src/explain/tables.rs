@@ -2,7 +2,7 @@
 //!
 //! Each function returns the text, or the problem with a way out.
 
-use super::explain::said;
+use super::said;
 use crate::playbook::{CodeRow, Library, LogRow, Step, XidCounts, XidRow, suggestion};
 use crate::signal::{EngineKind, SignalQuery};
 

@@ -1,0 +1,147 @@
+### Answers to commands.
+
+command-late = This took too long and was stopped. Prometheus may be slow: `doctor` tells.
+command-too-long = That is too long for a command. `help` shows the commands.
+command-nearly = Did you mean { $command }?
+command-usage = Write { $usage }
+command-progress = Looking at { $target } … { $answered }/{ $asked } queries
+
+prometheus-away = Prometheus cannot be asked right now.
+targets-none = Prometheus has no pool of an engine that is known here. `doctor` tells what it has.
+targets-pick = Pick from all …
+target-unknown = No pool or pod is called { $target }.
+target-several = { $target } may be one of { $n }. Which one?
+target-missing = Which pool? A model, a namespace, a workload or a pod.
+time-ahead = { $time } is in the future.
+playbook-unknown = There is no playbook { $id }. { $hint }
+
+answer-at = As of { $time }
+diagnosis-beside = Also wrong there: { $beside }
+diagnosis-quiet = Nothing here that an alert would fire for. To look deeper: { $example }
+
+health-wrong = { $critical ->
+    [0] { $warning ->
+        [one] 1 of { $n } pools has a warning
+       *[other] { $warning } of { $n } pools have warnings
+    }
+   *[other] { $critical } critical, { $warning } with warnings, of { $n } { $n ->
+        [one] pool
+       *[other] pools
+    }
+}
+health-well = { $n ->
+    [one] The pool is healthy
+   *[other] All { $n } pools are healthy
+}
+health-unknown = { $unknown ->
+    [one] 1 pool cannot be judged
+   *[other] { $unknown } pools cannot be judged
+}, { $healthy } healthy
+health-more = { $n } more pools
+health-checks-more = … and { $n } more
+health-why = Why: { $target }
+state-healthy = Healthy
+state-warning = WARNING
+state-critical = CRITICAL
+state-unknown = Unknown
+pool-seen = { $n ->
+    [one] 1 replica
+   *[other] { $n } replicas
+}, { $seen } of { $of } checks have data
+pool-idle = { $n ->
+    [one] 1 replica
+   *[other] { $n } replicas
+}, idle: nothing is asked of it
+
+capacity-headline = Capacity of { $target }, { $n ->
+    [one] 1 replica
+   *[other] { $n } replicas
+}
+capacity-live = Live
+capacity-cache = KV cache of a replica: { $value }
+capacity-prompt = Mean prompt: { $value }
+capacity-output = Mean output: { $value }
+capacity-fits = Requests of that length that fit into a replica: { $value }
+capacity-running = Requests that run on a replica now: { $value }
+capacity-more = What would fit on other GPUs: { $command }
+
+doctor-well = Everything that the service needs is there
+doctor-wrong = { $n ->
+    [one] 1 thing that the service needs does not work
+   *[other] { $n } things that the service needs do not work
+}
+doctor-parts = Parts
+doctor-ok = { $name } works
+doctor-fails = { $name } **does not work**: { $detail }
+doctor-signals = { $missing } of { $of } signals are missing, { $blind ->
+    [0] no playbook is blind
+    [one] 1 playbook is blind
+   *[other] { $blind } playbooks are blind
+}
+doctor-more = Everything, and what turns it on: { $command }
+
+incident-unreadable = The store cannot be read right now.
+incident-unknown = There is no incident { $id }.
+incident-several = Several incidents are called { $id }. Which one?
+incident-undiagnosed = This incident has no diagnosis: no playbook matches its alerts, or it is still being made.
+incident-since = since { $at }
+incidents-none = There are no incidents.
+incidents-open = { $n ->
+    [0] No incident is open
+    [one] 1 incident is open
+   *[other] { $n } incidents are open
+}
+incidents-today = { $n ->
+    [0] No incident within the last 24 hours
+    [one] 1 incident within the last 24 hours
+   *[other] { $n } incidents within the last 24 hours
+}
+incidents-newest = { $n ->
+    [0] There are no incidents
+    [one] There is 1 incident
+   *[other] The newest { $n } incidents
+}
+incidents-more = There are more; the newest are shown.
+
+bundle-title = Incident { $id }: alerts, diagnosis, events
+bundle-done = Everything about { $id } is in the file: alerts, diagnosis with every query and result, events.
+bundle-failed = The file about { $id } could not be uploaded: { $why }
+silence-by-button = Press **Silence** to see the matchers and for how long.
+
+explain-impact = Whom it hurts
+explain-causes = What may be behind it
+explain-now = Do now
+explain-lasting = So that it does not come back
+explain-runbook = Runbook
+playbooks-headline = { $n } playbooks
+playbooks-symptoms = What users feel
+playbooks-mechanisms = What is behind it
+playbooks-more = One of them: { $example }
+
+accuracy-headline = The named root cause was right in { $figure } of simulated faults
+accuracy-measured = Measured on simulated fleets
+accuracy-mechanism = Mechanism right: { $figure }
+accuracy-three = Root cause among the first three: { $figure }
+accuracy-wrong = Confident and wrong: { $figure }
+accuracy-healthy = A likely cause named on a healthy fleet: { $figure }
+accuracy-here = Here, as people said
+accuracy-feedback = { $yes } right, { $no } wrong
+accuracy-no-feedback = Nobody has said yet whether a cause was right. **Right** and **Wrong** below an incident do.
+
+help-headline = Type /llm-diagnose and a pool's name to hear what is wrong there, or one of these
+help-commands = Commands
+help-arguments = Arguments
+help-unknown = There is no command { $command }.
+help-threads = In an incident's thread: { $why }, { $bundle }. `here` at the end shows an answer to the channel.
+
+form-title = Diagnose a pool
+form-submit = Diagnose
+form-close = Cancel
+form-target = Pool or pod
+form-target-hint = Type a part of its name
+form-at = At
+form-at-hint = 14:05 (UTC), 10m ago; empty for now
+form-last = Over the last
+form-last-hint = 30m, 2h; empty for the usual window
+form-playbook = Playbook
+form-playbook-hint = For what is wrong there

@@ -1,0 +1,220 @@
+//! What can be asked, in Slack and at a shell: one definition makes the parser, the help, docs/commands.md and the
+//! shells' completion. The command line flattens the same arguments beside its own.
+
+mod help;
+mod words;
+
+use std::time::Duration;
+
+use clap::{Args, Subcommand, ValueEnum};
+
+use crate::clock::Moment;
+
+pub use help::{Topic, document, topics};
+pub use words::{Asked, Trouble, parse};
+
+/// What can be asked.
+#[derive(Debug, Clone, PartialEq, Subcommand)]
+pub enum Command {
+    /// Say what is wrong with a pool, why, and what to do; now or at another time.
+    #[command(visible_alias = "d")]
+    Diagnose(Diagnose),
+    /// Look at every pool: healthy, warning, critical or unknown, by the thresholds that the playbooks alert on.
+    Health(HealthOf),
+    /// Explain a playbook or cause, or what a code, an Xid, a flag, a line of a log, a signal or an engine means.
+    Explain(Explain),
+    /// List incidents with their causes.
+    #[command(alias = "incident")]
+    Incidents(Incidents),
+    /// Say why an incident's cause was named: everything that was checked.
+    #[command(alias = "evidence")]
+    Why(OfIncident),
+    /// Say where an incident stands.
+    Status(OfIncident),
+    /// Diagnose an incident once more, now.
+    #[command(alias = "rerun")]
+    Again(OfIncident),
+    /// Make one file of everything known about an incident, to hand on.
+    Bundle(OfIncident),
+    /// List silences, end one, or silence an incident's alerts.
+    #[command(alias = "silences")]
+    Silence(Silence),
+    /// Compare what a pool has with what it uses: KV cache, memory, requests.
+    Capacity(CapacityOf),
+    /// List the playbooks.
+    Playbooks,
+    /// Tell how often named causes were right: as measured, and as people here found.
+    Accuracy,
+    /// Check what the service needs: Prometheus, Slack, store, playbooks, and which signals are missing.
+    Doctor,
+    /// Explain the commands.
+    Help(Help),
+}
+
+/// Which pool, when, and where to begin.
+#[derive(Debug, Clone, Default, PartialEq, Args)]
+pub struct Diagnose {
+    /// A model, namespace, namespace/workload or pod, or as much of its name as tells it apart.
+    #[arg(value_name = "TARGET")]
+    pub target: Option<String>,
+    /// When.
+    #[command(flatten)]
+    pub when: When,
+    /// The playbook to enter, instead of the one for what is wrong.
+    #[arg(long, value_name = "ID")]
+    pub playbook: Option<String>,
+}
+
+/// When, and over how long.
+#[derive(Debug, Clone, Default, PartialEq, Args)]
+pub struct When {
+    /// Judge this moment: 14:05 (the last such, UTC), 10m ago, RFC 3339 or unix seconds; now unless told.
+    #[arg(long, value_name = "TIME", value_parser = Moment::parse)]
+    pub at: Option<Moment>,
+    /// Judge this much time up to then as one whole, compared with what was before.
+    #[arg(long, value_name = "DURATION", value_parser = span)]
+    pub last: Option<Duration>,
+}
+
+/// Which pools.
+#[derive(Debug, Clone, Default, PartialEq, Args)]
+pub struct HealthOf {
+    /// A model, namespace, namespace/workload or pod, or as much of its name as tells it apart; none for all pools.
+    #[arg(value_name = "TARGET")]
+    pub target: Option<String>,
+    /// Look at this moment: 14:05 (the last such, UTC), 10m ago, RFC 3339 or unix seconds; now unless told.
+    #[arg(long, value_name = "TIME", value_parser = Moment::parse)]
+    pub at: Option<Moment>,
+}
+
+/// What is to be explained.
+#[derive(Debug, Clone, PartialEq, Args)]
+pub struct Explain {
+    /// A playbook, cause, signal or engine; or a kind: xid, litellm, flag, log, signal, engine.
+    #[arg(value_name = "ID")]
+    pub id: String,
+    /// Of a kind: 79, 429, --swap-space, "a line of the log", kv_cache_usage, sglang.
+    #[arg(value_name = "NAME", allow_hyphen_values = true)]
+    pub name: Option<String>,
+}
+
+/// Which incidents.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Args)]
+pub struct Incidents {
+    /// Which.
+    #[arg(value_enum, default_value_t = Which::Open)]
+    pub which: Which,
+}
+
+/// Which incidents.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Which {
+    /// Those in which something still fires.
+    Open,
+    /// Those of the last 24 hours.
+    Today,
+    /// The newest of all.
+    All,
+}
+
+/// Which incident.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
+pub struct OfIncident {
+    /// The incident's id or its end; in an incident's thread that one, else the newest.
+    #[arg(value_name = "INCIDENT")]
+    pub incident: Option<String>,
+}
+
+/// What to do with silences.
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct Silence {
+    /// `list`, `expire`, or the incident; in an incident's thread the duration alone.
+    #[arg(value_name = "list|expire|INCIDENT", default_value = "list")]
+    pub what: String,
+    /// The silence that is to end, or for how long: 1h, 4h.
+    #[arg(value_name = "ID|DURATION")]
+    pub which: Option<String>,
+}
+
+/// Which pools.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
+pub struct CapacityOf {
+    /// A model, namespace, namespace/workload or pod, or as much of its name as tells it apart.
+    #[arg(value_name = "TARGET")]
+    pub target: Option<String>,
+}
+
+/// What is to be explained.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
+pub struct Help {
+    /// One command alone.
+    #[arg(value_name = "COMMAND")]
+    pub command: Option<String>,
+}
+
+/// What a person wants of silences.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Silencing {
+    /// See those that are active.
+    List,
+    /// End one, by its id.
+    Expire(String),
+    /// Silence an incident's alerts; of the thread when none is named.
+    Make(Option<String>, Duration),
+}
+
+impl Silence {
+    /// What is meant.
+    ///
+    /// # Errors
+    /// A sentence with the way to write it.
+    pub fn meant(&self) -> Result<Silencing, String> {
+        let long = |text: &str| span(text).map_err(|error| format!("`{text}`: {error}"));
+        match (self.what.as_str(), self.which.as_deref()) {
+            ("list", None) => Ok(Silencing::List),
+            ("expire", Some(id)) => Ok(Silencing::Expire(id.to_owned())),
+            ("expire", None) => Err("`silence expire` of which? `silence list` shows the ids".to_owned()),
+            (incident, Some(duration)) => Ok(Silencing::Make(Some(incident.to_owned()), long(duration)?)),
+            (text, None) => match span(text) {
+                Ok(duration) => Ok(Silencing::Make(None, duration)),
+                Err(_) => Err(format!("for how long? Write `silence {text} 1h`")),
+            },
+        }
+    }
+}
+
+/// A duration between a second and a month.
+fn span(text: &str) -> Result<Duration, String> {
+    match humantime::parse_duration(text) {
+        Ok(d) if d >= Duration::from_secs(1) && d <= Duration::from_secs(31 * 86_400) => Ok(d),
+        Ok(_) => Err("expected between 1s and 31d".to_owned()),
+        Err(_) => Err("expected a duration such as 30s, 5m, 1d".to_owned()),
+    }
+}
+
+/// What a command is for, as its help says; empty when there is no such command.
+pub fn about(command: &str) -> String {
+    let all = definition();
+    let about = all.find_subcommand(command).and_then(clap::Command::get_about);
+    about.map(ToString::to_string).unwrap_or_default()
+}
+
+/// The definition as clap has it: the commands of Slack.
+fn definition() -> clap::Command {
+    Command::augment_subcommands(clap::Command::new("llm-diagnose").no_binary_name(true))
+        .disable_help_subcommand(true)
+        .disable_help_flag(true)
+        .subcommand_required(true)
+        .color(clap::ColorChoice::Never)
+        .arg(
+            clap::Arg::new(HERE)
+                .long(HERE)
+                .visible_alias("share")
+                .global(true)
+                .action(clap::ArgAction::SetTrue)
+                .help("Show the answer to everybody in the channel"),
+        )
+}
+
+/// The option that shows an answer to everybody.
+const HERE: &str = "here";

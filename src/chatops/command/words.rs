@@ -1,0 +1,405 @@
+//! A line as people type it into Slack ─▶ a [`Command`]: Slack's markup undone, quotes as a shell has them, and the
+//! options as natural words: `llm/llama at 14:05`.
+
+use clap::FromArgMatches;
+
+use super::{Command, HERE, definition};
+
+/// Longer lines are no commands.
+const MOST_CHARS: usize = 2_000;
+/// The command of a bare target.
+const DIAGNOSE: &str = "diagnose";
+/// The command of an empty line.
+const HEALTH: &str = "health";
+
+/// A line that was understood.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Asked {
+    /// What.
+    pub command: Command,
+    /// Everybody in the channel is to see the answer.
+    pub here: bool,
+}
+
+/// A line that was not.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Trouble {
+    /// Nobody types that much.
+    TooLong,
+    /// Nearly a command: the line with it, and the line with the word as a target.
+    Nearly {
+        /// The command that may be meant.
+        command: String,
+        /// The line with it.
+        corrected: String,
+        /// The line as a target.
+        target: String,
+    },
+    /// A command that is used wrongly: why, and which.
+    Wrong {
+        /// What is wrong with it, in a sentence.
+        why: String,
+        /// The command.
+        command: String,
+    },
+}
+
+/// Reads a line.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn parse(text: &str) -> Result<Asked, Trouble> {
+    if text.chars().nth(MOST_CHARS).is_some() {
+        return Err(Trouble::TooLong);
+    }
+    let mut words = split(&plain(text));
+    let commands = definition();
+    let first = words.first().map(|word| word.trim_end_matches(['?', '!', '.', ':']).to_lowercase());
+    let named = first.as_deref().and_then(|first| commands.find_subcommand(first));
+    match (named, first.as_deref()) {
+        (Some(command), _) => words[0] = command.get_name().to_owned(),
+        (None, None) => words.push(HEALTH.to_owned()),
+        (None, Some("-h" | "--help" | "?" | "")) => words[0] = "help".to_owned(),
+        (None, Some(first)) => {
+            if let Some(command) = begins_with_option(&commands, &words) {
+                words.insert(0, command.to_owned());
+            } else if let Some(command) = nearly(&commands, first) {
+                let rest = words[1..].join(" ");
+                let line = |word: &str| format!("{word} {rest}").trim().to_owned();
+                let target = format!("{DIAGNOSE} {}", line(&words[0]));
+                return Err(Trouble::Nearly { corrected: line(command), command: command.to_owned(), target });
+            } else {
+                words.insert(0, DIAGNOSE.to_owned());
+            }
+        }
+    }
+    if let Some(at) = words.iter().position(|word| word == "--help") {
+        words.truncate(at);
+        words.insert(0, "help".to_owned());
+    }
+    let command = words[0].clone();
+    let Some(known) = commands.find_subcommand(&command) else { return Err(Trouble::TooLong) };
+    let words = match known.get_name() {
+        "explain" => last_joined(words),
+        _ => dashed(known, words),
+    };
+    let wrong = |error: clap::Error| Trouble::Wrong { why: first_line(&error), command: command.clone() };
+    let matches = definition().try_get_matches_from(words).map_err(wrong)?;
+    let here = matches.subcommand().is_some_and(|(_, inner)| inner.get_flag(HERE)) || matches.get_flag(HERE);
+    let command = Command::from_arg_matches(&matches).map_err(wrong)?;
+    Ok(Asked { command, here })
+}
+
+/// The command of a line that begins with an option: of all pools at a time it is the overview.
+fn begins_with_option(commands: &clap::Command, words: &[String]) -> Option<&'static str> {
+    let diagnose = commands.find_subcommand(DIAGNOSE)?;
+    let line = std::iter::once(DIAGNOSE.to_owned()).chain(words.iter().cloned()).collect();
+    let line = dashed(diagnose, line);
+    if !line.get(1)?.starts_with("--") {
+        return None;
+    }
+    let of_all = line[1..].iter().all(|word| word.starts_with("--at") || word == "--here" || word == "--share");
+    Some(if of_all { HEALTH } else { DIAGNOSE })
+}
+
+/// What clap says, without usage and hints of a shell.
+fn first_line(error: &clap::Error) -> String {
+    let said = error.render().to_string();
+    let lines =
+        said.lines().map(str::trim).take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more"));
+    let said = lines.filter(|line| !line.is_empty() && !line.starts_with("tip:")).collect::<Vec<_>>().join(" ");
+    said.trim_start_matches("error: ").to_owned()
+}
+
+/// A word that is a slip away from a command. Names of pools have digits, slashes and dashes; commands have none.
+fn nearly<'a>(commands: &'a clap::Command, word: &str) -> Option<&'a str> {
+    if !word.chars().all(|c| c.is_ascii_lowercase()) || word.len() < 3 {
+        return None;
+    }
+    let slips = |name: &str| strsim::damerau_levenshtein(word, name);
+    let near = commands.get_subcommands().map(clap::Command::get_name);
+    let near = near.map(|name| (slips(name), name)).filter(|(n, name)| *n <= if name.len() > 5 { 2 } else { 1 });
+    near.min().map(|(_, name)| name)
+}
+
+/// An option of a command by its long name or alias, and whether it takes a value.
+fn option(command: &clap::Command, word: &str) -> Option<bool> {
+    let has = |arg: &&clap::Arg| {
+        let aliases = arg.get_visible_aliases().unwrap_or_default();
+        arg.get_long() == Some(word) || aliases.contains(&word)
+    };
+    let arg = command.get_arguments().find(has)?;
+    Some(arg.get_action().takes_values())
+}
+
+/// Known bare words become options: `at 14:05`, `last 30m`, `playbook high-ttft`, `here`.
+fn dashed(command: &clap::Command, words: Vec<String>) -> Vec<String> {
+    let mut out = Vec::with_capacity(words.len() + 2);
+    let mut words = words.into_iter().peekable();
+    out.extend(words.next());
+    while let Some(word) = words.next() {
+        let lower = word.to_lowercase();
+        let bare = lower.trim_start_matches("--");
+        let takes = option(command, bare).or_else(|| [HERE, "share"].contains(&bare).then_some(false));
+        match takes {
+            Some(false) => out.push(format!("--{bare}")),
+            Some(true) if words.peek().is_some() || lower.starts_with("--") => {
+                let mut value = words.next().unwrap_or_default();
+                if words.next_if(|next| next.eq_ignore_ascii_case("ago")).is_some() {
+                    value.push_str(" ago");
+                }
+                words.next_if(|next| next.eq_ignore_ascii_case("utc"));
+                // One word, so that a value that begins with a dash stays a value.
+                out.push(format!("--{bare}={value}"));
+            }
+            _ => out.push(word),
+        }
+    }
+    out
+}
+
+/// `explain log a whole line`: everything after the kind is one name.
+fn last_joined(words: Vec<String>) -> Vec<String> {
+    let (mut first, rest) = (words.iter().take(2).cloned().collect::<Vec<_>>(), words.get(2..).unwrap_or_default());
+    let mut rest: Vec<String> = rest.to_vec();
+    let here = rest.last().is_some_and(|word| [HERE, "share"].contains(&word.trim_start_matches("--")));
+    if here {
+        rest.pop();
+        first.insert(1, format!("--{HERE}"));
+    }
+    if let Some(kind) = first.last_mut().filter(|_| !rest.is_empty()) {
+        *kind = kind.to_lowercase();
+    }
+    first.extend((!rest.is_empty()).then(|| rest.join(" ")));
+    first
+}
+
+/// As a shell splits; a line with a lonely quote is split at spaces.
+fn split(text: &str) -> Vec<String> {
+    shlex::split(text).unwrap_or_else(|| {
+        let bare = text.split_whitespace().map(|word| word.trim_matches(['"', '\'']).to_owned());
+        bare.filter(|word| !word.is_empty()).collect()
+    })
+}
+
+/// Slack's markup and its editors' typography undone; what cannot be seen becomes a space.
+fn plain(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find('<') {
+        out.push_str(&rest[..at]);
+        let inside = &rest[at + 1..];
+        let Some(end) = inside.find('>') else {
+            out.push_str(&rest[at..]);
+            rest = "";
+            break;
+        };
+        out.push_str(&shown(&inside[..end]));
+        rest = &inside[end + 1..];
+    }
+    out.push_str(rest);
+    let out = out.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&");
+    let typed = out.chars().map(|c| match c {
+        '\u{201c}' | '\u{201d}' | '\u{201e}' | '\u{ab}' | '\u{bb}' => '"',
+        '\u{2018}' | '\u{2019}' | '\u{201a}' => '\'',
+        c if c.is_control() || c.is_whitespace() || is_unseen(c) => ' ',
+        c => c,
+    });
+    // Editors make one long dash of two.
+    typed.collect::<String>().replace(['\u{2014}', '\u{2013}'], "--").replace(['`', '*'], "")
+}
+
+/// Marks of direction, and what has no width.
+fn is_unseen(c: char) -> bool {
+    matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}' | '\u{e000}'..='\u{f8ff}')
+}
+
+/// What stood in a message where Slack writes `<…>`.
+fn shown(inside: &str) -> String {
+    let (target, label) = match inside.split_once('|') {
+        Some((target, label)) => (target, Some(label)),
+        None => (inside, None),
+    };
+    match (target.chars().next(), label) {
+        // Whom it calls is none of the command.
+        (Some('@' | '!'), _) => String::new(),
+        (_, Some(label)) => label.to_owned(),
+        (Some('#'), None) => target[1..].to_owned(),
+        (_, None) => target.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::super::{Diagnose, Explain, HealthOf, Silencing, When, Which};
+    use super::*;
+    use crate::clock::Moment;
+
+    fn diagnosed(text: &str) -> Diagnose {
+        match parse(text).map(|asked| asked.command) {
+            Ok(Command::Diagnose(what)) => what,
+            other => panic!("{text}: {other:?}"),
+        }
+    }
+
+    fn target(text: &str) -> Option<String> {
+        diagnosed(text).target
+    }
+
+    #[test]
+    fn an_empty_line_is_the_overview() {
+        for text in ["", "  ", "\u{200b}", "health", "Health?", "HEALTH"] {
+            assert_eq!(parse(text).unwrap().command, Command::Health(HealthOf::default()), "{text:?}");
+        }
+        assert!(matches!(parse("at 14:05").unwrap().command, Command::Health(HealthOf { at: Some(_), target: None })));
+    }
+
+    #[test]
+    fn options_are_words() {
+        let expected = Diagnose {
+            target: Some("llm/llama-8b".to_owned()),
+            when: When { at: Moment::parse("14:05").ok(), last: Some(Duration::from_secs(1_800)) },
+            playbook: Some("high-ttft".to_owned()),
+        };
+        for text in [
+            "llm/llama-8b at 14:05 last 30m playbook high-ttft",
+            "at 14:05 playbook high-ttft last 30m llm/llama-8b",
+            "diagnose llm/llama-8b --at 14:05 --last 30m --playbook=high-ttft",
+            "d llm/llama-8b playbook high-ttft last 30m at 14:05 UTC",
+            "“llm/llama-8b” at ‘14:05’ —last 30m —playbook high-ttft",
+        ] {
+            assert_eq!(diagnosed(text), expected, "{text}");
+        }
+        assert_eq!(diagnosed("x at 10m ago").when.at, Some(Moment::Ago(Duration::from_secs(600))));
+        assert_eq!(target("last").as_deref(), Some("last"), "without its value it is a name");
+    }
+
+    #[test]
+    fn what_slack_and_its_editors_make_of_a_line_is_undone() {
+        assert_eq!(target("<http://llama.example|llama.example>").as_deref(), Some("llama.example"));
+        assert_eq!(target("<@U1> <#C1|llm>").as_deref(), Some("llm"));
+        assert_eq!(target("`llm/x`").as_deref(), Some("llm/x"));
+        assert_eq!(target("a&amp;b").as_deref(), Some("a&b"));
+        assert_eq!(target("\u{202e}llm\u{202c}").as_deref(), Some("llm"));
+        assert_eq!(target("\"my model\"").as_deref(), Some("my model"));
+        assert_eq!(target("it's").as_deref(), Some("it's"));
+        assert_eq!(target("a<b").as_deref(), Some("a<b"));
+    }
+
+    #[test]
+    fn an_answer_is_shown_to_all_only_when_asked() {
+        assert!(!parse("llm").unwrap().here);
+        for text in ["llm here", "health share", "llm --here", "here", "explain xid 79 here", "playbooks here"] {
+            assert!(parse(text).unwrap().here, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_slip_gets_a_suggestion_and_a_name_does_not() {
+        for (text, command) in
+            [("helth", "health"), ("incidnets open", "incidents"), ("explian x", "explain"), ("capcity", "capacity")]
+        {
+            match parse(text) {
+                Err(Trouble::Nearly { command: meant, corrected, target }) => {
+                    assert_eq!(meant, command);
+                    assert!(corrected.starts_with(command) && target.ends_with(text), "{corrected}, {target}");
+                }
+                other => panic!("{text}: {other:?}"),
+            }
+        }
+        for text in ["llama", "qwen", "health-prod", "llm/helth", "helth2", "chat"] {
+            assert_eq!(target(text).as_deref(), Some(text));
+        }
+    }
+
+    #[test]
+    fn a_line_of_a_log_and_a_flag_need_no_quotes() {
+        let explained = |text: &str| match parse(text).unwrap().command {
+            Command::Explain(Explain { id, name }) => (id, name.unwrap_or_default()),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(explained("explain flag —swap-space"), ("flag".into(), "--swap-space".into()));
+        assert_eq!(explained("explain Xid 79"), ("xid".into(), "79".into()));
+        assert_eq!(
+            explained("explain log No available memory at all"),
+            ("log".into(), "No available memory at all".into())
+        );
+    }
+
+    #[test]
+    fn silences_are_listed_ended_and_made() {
+        let meant = |text: &str| match parse(text).unwrap().command {
+            Command::Silence(silence) => silence.meant(),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(meant("silence"), Ok(Silencing::List));
+        assert_eq!(meant("silence expire abc"), Ok(Silencing::Expire("abc".to_owned())));
+        let hour = Duration::from_secs(3_600);
+        assert_eq!(meant("silence 01J 1h"), Ok(Silencing::Make(Some("01J".to_owned()), hour)));
+        assert_eq!(meant("silence 1h"), Ok(Silencing::Make(None, hour)));
+        assert!(meant("silence 01J").unwrap_err().contains("silence 01J 1h"));
+        assert!(meant("silence 01J forever").unwrap_err().contains("such as"));
+    }
+
+    #[test]
+    fn wrong_use_is_said_in_a_sentence() {
+        for (text, part) in [
+            ("incidents yesterday", "possible values: open, today, all"),
+            ("llm at noon", "RFC 3339"),
+            ("llm last 1ms", "between 1s and 31d"),
+            ("llm --nonsense", "unexpected argument"),
+            ("one two", "unexpected argument 'two'"),
+        ] {
+            match parse(text) {
+                Err(Trouble::Wrong { why, .. }) => assert!(why.contains(part) && !why.contains('\n'), "{text}: {why}"),
+                other => panic!("{text}: {other:?}"),
+            }
+        }
+        assert!(matches!(parse("incidents today").unwrap().command, Command::Incidents(i) if i.which == Which::Today));
+    }
+
+    #[test]
+    fn help_is_asked_in_many_ways() {
+        for text in ["help", "help health", "--help", "-h", "health --help", "?"] {
+            assert!(matches!(parse(text).unwrap().command, Command::Help(_)), "{text}");
+        }
+    }
+
+    #[test]
+    fn hostile_lines_are_harmless() {
+        assert_eq!(parse(&"a".repeat(100_000)), Err(Trouble::TooLong));
+        assert_eq!(parse(&"\u{202e}".repeat(100_000)), Err(Trouble::TooLong));
+        let pieces = [
+            "<",
+            ">",
+            "|",
+            "'",
+            "\"",
+            "\\",
+            "\u{0}",
+            "\u{202e}",
+            "&lt;",
+            "--",
+            "=",
+            "at",
+            "ago",
+            "<!channel>",
+            "🔥",
+            "`",
+            "\n",
+        ];
+        for a in pieces {
+            for b in pieces {
+                for c in pieces {
+                    // Understood or not, it ends, and nobody is called.
+                    if let Ok(Asked { command: Command::Diagnose(what), .. }) = parse(&format!("{a}{b} {c}")) {
+                        assert!(!what.target.unwrap_or_default().contains("<!channel>"), "{a}{b} {c}");
+                    }
+                }
+            }
+        }
+        assert!(parse("llm --at=-5 ; rm -rf / $(id) * {x}").is_err());
+    }
+}

@@ -1,0 +1,498 @@
+//! Answers that ask Prometheus: diagnoses, health, capacity, and whether everything is there.
+
+use std::time::{Duration, Instant};
+
+use futures::future::{join, join_all};
+use jiff::Timestamp;
+
+use super::super::command::{CapacityOf, Diagnose, HealthOf, OfIncident};
+use super::super::targets;
+use super::{Reply, ask, incidents, sentence, with};
+use crate::capacity;
+use crate::chatops::Desk;
+use crate::clock;
+use crate::diagnose::{Diagnosis, Exporters, Hit, Place, Request, Scope, diagnose_with, hits, observe_signals};
+use crate::health::{Answer, DIMENSIONS, Health, Look, Source, State, Triage, coverage, look, places, triage};
+use crate::playbook::suggestion;
+use crate::prom::{Prometheus, choose};
+use crate::readiness;
+use crate::render::{self, Line, Message, Part, Tone};
+use crate::signal::{Unit, format_value};
+use crate::store::Incident;
+
+/// What the list of pools may take.
+const LISTING: Duration = Duration::from_secs(5);
+/// Pools that an overview names.
+const POOLS: usize = 20;
+/// Checks that a sick pool names.
+const FEW: usize = 4;
+/// Targets that are offered as buttons.
+const OFFERED: usize = 4;
+
+/// The pools of every Prometheus that answered, with what the others said.
+pub(in crate::chatops) struct Known {
+    /// Which Prometheus, and the pool.
+    pub(in crate::chatops) places: Vec<(usize, Place)>,
+    /// In sentences.
+    pub(in crate::chatops) problems: Vec<String>,
+}
+
+/// Asks every Prometheus what it has.
+pub(in crate::chatops) async fn known(desk: &Desk, clients: &[Prometheus], at: Timestamp, within: Duration) -> Known {
+    let until = Instant::now() + within;
+    let asked = clients.iter().map(|prometheus| places(&desk.library, prometheus, at, until));
+    let mut known = Known { places: Vec::new(), problems: Vec::new() };
+    for (i, (answer, prometheus)) in join_all(asked).await.into_iter().zip(clients).enumerate() {
+        match answer {
+            Ok(places) => known.places.extend(places.into_iter().map(|place| (i, place))),
+            Err(error) => known.problems.push(format!("{}: {error}", prometheus.name)),
+        }
+    }
+    known
+}
+
+/// Every Prometheus, its questions counted for whoever waits.
+fn clients(desk: &Desk, reply: &Reply<'_>) -> Vec<Prometheus> {
+    desk.prometheus.iter().map(|(prometheus, _)| reply.watch(prometheus)).collect()
+}
+
+/// What a name stands for: a Prometheus, a pool, and the pod that was named.
+struct Found {
+    source: usize,
+    place: Place,
+    pod: Option<String>,
+}
+
+impl Found {
+    fn name(&self) -> String {
+        self.pod.clone().unwrap_or_else(|| self.place.name())
+    }
+}
+
+/// The pools that a name may stand for, or the answer that there is none.
+async fn found(desk: &Desk, reply: &Reply<'_>, typed: &str, at: Timestamp) -> Result<Vec<Found>, Message> {
+    let words = &desk.words;
+    let Known { places, problems } =
+        known(desk, &clients(desk, reply), at, LISTING.min(desk.diagnosing.deadline)).await;
+    let all: Vec<Place> = places.iter().map(|(_, place)| place.clone()).collect();
+    let fitting = hits(&all, typed);
+    let typed = Line::default().code(typed);
+    if fitting.is_empty() {
+        let line = match (problems.is_empty(), all.is_empty()) {
+            (false, true) => words.line("prometheus-away", &[]),
+            (_, true) => words.line("targets-none", &[]),
+            (_, false) => words.line("target-unknown", &[("target", typed.into())]),
+        };
+        let mut message = sentence(Tone::Unknown, line);
+        message.parts.extend(problems.into_iter().map(|problem| Part::Note(Line::default().plain(problem))));
+        message.parts.push(Part::Buttons(offered(desk, all.iter().map(Place::name), |name| name.to_owned())));
+        return Err(message);
+    }
+    let found = fitting.into_iter().map(|Hit { place, pod }| {
+        let (source, place) = places[place].clone();
+        Found { source, place, pod }
+    });
+    Ok(found.collect())
+}
+
+/// Buttons for names, and one for the form with all of them.
+fn offered(desk: &Desk, names: impl Iterator<Item = String>, line: impl Fn(&str) -> String) -> Vec<render::Button> {
+    let mut names: Vec<String> = names.filter(|name| !name.is_empty()).collect();
+    names.dedup();
+    let many = names.len() > OFFERED;
+    names.truncate(OFFERED);
+    let mut buttons: Vec<render::Button> =
+        names.iter().enumerate().map(|(i, name)| ask(i, name, &line(name))).collect();
+    if many || buttons.is_empty() {
+        buttons.push(targets::button(desk));
+    }
+    buttons
+}
+
+/// The only pool that a name stands for, or the answer that lists them.
+fn only(desk: &Desk, mut found: Vec<Found>, typed: &str, line: impl Fn(&str) -> String) -> Result<Found, Message> {
+    if found.len() == 1 {
+        return Ok(found.remove(0));
+    }
+    let pieces = [("target", Line::default().code(typed).into()), ("n", found.len().into())];
+    let message = sentence(Tone::Unknown, desk.words.line("target-several", &pieces));
+    Err(with(message, Part::Buttons(offered(desk, found.iter().map(Found::name), line))))
+}
+
+/// A name as one word of a line.
+fn quoted(name: &str) -> String {
+    shlex::try_quote(name).map_or_else(|_| name.to_owned(), std::borrow::Cow::into_owned)
+}
+
+/// What is wrong there, why, and what to do.
+pub(super) async fn diagnose(desk: &Desk, reply: &Reply<'_>, what: &Diagnose) {
+    let words = &desk.words;
+    let now = clock::now();
+    let at = what.when.at.map_or(now, |at| at.resolve(now));
+    if at > now {
+        let line = words.line("time-ahead", &[("time", shown(at).into())]);
+        return reply.say(&sentence(Tone::Unknown, line)).await;
+    }
+    if let Some(id) = what.playbook.as_deref().filter(|id| !desk.library.playbooks.contains_key(*id)) {
+        let hint = suggestion(id, desk.library.playbooks.keys().map(String::as_str)).unwrap_or_default();
+        let pieces = [("id", Line::default().code(id).into()), ("hint", Line::of(&hint).into())];
+        let message = sentence(Tone::Unknown, words.line("playbook-unknown", &pieces));
+        return reply.say(&with(message, Part::Buttons(vec![ask(0, "playbooks", "playbooks")]))).await;
+    }
+    let Some(typed) = what.target.as_deref() else {
+        // All pools as one only when somebody says what to look for.
+        return match &what.playbook {
+            Some(_) => Box::pin(told(desk, reply, what, at, None)).await,
+            None => targets::offer(desk, reply).await,
+        };
+    };
+    let of = OfIncident { incident: Some(typed.to_owned()) };
+    if typed.len() >= 20
+        && let Ok(incident) = incidents::find(desk, reply, &of).await
+    {
+        return Box::pin(again(desk, reply, &incident)).await;
+    }
+    let line = |name: &str| {
+        let at = what.when.at.map(|_| format!(" at {at}")).unwrap_or_default();
+        let last = what
+            .when
+            .last
+            .map(|last| format!(" last {}", humantime::format_duration(last).to_string().replace(' ', "")));
+        let playbook = what.playbook.as_ref().map(|id| format!(" playbook {id}")).unwrap_or_default();
+        format!("diagnose {}{at}{}{playbook}", quoted(name), last.unwrap_or_default())
+    };
+    match found(desk, reply, typed, at).await.and_then(|found| only(desk, found, typed, line)) {
+        Ok(found) => Box::pin(told(desk, reply, what, at, Some(found))).await,
+        Err(message) => reply.say(&message).await,
+    }
+}
+
+async fn told(desk: &Desk, reply: &Reply<'_>, what: &Diagnose, at: Timestamp, found: Option<Found>) {
+    let name = found.as_ref().map(Found::name).unwrap_or_default();
+    let Some((prometheus, labels)) = desk.prometheus.get(found.as_ref().map_or(0, |found| found.source)) else {
+        return;
+    };
+    let request = Request {
+        playbook: what.playbook.clone().unwrap_or_default(),
+        scope: found.as_ref().map(|found| found.place.scope(found.pod.as_deref())).unwrap_or_default(),
+        at,
+        since: what.when.last.map(|last| clock::before(at, last)),
+        window: what.when.last.unwrap_or(desk.diagnosing.window),
+        baseline: desk.diagnosing.baseline,
+        deadline: desk.diagnosing.deadline,
+    };
+    let watched = reply.watch(prometheus);
+    let exporters = exporters(desk, prometheus).await;
+    // Pages tell of now only.
+    let exporters = exporters.as_ref().filter(|_| what.when.at.is_none());
+    let answer = match what.playbook.is_some() {
+        false => Box::pin(triage(&desk.library, (&watched, labels), &request, exporters)).await,
+        true => {
+            let diagnosis = Box::pin(diagnose_with(&desk.library, &watched, &request, exporters)).await;
+            Triage::Found(Box::new(diagnosis), Vec::new())
+        }
+    };
+    let asked_at = what.when.at.map(|_| at);
+    let message = match answer {
+        Triage::Found(diagnosis, beside) => {
+            let mut message = diagnosis_message(desk, &diagnosis, Some(prometheus));
+            if !beside.is_empty() {
+                let beside = Line::default().plain(beside.join(", "));
+                message.parts.push(Part::Note(desk.words.line("diagnosis-beside", &[("beside", beside.into())])));
+            }
+            message
+        }
+        Triage::Quiet(health) => {
+            let mut message = health_message(desk, &health);
+            let example = format!("{} playbook high-ttft", quoted(&name));
+            let example = Line::default().code(example);
+            message.parts.push(Part::Note(desk.words.line("diagnosis-quiet", &[("example", example.into())])));
+            message
+        }
+    };
+    reply.say(&dated(desk, message, asked_at)).await;
+}
+
+/// Which moment was meant, where somebody named one.
+fn dated(desk: &Desk, message: Message, at: Option<Timestamp>) -> Message {
+    match at {
+        Some(at) => with(message, Part::Note(desk.words.line("answer-at", &[("time", shown(at).into())]))),
+        None => message,
+    }
+}
+
+/// `14:05 (2026-11-20 14:05 UTC)`, the first in the reader's own time zone.
+fn shown(at: Timestamp) -> Line {
+    Line::default().time(at).plain(format!(" ({})", at.strftime("%Y-%m-%d %H:%M UTC")))
+}
+
+/// An incident's playbook once more, now.
+pub(super) async fn again(desk: &Desk, reply: &Reply<'_>, incident: &Incident) {
+    let (Some(playbook), Some(prometheus)) = (&incident.playbook, prometheus_of(desk, incident)) else {
+        return reply.say(&sentence(Tone::Unknown, desk.words.line("incident-undiagnosed", &[]))).await;
+    };
+    let request = Request {
+        playbook: playbook.clone(),
+        scope: Scope::of_alerts(&incident.alerts),
+        at: clock::now(),
+        since: Some(incident.started_at),
+        window: desk.diagnosing.window,
+        baseline: desk.diagnosing.baseline,
+        deadline: desk.diagnosing.deadline,
+    };
+    let watched = reply.watch(prometheus);
+    let exporters = exporters(desk, prometheus).await;
+    let diagnosis = diagnose_with(&desk.library, &watched, &request, exporters.as_ref()).await;
+    reply.say(&diagnosis_message(desk, &diagnosis, Some(prometheus))).await;
+}
+
+/// The one place where a diagnosis becomes an answer.
+pub(super) fn diagnosis_message(desk: &Desk, diagnosis: &Diagnosis, prometheus: Option<&Prometheus>) -> Message {
+    render::diagnosis_message(diagnosis, prometheus.map(|prometheus| prometheus.url.as_str()), &desk.words)
+}
+
+/// Whose answers an incident's diagnosis has.
+pub(super) fn prometheus_of<'a>(desk: &'a Desk, incident: &Incident) -> Option<&'a Prometheus> {
+    choose(&desk.prometheus, &incident.alerts)
+}
+
+/// The exporters that are configured, and those that this Prometheus listed last.
+async fn exporters(desk: &Desk, prometheus: &Prometheus) -> Option<Exporters> {
+    let mut targets: Vec<_> = desk.exporters.given().collect();
+    if desk.exporters.learn {
+        targets.extend(desk.store.exporters(&prometheus.url).await.unwrap_or_default());
+    }
+    Some(Exporters { reader: desk.reader.clone(), targets, learn: false, fresh: false })
+}
+
+/// The overview, or what a name stands for.
+pub(super) async fn health(desk: &Desk, reply: &Reply<'_>, what: &HealthOf) {
+    let now = clock::now();
+    let at = what.at.map_or(now, |at| at.resolve(now));
+    let fitting = match &what.target {
+        Some(typed) => match found(desk, reply, typed, at).await {
+            Ok(found) => Some(found),
+            Err(message) => return reply.say(&message).await,
+        },
+        None => None,
+    };
+    let mut scope = std::collections::BTreeMap::new();
+    if let Some([only]) = fitting.as_deref() {
+        scope = only.place.dimensions.clone();
+        scope.retain(|dimension, _| DIMENSIONS.contains(&dimension.as_str()));
+    }
+    let look_at = Look { scope, at, window: desk.diagnosing.window, deadline: desk.diagnosing.deadline };
+    let watched = clients(desk, reply);
+    let sources: Vec<Source<'_>> = watched.iter().zip(desk.prometheus.iter().map(|(_, labels)| labels)).collect();
+    let mut health = look(&desk.library, &sources, &look_at).await;
+    if let Some(fitting) = fitting {
+        health.pools.retain(|pool| fitting.iter().any(|found| found.place.dimensions == pool.labels));
+        health.state = State::worst(health.pools.iter().map(|pool| pool.state)).unwrap_or(State::Unknown);
+    }
+    let message = health_message(desk, &health);
+    reply.say(&dated(desk, message, what.at.map(|_| at))).await;
+}
+
+/// A fleet on a phone: one line per pool, what is wrong below it, and a button to ask why.
+fn health_message(desk: &Desk, health: &Health) -> Message {
+    let words = &desk.words;
+    let count = |state: State| health.pools.iter().filter(|pool| pool.state == state).count();
+    let counts = [
+        ("critical", count(State::Critical).into()),
+        ("warning", count(State::Warning).into()),
+        ("healthy", count(State::Healthy).into()),
+        ("unknown", count(State::Unknown).into()),
+        ("n", health.pools.len().into()),
+    ];
+    let (tone, key) = match health.state {
+        _ if health.pools.is_empty() && !health.problems.is_empty() => (Tone::Unknown, "prometheus-away"),
+        _ if health.pools.is_empty() => (Tone::Unknown, "targets-none"),
+        State::Critical => (Tone::Critical, "health-wrong"),
+        State::Warning => (Tone::Warning, "health-wrong"),
+        State::Healthy => (Tone::Good, "health-well"),
+        State::Unknown => (Tone::Unknown, "health-unknown"),
+    };
+    let mut message = sentence(tone, words.line(key, &counts));
+    let mut pools: Vec<&crate::health::Pool> = health.pools.iter().collect();
+    pools.sort_by_key(|pool| std::cmp::Reverse(rank(pool.state)));
+    let alone = pools.len() == 1;
+    for pool in pools.iter().take(POOLS) {
+        message.parts.push(Part::Section(
+            format!("{} · {}", words.text(state_key(pool.state), &[]), named(pool)),
+            told_of(desk, pool, alone),
+        ));
+    }
+    if pools.len() > POOLS {
+        message
+            .parts
+            .push(Part::Note(words.line("health-more", &[("n", (pools.len() - POOLS + health.left_out).into())])));
+    }
+    for line in health.problems.iter().chain(&health.notes).take(FEW) {
+        message.parts.push(Part::Note(Line::of(line)));
+    }
+    let sick = pools.iter().filter(|pool| rank(pool.state) > 1).take(OFFERED);
+    let buttons: Vec<render::Button> = sick
+        .enumerate()
+        .map(|(i, pool)| {
+            let label = words.text("health-why", &[("target", named(pool).into())]);
+            ask(i, &label, &format!("diagnose {}", quoted(&named(pool))))
+        })
+        .collect();
+    // An overview of the past has no diagnosis of now.
+    if !buttons.is_empty() && !alone {
+        message.parts.push(Part::Buttons(buttons));
+    }
+    message
+}
+
+fn rank(state: State) -> u8 {
+    match state {
+        State::Healthy => 0,
+        State::Unknown => 1,
+        State::Warning => 2,
+        State::Critical => 3,
+    }
+}
+
+fn state_key(state: State) -> &'static str {
+    match state {
+        State::Healthy => "state-healthy",
+        State::Warning => "state-warning",
+        State::Critical => "state-critical",
+        State::Unknown => "state-unknown",
+    }
+}
+
+fn named(pool: &crate::health::Pool) -> String {
+    Place { dimensions: pool.labels.clone(), ..Place::default() }.name()
+}
+
+/// What is wrong with a pool, or its numbers where it is looked at alone.
+fn told_of(desk: &Desk, pool: &crate::health::Pool, alone: bool) -> Vec<Line> {
+    let words = &desk.words;
+    let value = |value: f64, unit: Unit| Line::default().bold(format_value(value, unit));
+    let mut lines = Vec::new();
+    let sick = |state: Option<State>| matches!(state, Some(State::Warning | State::Critical));
+    let mut wrong: Vec<_> = pool.checks.iter().filter(|check| sick(check.state)).collect();
+    wrong.sort_by_key(|check| check.state.map(|state| std::cmp::Reverse(rank(state))));
+    for check in wrong.iter().take(if alone { usize::MAX } else { FEW }) {
+        let now = check.value.map(|v| value(v, check.unit)).unwrap_or_default();
+        let mut line = Line::default().plain(&*check.title).plain(" ").then(now);
+        if let Some(first) = check.replicas.first() {
+            line = line.plain(" · ").code(&*first.name);
+            if check.replicas.len() > 1 {
+                line = line.plain(format!(" +{}", check.replicas.len() - 1));
+            }
+        }
+        lines.push(line);
+    }
+    if wrong.len() > FEW && !alone {
+        lines.push(words.line("health-checks-more", &[("n", (wrong.len() - FEW).into())]));
+    }
+    if alone {
+        let well = pool.checks.iter().filter(|check| !sick(check.state));
+        let well = well.filter_map(|check| {
+            Some(Line::default().plain(&*check.title).plain(" ").then(value(check.value?, check.unit)))
+        });
+        lines.extend(well);
+    }
+    let pieces =
+        [("n", pool.replicas.into()), ("seen", pool.coverage.with_data.into()), ("of", pool.coverage.of.into())];
+    let key = if pool.idle { "pool-idle" } else { "pool-seen" };
+    lines.push(words.line(key, &pieces));
+    lines
+}
+
+/// What a pool has beside what it uses.
+pub(super) async fn capacity(desk: &Desk, reply: &Reply<'_>, what: &CapacityOf) {
+    let now = clock::now();
+    let typed = what.target.as_deref().unwrap_or_default();
+    let line = |name: &str| format!("capacity {}", quoted(name));
+    let found = match found(desk, reply, typed, now).await.and_then(|found| only(desk, found, typed, line)) {
+        Ok(found) => found,
+        Err(message) => return reply.say(&message).await,
+    };
+    let Some((prometheus, _)) = desk.prometheus.get(found.source) else { return };
+    let scope = found.place.scope(None);
+    let (window, deadline) = (desk.diagnosing.window, desk.diagnosing.deadline);
+    let signals = &capacity::SIGNALS;
+    let observed =
+        observe_signals(&desk.library, &reply.watch(prometheus), &scope, signals, now, window, deadline).await;
+    let report = capacity::compare(None, &scope, &observed);
+    let Some(live) = &report.live else { return };
+    let words = &desk.words;
+    let tokens = |value: f64| Line::default().bold(format_value(value, Unit::Tokens));
+    let number = |value: f64| Line::default().bold(format!("{value:.1}"));
+    let rows = [
+        ("capacity-cache", live.kv_capacity_tokens.map(tokens)),
+        ("capacity-prompt", live.prompt_tokens_mean.map(tokens)),
+        ("capacity-output", live.generation_tokens_mean.map(tokens)),
+        ("capacity-fits", live.mean_requests_per_replica.map(number)),
+        ("capacity-running", live.running_per_replica.map(number)),
+    ];
+    let rows: Vec<Line> =
+        rows.into_iter().filter_map(|(key, value)| Some(words.line(key, &[("value", value?.into())]))).collect();
+    let pieces = [("target", found.name().into()), ("n", live.replicas.into())];
+    let tone = if report.warnings.is_empty() { Tone::Good } else { Tone::Warning };
+    let tone = if rows.is_empty() { Tone::Unknown } else { tone };
+    let mut message = sentence(tone, words.line("capacity-headline", &pieces));
+    if !rows.is_empty() {
+        message.parts.push(Part::Section(words.text("capacity-live", &[]), rows));
+    }
+    message.parts.extend(report.warnings.iter().map(|warning| Part::Paragraph(Line::of(warning))));
+    let missing =
+        live.missing.iter().map(|(signal, why)| Part::Note(Line::default().code(&**signal).plain(": ").plain(&**why)));
+    message.parts.extend(missing.chain(live.problems.iter().map(|problem| Part::Note(Line::of(problem)))));
+    let shell = Line::default().code("llm-diagnose capacity config.json --gpu H100");
+    message.parts.push(Part::Note(words.line("capacity-more", &[("command", shell.into())])));
+    reply.say(&message).await;
+}
+
+/// Whether everything that the service needs is there, and which signals are missing.
+pub(super) async fn doctor(desk: &Desk, reply: &Reply<'_>) {
+    let words = &desk.words;
+    let now = clock::now();
+    let (window, deadline) = (desk.diagnosing.window, desk.diagnosing.deadline);
+    let watched = clients(desk, reply);
+    let asked: Vec<&Prometheus> = watched.iter().collect();
+    let checks = readiness::checks(&desk.store, &asked, Some(&desk.slack), None);
+    let seen = join_all(watched.iter().map(|p| coverage(&desk.library, p, now, window, deadline)));
+    let (checks, seen) = join(checks, seen).await;
+    let failed = checks.iter().filter(|check| !check.ok).count();
+    let mut parts = Vec::new();
+    let lines = checks.iter().map(|check| {
+        let key = if check.ok { "doctor-ok" } else { "doctor-fails" };
+        let detail = check.detail.as_deref().unwrap_or_default();
+        words.line(key, &[("name", Line::default().code(&*check.name).into()), ("detail", detail.into())])
+    });
+    parts.push(Part::Section(words.text("doctor-parts", &[]), lines.collect()));
+    for one in seen {
+        let missing: Vec<_> = one.signals.iter().filter(|s| s.answer == Answer::Missing).collect();
+        let blind = one.playbooks.iter().filter(|sight| sight.eyes == crate::health::Eyes::Blind).count();
+        let mut lines = vec![words.line(
+            "doctor-signals",
+            &[("missing", missing.len().into()), ("of", one.signals.len().into()), ("blind", blind.into())],
+        )];
+        let mut enables: Vec<(&str, Vec<&str>)> = Vec::new();
+        for signal in &missing {
+            let Some(enable) = signal.enable.as_deref() else { continue };
+            match enables.iter_mut().find(|(known, _)| *known == enable) {
+                Some((_, titles)) => titles.push(&signal.title),
+                None => enables.push((enable, vec![&signal.title])),
+            }
+        }
+        enables.sort_by_key(|(_, titles)| std::cmp::Reverse(titles.len()));
+        lines.extend(enables.iter().take(FEW).map(|(enable, titles)| {
+            let more = if titles.len() > 2 { format!(" +{}", titles.len() - 2) } else { String::new() };
+            let titles = titles.iter().take(2).copied().collect::<Vec<_>>().join(", ");
+            Line::default().plain(format!("{titles}{more} → ")).then(Line::of(enable))
+        }));
+        parts.push(Part::Section(one.prometheus, lines));
+        parts.extend(one.problems.into_iter().map(|problem| Part::Note(Line::default().plain(problem))));
+    }
+    let shell = Line::default().code("llm-diagnose doctor --signals");
+    parts.push(Part::Note(words.line("doctor-more", &[("command", shell.into())])));
+    let (tone, key) = if failed == 0 { (Tone::Good, "doctor-well") } else { (Tone::Warning, "doctor-wrong") };
+    let headline = words.text(key, &[("n", failed.into())]);
+    reply.say(&Message { tone, headline, parts }).await;
+}

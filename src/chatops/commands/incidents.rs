@@ -1,0 +1,246 @@
+//! Answers about incidents: which there are, why a cause was named, everything in one file, silences.
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::super::command::{OfIncident, Silence, Silencing, Which};
+use super::{Reply, ask, sentence, with};
+use crate::alert::Alert;
+use crate::chatops::Desk;
+use crate::clock;
+use crate::diagnose::Diagnosis;
+use crate::render::{self, Line, Message, Part, Tone};
+use crate::store::{Incident, Store, StoreError};
+
+/// Incidents that a list shows.
+const LISTED: u32 = 20;
+/// Incidents whose ids' ends are known.
+const KNOWN: u32 = 2_000;
+/// The shortest end of an id that names an incident.
+const SHORTEST: usize = 4;
+/// Events of a bundle.
+const EVENTS: u32 = 10_000;
+/// A day.
+const TODAY: std::time::Duration = std::time::Duration::from_secs(86_400);
+
+/// The end of an id: the beginning is the time, which neighbours share.
+pub(crate) fn short(id: &str) -> &str {
+    id.get(id.len().saturating_sub(SHORTEST)..).unwrap_or(id)
+}
+
+/// The incident that is meant: named, of the thread, else the newest that is open.
+pub(super) async fn find(desk: &Desk, reply: &Reply<'_>, of: &OfIncident) -> Result<Incident, Message> {
+    let words = &desk.words;
+    let lost = |error: StoreError| {
+        tracing::error!(%error, "cannot read an incident for an answer");
+        sentence(Tone::Unknown, words.line("incident-unreadable", &[]))
+    };
+    let id = match (&of.incident, &reply.place.thread) {
+        (Some(named), _) => match named_id(&desk.store, named).await.map_err(lost)?.as_slice() {
+            [one] => Some(one.clone()),
+            [] => None,
+            several => {
+                let buttons = several.iter().take(4).enumerate().map(|(i, id)| ask(i, id, &format!("status {id}")));
+                let line = words.line("incident-several", &[("id", Line::default().code(named.as_str()).into())]);
+                return Err(with(sentence(Tone::Unknown, line), Part::Buttons(buttons.collect())));
+            }
+        },
+        (None, Some(thread)) => match desk.store.incident_at(&reply.place.channel, thread).await.map_err(lost)? {
+            Some(id) => Some(id),
+            None => newest(&desk.store).await.map_err(lost)?,
+        },
+        (None, None) => newest(&desk.store).await.map_err(lost)?,
+    };
+    let incident = match &id {
+        Some(id) => desk.store.incident(id).await.map_err(lost)?,
+        None => None,
+    };
+    incident.ok_or_else(|| {
+        let line = match &of.incident {
+            Some(named) => words.line("incident-unknown", &[("id", Line::default().code(named.as_str()).into())]),
+            None => words.line("incidents-none", &[]),
+        };
+        with(sentence(Tone::Unknown, line), Part::Buttons(vec![ask(0, "incidents today", "incidents today")]))
+    })
+}
+
+async fn newest(store: &Store) -> Result<Option<String>, StoreError> {
+    match store.incidents(true, None, 1).await?.pop() {
+        Some(id) => Ok(Some(id)),
+        None => Ok(store.incidents(false, None, 1).await?.pop()),
+    }
+}
+
+/// The ids that are, begin or end so.
+pub(crate) async fn named_id(store: &Store, named: &str) -> Result<Vec<String>, StoreError> {
+    let named = named.trim_start_matches('#').to_uppercase();
+    if named.len() < SHORTEST || !named.chars().all(|c| c.is_ascii_alphanumeric()) {
+        return Ok(Vec::new());
+    }
+    let mut ids = store.recent(KNOWN).await?;
+    if ids.contains(&named) {
+        return Ok(vec![named]);
+    }
+    ids.retain(|id| id.ends_with(&named) || id.starts_with(&named));
+    Ok(ids)
+}
+
+/// A list: state, what, whose, why, since when.
+pub(super) async fn list(desk: &Desk, reply: &Reply<'_>, which: Which) {
+    let words = &desk.words;
+    let since = (which == Which::Today).then(|| clock::before(clock::now(), TODAY));
+    let incidents = match listed(&desk.store, which, since, LISTED + 1).await {
+        Ok(incidents) => incidents,
+        Err(error) => {
+            tracing::error!(%error, "cannot list incidents");
+            return reply.say(&sentence(Tone::Unknown, words.line("incident-unreadable", &[]))).await;
+        }
+    };
+    let key = match which {
+        Which::Open => "incidents-open",
+        Which::Today => "incidents-today",
+        Which::All => "incidents-newest",
+    };
+    let shown = incidents.len().min(LISTED as usize);
+    let open = incidents.iter().filter(|incident| incident.open).count();
+    let tone = if open > 0 { Tone::Warning } else { Tone::Good };
+    let mut message = sentence(tone, words.line(key, &[("n", shown.into())]));
+    for incident in incidents.iter().take(shown) {
+        message.parts.push(Part::Paragraph(line(desk, incident)));
+    }
+    if incidents.len() > shown {
+        message.parts.push(Part::Note(words.line("incidents-more", &[])));
+    }
+    if which == Which::Open {
+        message.parts.push(Part::Buttons(vec![ask(0, "incidents today", "incidents today")]));
+    }
+    reply.say(&message).await;
+}
+
+/// The incidents of a list, newest first.
+pub(crate) async fn listed(
+    store: &Store,
+    which: Which,
+    since: Option<jiff::Timestamp>,
+    most: u32,
+) -> Result<Vec<Incident>, StoreError> {
+    let mut incidents = Vec::new();
+    for id in store.incidents(which == Which::Open, since, most).await? {
+        incidents.extend(store.incident(&id).await?);
+    }
+    Ok(incidents)
+}
+
+fn line(desk: &Desk, incident: &Incident) -> Line {
+    let headline = desk.notifier.message(incident).headline;
+    let since = desk.words.line("incident-since", &[("at", render::Span::Time(incident.started_at).into())]);
+    Line::default().plain(headline).plain(" · ").then(since).plain(" · ").code(short(&incident.id))
+}
+
+/// Everything that was checked.
+pub(super) async fn why(desk: &Desk, reply: &Reply<'_>, incident: &Incident) {
+    let message = match &incident.diagnosis {
+        Some(diagnosis) => {
+            super::fleet::diagnosis_message(desk, diagnosis, super::fleet::prometheus_of(desk, incident))
+        }
+        None => sentence(Tone::Unknown, desk.words.line("incident-undiagnosed", &[])),
+    };
+    reply.say(&message).await;
+}
+
+/// What a bundle holds; readers may rely on the names.
+#[derive(Debug, Serialize)]
+struct Bundle<'a> {
+    schema: &'static str,
+    made_at: String,
+    version: &'static str,
+    incident: Kept<'a>,
+    alerts: &'a [Alert],
+    /// With every query that was asked and its result.
+    diagnosis: Option<&'a Diagnosis>,
+    events: Vec<Value>,
+}
+
+#[derive(Debug, Serialize)]
+struct Kept<'a> {
+    id: &'a str,
+    group_key: &'a str,
+    open: bool,
+    playbook: Option<&'a str>,
+    because: Option<&'a str>,
+    reason: &'a str,
+    started_at: String,
+    opened_at: String,
+    resolved_at: Option<String>,
+    refired: u32,
+    truncated: u64,
+}
+
+/// Everything known of an incident as one JSON document.
+pub(crate) async fn bundled(store: &Store, incident: &Incident) -> anyhow::Result<Vec<u8>> {
+    let events = store.events(&incident.id, EVENTS).await?;
+    let events = events
+        .into_iter()
+        .map(|event| serde_json::json!({ "at": event.at.to_string(), "what": event.what, "detail": event.detail }));
+    let bundle = Bundle {
+        schema: "llm-diagnose/bundle/v1",
+        made_at: clock::now().to_string(),
+        version: env!("CARGO_PKG_VERSION"),
+        incident: Kept {
+            id: &incident.id,
+            group_key: &incident.group_key,
+            open: incident.open,
+            playbook: incident.playbook.as_deref(),
+            because: incident.because.as_deref(),
+            reason: &incident.reason,
+            started_at: incident.started_at.to_string(),
+            opened_at: incident.opened_at.to_string(),
+            resolved_at: incident.resolved_at.map(|at| at.to_string()),
+            refired: incident.refired,
+            truncated: incident.truncated,
+        },
+        alerts: &incident.alerts,
+        diagnosis: incident.diagnosis.as_ref(),
+        events: events.collect(),
+    };
+    Ok(serde_json::to_vec_pretty(&bundle)?)
+}
+
+/// Uploads the bundle beside what was asked.
+pub(super) async fn bundle(desk: &Desk, reply: &Reply<'_>, incident: &Incident) {
+    let words = &desk.words;
+    let id = Line::default().code(short(&incident.id));
+    let made = match bundled(&desk.store, incident).await {
+        Ok(bytes) => {
+            let name = format!("llm-diagnose-{}.json", incident.id);
+            let title = words.text("bundle-title", &[("id", short(&incident.id).into())]);
+            reply.upload(&name, &title, bytes).await.map_err(|error| error.to_string())
+        }
+        Err(error) => Err(format!("{error:#}")),
+    };
+    let message = match made {
+        Ok(_) => sentence(Tone::Good, words.line("bundle-done", &[("id", id.into())])),
+        Err(why) => {
+            tracing::warn!(why, incident.id = incident.id, "cannot upload a bundle");
+            sentence(Tone::Unknown, words.line("bundle-failed", &[("id", id.into()), ("why", why.into())]))
+        }
+    };
+    reply.say(&message).await;
+}
+
+/// What is wanted of silences; they are made, with their matchers shown before, by the button of the message.
+pub(super) async fn silence(desk: &Desk, reply: &Reply<'_>, silence: &Silence) {
+    let words = &desk.words;
+    let named = match silence.meant() {
+        Ok(Silencing::Make(incident, _)) => incident,
+        Ok(Silencing::List | Silencing::Expire(_)) => None,
+        Err(why) => return reply.say(&sentence(Tone::Unknown, Line::of(&why))).await,
+    };
+    match find(desk, reply, &OfIncident { incident: named }).await {
+        Ok(incident) => {
+            let message = desk.notifier.message(&incident);
+            reply.say(&with(message, Part::Note(words.line("silence-by-button", &[])))).await;
+        }
+        Err(message) => reply.say(&message).await,
+    }
+}

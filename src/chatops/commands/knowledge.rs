@@ -1,0 +1,192 @@
+//! Answers that need no Prometheus: what things mean, the playbooks, how good we are, how to ask.
+
+use super::super::command::{Topic, topics};
+use super::{ask, sentence, with};
+use crate::chatops::Desk;
+use crate::explain;
+use crate::playbook::{Kind, Library, Playbook};
+use crate::render::{Line, Message, Part, Tone};
+
+/// As measured by `make scenarios`.
+const MEASURED: &str = include_str!("../../../docs/accuracy.md");
+/// Where the measured figures are explained.
+const MEASURED_AT: &str = "https://github.com/llm-diagnose/llm-diagnose/blob/main/docs/accuracy.md";
+/// Where the runbooks stand.
+const RUNBOOKS: &str = "https://github.com/llm-diagnose/llm-diagnose/blob/main/docs/runbooks";
+/// Lines of an answer out of a table.
+const LINES: usize = 40;
+
+/// What something is.
+pub(super) fn explain(desk: &Desk, id: &str, name: Option<&str>) -> Message {
+    let library = &*desk.library;
+    if let (None, Some(node)) = (name, explain::node(library, id)) {
+        return told(desk, &node);
+    }
+    match explain::explain(library, id, name) {
+        Ok(text) => {
+            let text = anstream::adapter::strip_str(&text).to_string();
+            let mut lines = text.lines().map(str::trim_end).filter(|line| !line.is_empty());
+            let headline = lines.next().unwrap_or_default().to_owned();
+            let lines: Vec<Line> = lines.take(LINES).map(labelled).collect();
+            let parts = lines.chunks(12).map(|lines| Part::Paragraph(joined(lines))).collect();
+            Message { tone: Tone::Unknown, headline, parts }
+        }
+        Err(problem) => {
+            let mut lines = problem.lines().map(str::trim);
+            let first = lines.next().unwrap_or_default().to_owned();
+            let notes = lines.filter(|line| !line.starts_with("playbooks:")).map(|line| Part::Note(Line::of(line)));
+            let mut message = Message { tone: Tone::Unknown, headline: first, parts: notes.collect() };
+            message.parts.push(Part::Buttons(vec![ask(0, "playbooks", "playbooks")]));
+            message
+        }
+    }
+}
+
+/// `  at once       text` with its label in bold.
+fn labelled(line: &str) -> Line {
+    match line.trim_start().split_once("  ") {
+        Some((label, text)) if line.starts_with("  ") => {
+            Line::default().bold(label).plain(" ").then(Line::of(text.trim()))
+        }
+        _ => Line::of(line),
+    }
+}
+
+fn joined(lines: &[Line]) -> Line {
+    lines.iter().enumerate().fold(Line::default(), |out, (i, line)| {
+        let out = if i == 0 { out } else { out.plain("\n") };
+        out.then(line.clone())
+    })
+}
+
+/// A playbook or cause as one would tell a colleague.
+fn told(desk: &Desk, node: &crate::playbook::Node<'_>) -> Message {
+    let (library, words) = (&*desk.library, &desk.words);
+    let mut parts = vec![Part::Paragraph(Line::of(&flat(node.meaning)))];
+    if let Some(playbook) = library.playbooks.get(node.id) {
+        parts.push(Part::Section(words.text("explain-impact", &[]), vec![Line::of(&flat(&playbook.impact))]));
+    }
+    let causes = node.causes.iter().filter_map(|entry| library.node(entry));
+    let causes: Vec<Line> =
+        causes.map(|cause| Line::default().plain(cause.title).plain(" · ").code(cause.id)).collect();
+    if !causes.is_empty() {
+        parts.push(Part::Section(words.text("explain-causes", &[]), causes));
+    }
+    for (title, steps) in [("explain-now", node.now), ("explain-lasting", node.lasting)] {
+        let lines = steps.iter().map(|step| {
+            let engine = step.engine.as_ref().map(|engine| format!(" ({engine})")).unwrap_or_default();
+            Line::of(&flat(&step.action)).plain(engine)
+        });
+        let lines: Vec<Line> = lines.collect();
+        if !lines.is_empty() {
+            parts.push(Part::Steps(words.text(title, &[]), lines));
+        }
+    }
+    if library.playbooks.contains_key(node.id) {
+        let runbook = format!("{RUNBOOKS}/{}.md", node.id);
+        parts.push(Part::Note(Line::default().link(words.text("explain-runbook", &[]), runbook)));
+    }
+    Message { tone: Tone::Unknown, headline: format!("{} ({})", node.title, node.id), parts }
+}
+
+fn flat(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// The playbooks, what users feel first.
+pub(super) fn playbooks(desk: &Desk) -> Message {
+    let words = &desk.words;
+    let line = |playbook: &Playbook| Line::default().code(&*playbook.playbook).plain(" ").plain(&*playbook.title);
+    let listed = |kind: Kind| -> Vec<Line> { desk.library.of_kind(kind).map(line).collect() };
+    let counts = [("n", desk.library.playbooks.len().into())];
+    Message {
+        tone: Tone::Unknown,
+        headline: words.text("playbooks-headline", &counts),
+        parts: vec![
+            Part::Section(words.text("playbooks-symptoms", &[]), listed(Kind::Symptom)),
+            Part::Section(words.text("playbooks-mechanisms", &[]), listed(Kind::Mechanism)),
+            Part::Note(words.line("playbooks-more", &[("example", Line::default().code("explain high-ttft").into())])),
+        ],
+    }
+}
+
+/// The measured row for all scenarios: mechanism first, root first, root among three, confident and wrong, healthy.
+pub(crate) fn measured() -> Option<[String; 5]> {
+    let row = MEASURED.lines().find(|line| line.starts_with("| all |"))?;
+    let cells: Vec<String> = row.split('|').skip(2).map(|cell| cell.trim().to_owned()).take(5).collect();
+    cells.try_into().ok()
+}
+
+/// How often named causes were right.
+pub(super) async fn accuracy(desk: &Desk) -> Message {
+    let words = &desk.words;
+    let mut parts = Vec::new();
+    let found = desk.store.found_right().await.unwrap_or_default();
+    let count = |n: i64| usize::try_from(n).unwrap_or_default();
+    let here = match found {
+        (0, 0) => words.line("accuracy-no-feedback", &[]),
+        (yes, no) => words.line("accuracy-feedback", &[("yes", count(yes).into()), ("no", count(no).into())]),
+    };
+    parts.push(Part::Section(words.text("accuracy-here", &[]), vec![here]));
+    let headline = match measured() {
+        Some([mechanism, root, three, wrong, healthy]) => {
+            let lines = [
+                ("accuracy-mechanism", &mechanism),
+                ("accuracy-three", &three),
+                ("accuracy-wrong", &wrong),
+                ("accuracy-healthy", &healthy),
+            ];
+            let lines = lines.map(|(key, figure)| words.line(key, &[("figure", figure.as_str().into())]));
+            parts.insert(0, Part::Section(words.text("accuracy-measured", &[]), lines.to_vec()));
+            words.text("accuracy-headline", &[("figure", root.into())])
+        }
+        None => words.text("accuracy-here", &[]),
+    };
+    parts.push(Part::Note(Line::default().link("docs/accuracy.md", MEASURED_AT)));
+    Message { tone: Tone::Unknown, headline, parts }
+}
+
+/// The commands, or one of them.
+pub(super) fn help(desk: &Desk, command: Option<&str>) -> Message {
+    let words = &desk.words;
+    let topics = topics();
+    let one = command.map(str::to_lowercase);
+    if let Some(Topic { usage, about, arguments, examples, .. }) =
+        one.as_deref().and_then(|one| topics.iter().find(|topic| topic.name == one))
+    {
+        let usage = Line::default().code(format!("/llm-diagnose {usage}"));
+        let mut parts = vec![Part::Paragraph(usage)];
+        let arguments =
+            arguments.iter().map(|(name, help)| Line::default().code(name.as_str()).plain(" ").then(Line::of(help)));
+        let arguments: Vec<Line> = arguments.collect();
+        if !arguments.is_empty() {
+            parts.push(Part::Section(words.text("help-arguments", &[]), arguments));
+        }
+        let buttons = examples.iter().enumerate().map(|(i, line)| ask(i, line, line));
+        parts.push(Part::Buttons(buttons.collect()));
+        return Message { tone: Tone::Unknown, headline: about.clone(), parts };
+    }
+    let mut message = sentence(Tone::Unknown, words.line("help-headline", &[]));
+    if let Some(unknown) = one {
+        let line = words.line("help-unknown", &[("command", Line::default().code(unknown).into())]);
+        message.parts.push(Part::Paragraph(line));
+    }
+    let lines: Vec<Line> = topics
+        .iter()
+        .map(|topic| Line::default().code(topic.usage.as_str()).plain(" ").plain(topic.about.as_str()))
+        .collect();
+    message = with(message, Part::Section(words.text("help-commands", &[]), lines));
+    let threads = ["why", "bundle"].map(|word| Line::default().code(format!("@llm-diagnose {word}")));
+    let [why, bundle] = threads;
+    message =
+        with(message, Part::Paragraph(words.line("help-threads", &[("why", why.into()), ("bundle", bundle.into())])));
+    let examples = ["health", "incidents", "help diagnose"];
+    with(message, Part::Buttons(examples.iter().enumerate().map(|(i, line)| ask(i, line, line)).collect()))
+}
+
+/// The ids of all playbooks that have a word in their id or title.
+pub(in crate::chatops) fn matching<'a>(library: &'a Library, typed: &str) -> Vec<&'a Playbook> {
+    let typed = typed.to_lowercase();
+    let fits = |p: &&Playbook| p.playbook.contains(&typed) || p.title.to_lowercase().contains(&typed);
+    library.playbooks.values().filter(fits).collect()
+}

@@ -1,0 +1,137 @@
+//! `/llm-diagnose`, mentions and direct messages: carries out what was asked and answers where it was asked.
+
+mod fleet;
+mod incidents;
+mod knowledge;
+mod reply;
+
+use std::time::Duration;
+
+use super::Desk;
+use super::command::{self, Asked, Command, OfIncident, Trouble};
+use crate::render::{Button, ButtonLook, Line, Message, Part, Tone};
+use crate::slack::{Inbound, What};
+
+pub(super) use fleet::{Known, known};
+pub(crate) use incidents::{bundled, listed, named_id};
+pub(super) use knowledge::matching;
+pub(crate) use knowledge::measured;
+pub(super) use reply::Reply;
+
+/// Buttons that ask something begin so; the value is the line.
+pub(super) const ASK: &str = "ask-";
+/// What a whole answer may take beyond the questions' own deadlines: a listing, a look, and up to three diagnoses.
+const PHASES: u32 = 4;
+/// Of Slack's 2,000 characters of a button's value.
+const LINE_CHARS: usize = 1_900;
+
+/// Carries out a command or a mention.
+pub(super) async fn run(desk: &Desk, inbound: &Inbound, text: &str) {
+    let text = match (&inbound.what, &inbound.place.thread) {
+        // A bare mention in a thread asks how that stands.
+        (What::Mention { .. }, Some(_)) if text.trim().is_empty() => "status",
+        _ => text,
+    };
+    let mut reply = Reply::new(desk, inbound);
+    let asked = match command::parse(text) {
+        Ok(Asked { command, here }) => {
+            reply.here = here;
+            command
+        }
+        Err(trouble) => {
+            desk.metrics.inbound("command", "misunderstood");
+            return reply.say(&misunderstood(desk, trouble)).await;
+        }
+    };
+    let within = desk.diagnosing.deadline.saturating_mul(PHASES) + Duration::from_secs(10);
+    let working = tokio::time::timeout(within, Box::pin(carry_out(desk, &reply, &asked)));
+    match reply.watched(text, working).await {
+        Ok(()) => desk.metrics.inbound("command", "done"),
+        Err(_) => {
+            desk.metrics.inbound("command", "late");
+            reply.say(&sentence(Tone::Unknown, desk.words.line("command-late", &[]))).await;
+        }
+    }
+}
+
+/// Carries out a button's line.
+pub(super) async fn press(desk: &Desk, inbound: &Inbound, line: &str) {
+    run(desk, inbound, line).await;
+}
+
+/// What asks Prometheus has large futures: they are kept on the heap, or debug builds run out of stack.
+async fn carry_out(desk: &Desk, reply: &Reply<'_>, command: &Command) {
+    match command {
+        Command::Diagnose(what) => Box::pin(fleet::diagnose(desk, reply, what)).await,
+        Command::Health(what) => Box::pin(fleet::health(desk, reply, what)).await,
+        Command::Capacity(what) => Box::pin(fleet::capacity(desk, reply, what)).await,
+        Command::Explain(what) => {
+            // The end of an incident's id is none of a playbook.
+            let named = OfIncident { incident: Some(what.id.clone()) };
+            match incidents::find(desk, reply, &named).await {
+                Ok(incident) if what.name.is_none() && crate::explain::node(&desk.library, &what.id).is_none() => {
+                    incidents::why(desk, reply, &incident).await;
+                }
+                _ => reply.say(&knowledge::explain(desk, &what.id, what.name.as_deref())).await,
+            }
+        }
+        Command::Incidents(what) => incidents::list(desk, reply, what.which).await,
+        Command::Why(of) | Command::Status(of) | Command::Again(of) | Command::Bundle(of) => {
+            let incident = match incidents::find(desk, reply, of).await {
+                Ok(incident) => incident,
+                Err(message) => return reply.say(&message).await,
+            };
+            match command {
+                Command::Why(_) => incidents::why(desk, reply, &incident).await,
+                Command::Again(_) => Box::pin(fleet::again(desk, reply, &incident)).await,
+                Command::Bundle(_) => incidents::bundle(desk, reply, &incident).await,
+                _ => reply.say(&desk.notifier.message(&incident)).await,
+            }
+        }
+        Command::Silence(silence) => incidents::silence(desk, reply, silence).await,
+        Command::Playbooks => reply.say(&knowledge::playbooks(desk)).await,
+        Command::Accuracy => reply.say(&knowledge::accuracy(desk).await).await,
+        Command::Doctor => Box::pin(fleet::doctor(desk, reply)).await,
+        Command::Help(help) => reply.say(&knowledge::help(desk, help.command.as_deref())).await,
+    }
+}
+
+fn misunderstood(desk: &Desk, trouble: Trouble) -> Message {
+    let words = &desk.words;
+    match trouble {
+        Trouble::TooLong => sentence(Tone::Unknown, words.line("command-too-long", &[])),
+        Trouble::Nearly { command, corrected, target } => {
+            let line = words.line("command-nearly", &[("command", Line::default().code(command).into())]);
+            let buttons = vec![ask(0, &corrected, &corrected), ask(1, &target, &target)];
+            with(sentence(Tone::Unknown, line), Part::Buttons(buttons))
+        }
+        Trouble::Wrong { why, command } => {
+            let usage = command::topics().into_iter().find(|topic| topic.name == command);
+            let usage = usage.map(|topic| format!("/llm-diagnose {}", topic.usage)).unwrap_or_default();
+            let help = words.line("command-usage", &[("usage", Line::default().code(usage).into())]);
+            with(sentence(Tone::Unknown, Line::default().plain(why)), Part::Note(help))
+        }
+    }
+}
+
+/// A message of one sentence.
+fn sentence(tone: Tone, line: Line) -> Message {
+    Message { tone, headline: line.text(), parts: Vec::new() }
+}
+
+/// The same with another part.
+fn with(mut message: Message, part: Part) -> Message {
+    message.parts.push(part);
+    message
+}
+
+/// A button that asks a line.
+fn ask(n: usize, label: &str, line: &str) -> Button {
+    Button {
+        action: format!("{ASK}{n}"),
+        label: label.to_owned(),
+        value: line.chars().take(LINE_CHARS).collect(),
+        look: if n == 0 { ButtonLook::Primary } else { ButtonLook::Plain },
+        confirm: None,
+    }
+}

@@ -1,0 +1,168 @@
+//! Where an answer goes, and how somebody who waits sees that it comes.
+//!
+//! A slash command's `response_url` takes 5 posts, and what it posted it cannot replace: Slack ignores
+//! `replace_original` there (<https://github.com/slackapi/bolt-js/issues/2287>). So progress is told there twice at most,
+//! each time as a line of its own; elsewhere one message is edited until it is the answer.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Mutex;
+use tokio_util::sync::CancellationToken;
+use tracing::warn;
+
+use super::Desk;
+use super::sentence;
+use crate::prom::{Progress, Prometheus};
+use crate::render::{self, Line, Message, SlackMessage, Tone};
+use crate::slack::{Destination, Inbound, Place, Posted, SlackError, What};
+
+/// When somebody who still waits is told how far it is, counted from the last time.
+const PATIENCE: [Duration; 2] = [Duration::from_millis(1_500), Duration::from_secs(5)];
+
+/// A sentence alone needs no coloured bar below it, and an attachment without blocks is none.
+fn shown(message: &Message) -> SlackMessage {
+    let mut shown = render::slack(message);
+    if message.parts.is_empty() {
+        shown.attachments = serde_json::Value::Array(Vec::new());
+    }
+    shown
+}
+
+/// An answer's way back.
+pub(in crate::chatops) struct Reply<'a> {
+    desk: &'a Desk,
+    /// Where it was asked.
+    pub(in crate::chatops) place: &'a Place,
+    user: &'a str,
+    /// Asked by a mention or in a direct message: everybody there reads the question too.
+    is_open: bool,
+    /// Everybody in the channel is to see the answer.
+    pub(super) here: bool,
+    /// The message that tells the progress and becomes the answer; locked while something is sent.
+    standing: Mutex<Option<Posted>>,
+    /// Questions and answers of the clients that were given it.
+    pub(super) progress: Arc<Progress>,
+    /// The answer is on its way: nothing more is told.
+    done: CancellationToken,
+}
+
+/// Of what was asked, how much is repeated.
+const REPEATED_CHARS: usize = 60;
+
+impl<'a> Reply<'a> {
+    pub(in crate::chatops) fn new(desk: &'a Desk, inbound: &'a Inbound) -> Self {
+        let Inbound { place, who, what, .. } = inbound;
+        // Answers to buttons go where the button stands; what `response_url` posts stands outside of threads.
+        let within = place.thread.is_some() || place.channel.starts_with('D');
+        let is_open = match what {
+            What::Mention { .. } => true,
+            What::Press { .. } => within,
+            What::Command { .. } | What::Submit { .. } | What::Suggest { .. } => false,
+        };
+        Self {
+            desk,
+            place,
+            user: &who.user,
+            is_open,
+            here: false,
+            standing: Mutex::new(None),
+            progress: Arc::default(),
+            done: CancellationToken::new(),
+        }
+    }
+
+    /// In a direct message nobody else reads.
+    fn is_direct(&self) -> bool {
+        self.place.channel.starts_with('D')
+    }
+
+    /// Where a message of ours that everybody sees belongs: beside what was asked.
+    pub(super) fn destination(&self) -> Destination<'_> {
+        let own = self.place.message.as_deref().filter(|_| self.is_open && !self.is_direct());
+        Destination { channel: &self.place.channel, thread: self.place.thread.as_deref().or(own) }
+    }
+
+    /// Answers; what Slack refuses is logged, because there is nobody else to tell.
+    pub(in crate::chatops) async fn say(&self, message: &Message) {
+        if let Err(error) = self.send(&shown(message)).await {
+            warn!(%error, channel = self.place.channel, "cannot answer in Slack");
+        }
+    }
+
+    async fn send(&self, message: &SlackMessage) -> Result<(), SlackError> {
+        self.done.cancel();
+        let mut standing = self.standing.lock().await;
+        let slack = &self.desk.slack;
+        if self.is_open {
+            if let Some(standing) = standing.take()
+                && slack.update(&standing, message).await.is_ok()
+            {
+                return Ok(());
+            }
+            return slack.post(self.destination(), message).await.map(drop);
+        }
+        if let Some(url) = &self.place.response_url {
+            match slack.respond(url, message, false, self.here).await {
+                // Used up or too old: the channel itself is left.
+                Err(SlackError::Refused { .. }) if !self.place.channel.is_empty() => {}
+                answered => return answered,
+            }
+        }
+        match self.here {
+            true => slack.post(self.destination(), message).await.map(drop),
+            false => slack.post_ephemeral(self.destination(), self.user, message).await,
+        }
+    }
+
+    /// A client whose questions are counted for whoever waits for this answer.
+    pub(super) fn watch(&self, prometheus: &Prometheus) -> Prometheus {
+        prometheus.clone().watched(Arc::clone(&self.progress))
+    }
+
+    /// Does the work, which ends with an answer, and tells now and then how far it is while it lasts.
+    pub(super) async fn watched<T>(&self, asked: &str, work: impl Future<Output = T>) -> T {
+        let telling = async {
+            for pause in PATIENCE {
+                if tokio::time::timeout(pause, self.done.cancelled()).await.is_ok() {
+                    return;
+                }
+                self.tell(asked).await;
+            }
+        };
+        futures::future::join(work, telling).await.0
+    }
+
+    async fn tell(&self, asked: &str) {
+        let (answered, of) = self.progress.seen();
+        // Before the first question nothing can be told.
+        let mut standing = self.standing.lock().await;
+        if self.done.is_cancelled() || of == 0 {
+            return;
+        }
+        let asked: String = asked.chars().take(REPEATED_CHARS).collect();
+        let asked = Line::default().code(asked);
+        let pieces = [("target", asked.into()), ("answered", answered.into()), ("asked", of.into())];
+        let message = shown(&sentence(Tone::Unknown, self.desk.words.line("command-progress", &pieces)));
+        let slack = &self.desk.slack;
+        let told = match (&self.place.response_url, self.is_open) {
+            (Some(url), false) => slack.respond(url, &message, false, false).await,
+            (None, false) => return,
+            (_, true) => {
+                let posted = match standing.take() {
+                    Some(posted) => slack.update(&posted, &message).await,
+                    None => slack.post(self.destination(), &message).await,
+                };
+                posted.map(|posted| *standing = Some(posted))
+            }
+        };
+        if let Err(error) = told {
+            warn!(%error, "cannot tell the progress in Slack");
+        }
+    }
+
+    /// A file beside what was asked; files are seen by everybody in the channel.
+    pub(super) async fn upload(&self, name: &str, title: &str, bytes: Vec<u8>) -> Result<String, SlackError> {
+        self.desk.slack.upload(name, title, bytes, Some(self.destination())).await
+    }
+}

@@ -1,0 +1,219 @@
+//! The form that picks a target out of what Prometheus really has, with a time and a playbook.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use tokio::sync::OwnedSemaphorePermit;
+use tracing::Instrument;
+
+use super::command::{Trouble, parse};
+use super::commands::{ASK, Known, Reply, known, matching};
+use super::{Desk, commands};
+use crate::clock;
+use crate::diagnose::{Hit, Place, hits};
+use crate::prom::Prometheus;
+use crate::render::{Button, ButtonLook, Message, Part, Tone};
+use crate::slack::{Ack, Choice, Inbound, Place as Spot, What};
+
+/// The form's `callback_id`.
+pub(super) const FORM: &str = "diagnose";
+/// The menus' `action_id`s.
+const TARGET: &str = "target";
+const PLAYBOOK: &str = "playbook";
+/// The button that opens the form.
+const PICK: &str = "ask-pick";
+const AT: &str = "at";
+const LAST: &str = "last";
+/// Of Slack's 75 characters of an option's label, and 150 of its value.
+const LABEL_CHARS: usize = 75;
+const VALUE_CHARS: usize = 150;
+/// Of Slack's 100 options.
+const CHOICES: usize = 100;
+/// Of Slack's 3 seconds, what Prometheus may take.
+const LISTING: Duration = Duration::from_millis(1_800);
+
+/// Where the answer of a form belongs: a modal has no channel.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct About {
+    channel: String,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    thread: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    response_url: Option<String>,
+}
+
+/// The button that opens the form.
+pub(super) fn button(desk: &Desk) -> Button {
+    Button {
+        action: PICK.to_owned(),
+        label: desk.words.text("targets-pick", &[]),
+        value: "pick".to_owned(),
+        look: ButtonLook::Plain,
+        confirm: None,
+    }
+}
+
+/// Opens the form while the trigger is fresh; without one, says how to ask.
+pub(super) async fn offer(desk: &Desk, reply: &Reply<'_>) {
+    let opened = match &reply.place.trigger {
+        Some(trigger) => desk.slack.open_view(trigger, &form(desk, reply.place)).await.is_ok(),
+        None => false,
+    };
+    if !opened {
+        let parts = vec![Part::Buttons(vec![button(desk)])];
+        let headline = desk.words.text("target-missing", &[]);
+        reply.say(&Message { tone: Tone::Unknown, headline, parts }).await;
+    }
+}
+
+/// Whether a button is one of ours; then it is carried out.
+pub(super) async fn press(desk: &Desk, inbound: &Inbound, action: &str, value: &str) -> bool {
+    match action {
+        PICK => offer(desk, &Reply::new(desk, inbound)).await,
+        _ if action.starts_with(ASK) => commands::press(desk, inbound, value).await,
+        _ => return false,
+    }
+    true
+}
+
+fn form(desk: &Desk, place: &Spot) -> Value {
+    let words = &desk.words;
+    let plain = |key: &str| json!({ "type": "plain_text", "text": words.text(key, &[]), "emoji": false });
+    let about = About {
+        channel: place.channel.clone(),
+        thread: place.thread.clone(),
+        response_url: place.response_url.clone(),
+    };
+    let input = |id: &str, label: &str, hint: &str| {
+        json!({
+            "type": "input", "block_id": id, "optional": true, "label": plain(label), "hint": plain(hint),
+            "element": { "type": "plain_text_input", "action_id": id, "max_length": 40 },
+        })
+    };
+    let menu = |id: &str, label: &str, placeholder: &str, optional: bool, least: u32| {
+        json!({
+            "type": "input", "block_id": id, "optional": optional, "label": plain(label),
+            "element": {
+                "type": "external_select", "action_id": id, "min_query_length": least, "placeholder": plain(placeholder),
+            },
+        })
+    };
+    json!({
+        "type": "modal", "callback_id": FORM, "title": plain("form-title"), "submit": plain("form-submit"),
+        "close": plain("form-close"), "private_metadata": serde_json::to_string(&about).unwrap_or_default(),
+        "blocks": [
+            menu(TARGET, "form-target", "form-target-hint", false, 0),
+            input(AT, "form-at", "form-at-hint"),
+            input(LAST, "form-last", "form-last-hint"),
+            menu(PLAYBOOK, "form-playbook", "form-playbook-hint", true, 0),
+        ],
+    })
+}
+
+/// The options of a menu of ours; none when it is none of ours.
+pub(super) async fn suggest(desk: &Desk, action: &str, typed: &str) -> Option<Vec<Choice>> {
+    match action {
+        TARGET => Some(targets(desk, typed).await),
+        PLAYBOOK => Some(playbooks(desk, typed)),
+        _ => None,
+    }
+}
+
+/// The pools and pods of every Prometheus that fit what was typed; without anything all pools.
+async fn targets(desk: &Desk, typed: &str) -> Vec<Choice> {
+    let clients: Vec<Prometheus> = desk.prometheus.iter().map(|(prometheus, _)| prometheus.clone()).collect();
+    let Known { places, .. } = known(desk, &clients, clock::floor(clock::now(), Duration::from_secs(5)), LISTING).await;
+    let places: Vec<Place> = places.into_iter().map(|(_, place)| place).collect();
+    let found = match typed.trim() {
+        "" => (0..places.len()).map(|place| Hit { place, pod: None }).collect(),
+        typed => hits(&places, typed),
+    };
+    let mut choices: Vec<Choice> = Vec::new();
+    for Hit { place, pod } in found {
+        let name = pod.unwrap_or_else(|| places[place].name());
+        if !name.is_empty() && !choices.iter().any(|choice| choice.value == clip(&name, VALUE_CHARS)) {
+            choices.push(Choice { label: middle(&name), value: clip(&name, VALUE_CHARS) });
+        }
+    }
+    choices.truncate(CHOICES);
+    choices
+}
+
+fn playbooks(desk: &Desk, typed: &str) -> Vec<Choice> {
+    let fitting = matching(&desk.library, typed.trim()).into_iter();
+    let choices = fitting.map(|p| Choice {
+        label: clip(&format!("{} · {}", p.playbook, p.title), LABEL_CHARS),
+        value: clip(&p.playbook, VALUE_CHARS),
+    });
+    choices.take(CHOICES).collect()
+}
+
+fn clip(text: &str, most: usize) -> String {
+    text.chars().take(most).collect()
+}
+
+/// The ends of long names tell them apart as much as their beginnings.
+fn middle(name: &str) -> String {
+    let n = name.chars().count();
+    if n <= LABEL_CHARS {
+        return name.to_owned();
+    }
+    let half = LABEL_CHARS / 2;
+    let end: String = name.chars().skip(n - half).collect();
+    format!("{}…{end}", clip(name, LABEL_CHARS - half - 1))
+}
+
+/// The form was sent: says what is wrong with it, or carries it out as if it had been typed where it was opened.
+pub(super) fn submit(
+    desk: &Arc<Desk>,
+    inbound: &Inbound,
+    about: &str,
+    values: &BTreeMap<String, String>,
+    slot: OwnedSemaphorePermit,
+) -> Ack {
+    let line = match line(desk, values) {
+        Ok(line) => line,
+        Err(errors) => return Ack::Errors(errors),
+    };
+    let About { channel, thread, response_url } = serde_json::from_str(about).unwrap_or_default();
+    let place = Spot { channel, thread, response_url, ..Spot::default() };
+    let what = What::Command { text: line.clone() };
+    let inbound = Inbound { id: inbound.id.clone(), who: inbound.who.clone(), place, what };
+    let desk_of_task = Arc::clone(desk);
+    desk.tasks.spawn(
+        async move {
+            commands::run(&desk_of_task, &inbound, &line).await;
+            drop(slot);
+        }
+        .in_current_span(),
+    );
+    Ack::Received
+}
+
+/// The line that a form stands for, else what is wrong with its fields.
+fn line(desk: &Desk, values: &BTreeMap<String, String>) -> Result<String, BTreeMap<String, String>> {
+    let value = |id: &str| values.get(id).map(|value| value.trim()).filter(|value| !value.is_empty());
+    let mut errors = BTreeMap::new();
+    let mut words = vec!["diagnose".to_owned()];
+    match value(TARGET) {
+        Some(target) => words.push(target.to_owned()),
+        None => _ = errors.insert(TARGET.to_owned(), desk.words.text("target-missing", &[])),
+    }
+    for id in [AT, LAST, PLAYBOOK] {
+        let Some(given) = value(id) else { continue };
+        let option = format!("--{id}={given}");
+        let alone = shlex::try_join(["diagnose", "x", &option]).unwrap_or_default();
+        match parse(&alone) {
+            Ok(_) => words.push(option),
+            Err(Trouble::Wrong { why, .. }) => _ = errors.insert(id.to_owned(), clip(&why, VALUE_CHARS)),
+            Err(_) => _ = errors.insert(id.to_owned(), desk.words.text("command-too-long", &[])),
+        }
+    }
+    match errors.is_empty() {
+        true => Ok(shlex::try_join(words.iter().map(String::as_str)).unwrap_or_default()),
+        false => Err(errors),
+    }
+}

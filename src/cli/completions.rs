@@ -1,0 +1,27 @@
+//! `completions`: a script for the shell, out of the same definition as the parser.
+
+use std::process::ExitCode;
+
+use clap::builder::PossibleValuesParser;
+use clap::{Command, CommandFactory};
+use clap_complete::Shell;
+
+use super::Cli;
+use crate::playbook;
+
+pub(super) fn run(shell: Shell) -> ExitCode {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut known(Cli::command()), "llm-diagnose", &mut script);
+    anstream::print!("{}", String::from_utf8_lossy(&script));
+    ExitCode::SUCCESS
+}
+
+/// The definition, with the shipped playbooks as the values of what takes one.
+fn known(cli: Command) -> Command {
+    let Ok(library) = playbook::load(None) else { return cli };
+    let ids: Vec<String> = library.playbooks.keys().cloned().collect();
+    let causes = library.causes.keys().chain(library.signals.keys()).chain(library.engines.keys()).cloned();
+    let explained: Vec<String> = ids.iter().cloned().chain(causes).collect();
+    cli.mut_subcommand("diagnose", |c| c.mut_arg("playbook", |arg| arg.value_parser(PossibleValuesParser::new(ids))))
+        .mut_subcommand("explain", |c| c.mut_arg("id", |arg| arg.value_parser(PossibleValuesParser::new(explained))))
+}

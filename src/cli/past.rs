@@ -1,0 +1,135 @@
+//! `incidents`, `bundle`, `accuracy` and `playbooks`: what the store and the library know, without asking anybody.
+
+use std::io::Write;
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::{Context, bail};
+
+use super::args::{BundleArgs, IncidentsArgs, StateArgs};
+use super::{library, serve};
+use crate::alert::common_labels;
+use crate::chatops::command::Which;
+use crate::chatops::{bundled, listed, measured, named_id};
+use crate::clock;
+use crate::config::Config;
+use crate::playbook::Kind;
+use crate::store::{Incident, Store};
+
+/// Incidents of a list.
+const LISTED: u32 = 100;
+/// A day.
+const TODAY: std::time::Duration = std::time::Duration::from_secs(86_400);
+
+/// Opens the store of a service that may be running beside.
+async fn open(args: &StateArgs) -> anyhow::Result<Store> {
+    let mut config = args.config.as_deref().map(Config::load).transpose()?.unwrap_or_default();
+    if let Some(dir) = &args.state_dir {
+        config.state_dir.clone_from(dir);
+    }
+    let database = serve::state_directory(&config).join("llm-diagnose.db");
+    if !database.exists() {
+        bail!("there is no store at {}: pass --config or --state-dir as `serve` has it", database.display());
+    }
+    Store::open(&database).await.with_context(|| format!("cannot open {}", database.display()))
+}
+
+fn block_on<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?.block_on(work)
+}
+
+pub(super) fn incidents(args: &IncidentsArgs) -> anyhow::Result<ExitCode> {
+    let which = args.what.which;
+    let incidents = block_on(async {
+        let store = open(&args.state).await?;
+        let since = (which == Which::Today).then(|| clock::before(clock::now(), TODAY));
+        let incidents = listed(&store, which, since, LISTED).await?;
+        store.close().await;
+        Ok(incidents)
+    })?;
+    if incidents.is_empty() {
+        anstream::eprintln!("no such incident");
+    }
+    incidents.iter().for_each(line);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// `01K… open  2026-11-20 14:05 UTC  high-ttft ← longer-prompts (likely)  namespace=llm`
+fn line(incident: &Incident) {
+    let state = if incident.open { "open" } else { "over" };
+    let story = match incident.diagnosis.as_ref().and_then(|d| Some((d, d.root()?))) {
+        Some((diagnosis, root)) => format!("{} ← {}", diagnosis.symptom.title, root.title),
+        None => incident.playbook.clone().unwrap_or_else(|| "no playbook".to_owned()),
+    };
+    let labels: Vec<String> = common_labels(&incident.alerts.iter().collect::<Vec<_>>())
+        .iter()
+        .filter(|(name, _)| name.as_str() != "alertname" && name.as_str() != "severity")
+        .map(|(name, value)| format!("{name}={value}"))
+        .collect();
+    let since = incident.started_at.strftime("%Y-%m-%d %H:%M UTC");
+    let text = format!("{}  {state}  {since}  {story}  {}", incident.id, labels.join(","));
+    anstream::println!("{}", text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect::<String>());
+}
+
+pub(super) fn bundle(args: &BundleArgs) -> anyhow::Result<ExitCode> {
+    let json = block_on(async {
+        let store = open(&args.state).await?;
+        let ids = match &args.what.incident {
+            Some(named) => named_id(&store, named).await?,
+            None => store.recent(1).await?,
+        };
+        let incident = match ids.as_slice() {
+            [one] => store.incident(one).await?,
+            [] => None,
+            several => bail!("several incidents are called so: {}", several.join(", ")),
+        };
+        let Some(incident) = incident else { bail!("there is no such incident: `incidents all` lists them") };
+        let json = bundled(&store, &incident).await;
+        store.close().await;
+        json
+    })?;
+    let mut out = std::io::stdout().lock();
+    out.write_all(&json).and_then(|()| out.write_all(b"\n")).context("cannot write the bundle")?;
+    Ok(ExitCode::SUCCESS)
+}
+
+pub(super) fn playbooks(dir: Option<&Path>) -> anyhow::Result<ExitCode> {
+    let library = match library(dir) {
+        Ok(library) => library,
+        Err(code) => return Ok(code),
+    };
+    let bold = anstyle::Style::new().bold();
+    let width = library.playbooks.keys().map(String::len).max().unwrap_or_default();
+    for (kind, title) in [(Kind::Symptom, "Symptoms"), (Kind::Mechanism, "Mechanisms")] {
+        anstream::println!("{bold}{title}{bold:#}");
+        for playbook in library.of_kind(kind) {
+            anstream::println!("  {:<width$}  {}", playbook.playbook, playbook.title);
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+pub(super) fn accuracy(args: &StateArgs) -> anyhow::Result<ExitCode> {
+    let Some([mechanism, root, three, wrong, healthy]) = measured() else { bail!("docs/accuracy.md has no figures") };
+    anstream::println!("measured on simulated fleets (docs/accuracy.md)");
+    for (what, figure) in [
+        ("root cause right", root),
+        ("mechanism right", mechanism),
+        ("root among the first three", three),
+        ("confident and wrong", wrong),
+        ("blamed a healthy fleet", healthy),
+    ] {
+        anstream::println!("  {what:<28}{figure}");
+    }
+    let found = block_on(async {
+        let store = open(args).await?;
+        let found = store.found_right().await?;
+        store.close().await;
+        Ok(found)
+    });
+    match found {
+        Ok((yes, no)) => anstream::println!("as people here found: {yes} right, {no} wrong"),
+        Err(error) => anstream::eprintln!("what people here found is not known: {error:#}"),
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,156 @@
+//! The pools and pods that Prometheus really has, and which of them somebody means who types a part of a name.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::scope::{Scope, pools, workload_of};
+use crate::alert::Labels;
+use crate::playbook::Library;
+use crate::signal::{Engine, EngineKind};
+
+/// The dimensions that make a pool's name, in its order.
+const NAMED: [&str; 3] = ["cluster", "namespace", "model"];
+
+/// A pool with the pods that serve it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Place {
+    /// Dimension to value.
+    pub dimensions: BTreeMap<String, String>,
+    /// Of the last hour; addresses where the series name no pods.
+    pub pods: BTreeSet<String>,
+}
+
+/// What somebody may mean.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hit {
+    /// Which place.
+    pub place: usize,
+    /// The pod that was named.
+    pub pod: Option<String>,
+}
+
+/// Asks for every pool with its pods, as the tell-tale series of the last hour name them.
+pub fn fleet(library: &Library) -> String {
+    let engines = || library.engines.values().filter(|e| e.kind.is_pool());
+    let names: BTreeSet<String> = engines().flat_map(Engine::detected_by).collect();
+    let scopes = engines().flat_map(|e| e.scope.values().flatten().chain(&e.foreign));
+    let labels: BTreeSet<&str> = scopes.chain(replica_labels(library)).map(String::as_str).collect();
+    let names: Vec<String> = names.into_iter().collect();
+    let labels: Vec<&str> = labels.into_iter().collect();
+    format!("count by (__name__, {}) (last_over_time({{__name__=~\"{}\"}}[1h]))", labels.join(", "), names.join("|"))
+}
+
+fn replica_labels(library: &Library) -> impl Iterator<Item = &String> {
+    let serving = library.engines.values().filter(|e| e.kind == EngineKind::Serving);
+    serving.chain(library.engines.values().filter(|e| e.kind == EngineKind::Gateway)).flat_map(|e| &e.replica)
+}
+
+/// Reads the rows of [`fleet`]: each pool once, by name.
+pub fn places(library: &Library, rows: &[Labels]) -> Vec<Place> {
+    let mut known: BTreeMap<BTreeMap<String, String>, BTreeSet<String>> =
+        pools(library, rows).into_iter().map(|dimensions| (dimensions, BTreeSet::new())).collect();
+    for row in rows {
+        let pod = replica_labels(library).find_map(|label| row.get(label).filter(|value| !value.is_empty()));
+        for dimensions in pools(library, std::slice::from_ref(row)) {
+            if let Some(pods) = known.get_mut(&dimensions) {
+                pods.extend(pod.cloned());
+            }
+        }
+    }
+    known.into_iter().map(|(dimensions, pods)| Place { dimensions, pods }).collect()
+}
+
+impl Place {
+    /// `llm/llama-8b`, with the cluster before it where its series carry one.
+    pub fn name(&self) -> String {
+        let parts: Vec<&str> = NAMED.iter().filter_map(|d| self.dimensions.get(*d)).map(String::as_str).collect();
+        if parts.is_empty() { self.pods.first().cloned().unwrap_or_default() } else { parts.join("/") }
+    }
+
+    /// The scope of a diagnosis.
+    pub fn scope(&self, pod: Option<&str>) -> Scope {
+        Scope { dimensions: self.dimensions.clone(), replicas: pod.map(str::to_owned).into_iter().collect() }
+    }
+
+    /// Everything that people call it, in lower case.
+    fn names(&self) -> BTreeSet<String> {
+        let of = |dimension: &str| self.dimensions.get(dimension).map(|value| value.to_lowercase());
+        let workloads = self.pods.iter().map(|pod| workload_of(pod).to_lowercase());
+        let mut short: BTreeSet<String> = workloads.collect();
+        if let Some(model) = of("model") {
+            short.extend(model.rsplit('/').next().map(str::to_owned));
+            short.insert(model);
+        }
+        let mut names = short.clone();
+        if let Some(namespace) = of("namespace") {
+            names.extend(short.iter().map(|name| format!("{namespace}/{name}")));
+            names.insert(namespace);
+        }
+        names.extend(of("cluster"));
+        names.insert(self.name().to_lowercase());
+        names
+    }
+
+    /// Its pods as people call them, each with its name.
+    fn called(&self) -> impl Iterator<Item = (String, &String)> {
+        let namespace = self.dimensions.get("namespace").map(|n| format!("{}/", n.to_lowercase())).unwrap_or_default();
+        self.pods.iter().flat_map(move |pod| {
+            let short = pod.to_lowercase();
+            [(format!("{namespace}{short}"), pod), (short, pod)]
+        })
+    }
+}
+
+/// What `typed` may mean: what is called exactly so, else what begins so, else what has it inside; case is ignored.
+/// Pools go before pods.
+pub fn hits(places: &[Place], typed: &str) -> Vec<Hit> {
+    let typed = typed.trim().trim_matches('/').to_lowercase();
+    let fits: [fn(&str, &str) -> bool; 3] =
+        [|name, typed| name == typed, |name, typed| name.starts_with(typed), |name, typed| name.contains(typed)];
+    for fit in fits {
+        let numbered = || places.iter().enumerate();
+        let pools = numbered().filter(|(_, place)| place.names().iter().any(|name| fit(name, &typed)));
+        let pools: Vec<Hit> = pools.map(|(i, _)| Hit { place: i, pod: None }).collect();
+        if !pools.is_empty() {
+            return pools;
+        }
+        let mut pods: Vec<(usize, &String)> = numbered()
+            .flat_map(|(i, place)| place.called().filter(|(name, _)| fit(name, &typed)).map(move |(_, pod)| (i, pod)))
+            .collect();
+        pods.dedup();
+        if !pods.is_empty() {
+            return pods.into_iter().map(|(place, pod)| Hit { place, pod: Some(pod.clone()) }).collect();
+        }
+    }
+    Vec::new()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(namespace: &str, model: &str, pods: &[&str]) -> Place {
+        let dimensions = [("namespace", namespace), ("model", model)].map(|(k, v)| (k.to_owned(), v.to_owned()));
+        Place { dimensions: dimensions.into(), pods: pods.iter().map(|pod| (*pod).to_owned()).collect() }
+    }
+
+    #[test]
+    fn exact_wins_over_prefix_over_part_and_pools_over_pods() {
+        let places = [
+            place("llm", "meta-llama/Llama-3.1-8B", &["chat-7c9d8f5b6c-x2x4z", "chat-7c9d8f5b6c-abcde"]),
+            place("llm", "qwen", &["qwen-0"]),
+            place("llm-dev", "qwen", &["qwen-0", "qwen-1"]),
+        ];
+        let found = |typed: &str| -> Vec<(usize, Option<String>)> {
+            hits(&places, typed).into_iter().map(|hit| (hit.place, hit.pod)).collect()
+        };
+        assert_eq!(found("LLM"), [(0, None), (1, None)], "the namespace, not the one that begins so");
+        assert_eq!(found("llama-3.1-8b"), [(0, None)]);
+        assert_eq!(found("llm/chat"), [(0, None)]);
+        assert_eq!(found("qwen"), [(1, None), (2, None)]);
+        assert_eq!(found("llm-dev/qwen"), [(2, None)]);
+        assert_eq!(found("qwen-1"), [(2, Some("qwen-1".to_owned()))]);
+        assert_eq!(found("8f5b6c-x2"), [(0, Some("chat-7c9d8f5b6c-x2x4z".to_owned()))]);
+        assert_eq!(found("llam"), [(0, None)]);
+        assert_eq!(found("gpt"), []);
+    }
+}

@@ -1,0 +1,372 @@
+//! `/llm-diagnose` as a person meets it: what is typed, and what then stands in Slack, on a real Prometheus.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::State;
+use axum::routing::post;
+use jiff::Timestamp;
+use llm_diagnose::alert::AlertGroup;
+use llm_diagnose::chatops::{Desk, Recent};
+use llm_diagnose::exporter::{self, Reader};
+use llm_diagnose::incident::Rules;
+use llm_diagnose::notify::Notifier;
+use llm_diagnose::prom::Prometheus;
+use llm_diagnose::render::Words;
+use llm_diagnose::slack::{self, Ack, Choice, Destination, Inbound, Place, Slack, What, Who};
+use llm_diagnose::store::{Sink, Store, Wanted};
+use llm_diagnose::telemetry::Metrics;
+use llm_diagnose::{clock, diagnose};
+use llm_diagnose_lab::slack::{Channel, FakeSlack, Message, Options, blocks};
+use llm_diagnose_lab::stack;
+use llm_diagnose_lab::stack::backfill::{Series, openmetrics};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::sync::mpsc;
+use tokio_util::task::TaskTracker;
+
+use crate::chains::moment;
+use crate::harness::{client, library, run, shared, tls};
+use crate::running::{CHANNEL, SOON, group};
+
+/// The fake's first channel, and a direct message.
+const ALERTS: &str = "C0ALERTS";
+const DIRECT: &str = "D0SRE";
+
+/// A desk with its Slack, and what came to the `response_url`.
+struct Office {
+    desk: Arc<Desk>,
+    slack: FakeSlack,
+    response_url: String,
+    responses: mpsc::UnboundedReceiver<Value>,
+    _state: TempDir,
+}
+
+impl Office {
+    async fn open(prometheus: Prometheus, language: &str) -> Self {
+        tls();
+        let options = Options::unlimited().channel(Channel::new(ALERTS, "alerts")).channel(Channel::new(DIRECT, "dm"));
+        let fake = FakeSlack::start(options).await.unwrap();
+        let client = Slack::new(&fake.base_url, &fake.token).unwrap();
+        let state = tempfile::tempdir().unwrap();
+        let store = Store::open(&state.path().join("llm-diagnose.db")).await.unwrap();
+        let metrics = Arc::new(Metrics::default());
+        let config = slack::Config { channel: CHANNEL.to_owned(), ..slack::Config::default() };
+        let shown = vec![(prometheus.url.clone(), BTreeMap::new())];
+        let words = Arc::new(Words::load(language, None).unwrap());
+        let notifier = Notifier::new(
+            store.clone(),
+            Some(client.clone()),
+            &config,
+            Arc::clone(&metrics),
+            "",
+            shown,
+            Arc::clone(&words),
+            true,
+        );
+        let exporters = exporter::Config { learn: false, ..exporter::Config::default() };
+        let desk = Arc::new(Desk {
+            library: Arc::new(library().clone()),
+            store,
+            prometheus: vec![(prometheus, BTreeMap::new())],
+            reader: Reader::new(&exporters.allow).unwrap(),
+            exporters,
+            diagnosing: diagnose::Config { deadline: Duration::from_secs(20), ..diagnose::Config::default() },
+            alertmanagers: Vec::new(),
+            slack: client,
+            config,
+            notifier: Arc::new(notifier),
+            words,
+            metrics,
+            wake: Arc::default(),
+            tasks: TaskTracker::new(),
+            seen: Recent::default(),
+        });
+        let (arrived, responses) = mpsc::unbounded_channel();
+        let take = |State(arrived): State<mpsc::UnboundedSender<Value>>, Json(body): Json<Value>| async move {
+            arrived.send(body).unwrap();
+        };
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let response_url = format!("http://{}/commands/1", listener.local_addr().unwrap());
+        let app = axum::Router::new().route("/commands/1", post(take)).with_state(arrived);
+        tokio::spawn(async move { axum::serve(listener, app).await });
+        Self { desk, slack: fake, response_url, responses, _state: state }
+    }
+
+    async fn receive(&self, place: Place, what: What) -> Ack {
+        let who = Who { user: "U0SRE".to_owned(), team: "T0".to_owned(), is_bot: false };
+        self.desk.receive(Inbound { id: String::new(), who, place, what }).await
+    }
+
+    /// The answers to a slash command, the last one last; each is a message that Slack takes.
+    async fn command(&mut self, text: &str) -> Vec<Value> {
+        let place =
+            Place { channel: ALERTS.to_owned(), response_url: Some(self.response_url.clone()), ..Place::default() };
+        let what = What::Command { text: text.to_owned() };
+        assert_eq!(self.receive(place, what).await, Ack::Received);
+        self.finish().await;
+        let mut answers = Vec::new();
+        while let Ok(answer) = self.responses.try_recv() {
+            assert_eq!(blocks::validate(&answer), [], "{text}: {answer:#}");
+            answers.push(answer);
+        }
+        assert!((1..=5).contains(&answers.len()), "{text}: {} posts to one response_url", answers.len());
+        answers
+    }
+
+    /// The one answer, as text.
+    async fn said(&mut self, text: &str) -> String {
+        let answers = self.command(text).await;
+        let said = readable(answers.last().unwrap());
+        println!("» {text}\n{said}\n");
+        said
+    }
+
+    /// What stands in a channel after a mention or a direct message.
+    async fn mention(&self, place: Place, text: &str) -> Vec<Message> {
+        let channel = place.channel.clone();
+        self.receive(place, What::Mention { text: text.to_owned() }).await;
+        self.finish().await;
+        assert_eq!(self.slack.violations(), []);
+        let messages = self.slack.messages(&channel);
+        assert!(!messages.is_empty(), "{text}: {:?}", self.slack.calls());
+        messages
+    }
+
+    /// Waits until every task has ended; what was asked is answered then.
+    async fn finish(&self) {
+        self.desk.tasks.close();
+        tokio::time::timeout(SOON * 3, self.desk.tasks.wait()).await.expect("an answer in time");
+        self.desk.tasks.reopen();
+    }
+}
+
+/// Every text of a message, one per line.
+fn readable(message: &Value) -> String {
+    let mut out = vec![message["text"].as_str().unwrap_or_default().to_owned()];
+    collect(&message["attachments"], &mut out);
+    out.join("\n")
+}
+
+fn collect(value: &Value, out: &mut Vec<String>) {
+    match value {
+        Value::Array(all) => all.iter().for_each(|one| collect(one, out)),
+        Value::Object(fields) => {
+            if fields.get("type").is_some_and(|kind| kind == "button") {
+                let label = fields["text"]["text"].as_str().unwrap_or_default();
+                return out.push(format!("[{label}] {}", fields["value"].as_str().unwrap_or_default()));
+            }
+            if let Some(text) = fields.get("text").and_then(Value::as_str) {
+                out.push(text.to_owned());
+            }
+            fields.values().for_each(|inner| collect(inner, out));
+        }
+        _ => {}
+    }
+}
+
+/// A Prometheus with three quiet pools of the last minutes.
+async fn three_pools() -> stack::Prometheus {
+    let now = clock::now().as_second() / 60 * 60;
+    let pool = |namespace: &str, model: &str, pod: &str| {
+        let labels = [("namespace", namespace), ("model_name", model), ("pod", pod), ("job", "vllm")];
+        let of = |name: &str, value: f64| Series::new(name, &labels).steady(now - 600, now, 15, value);
+        vec![of("vllm:num_requests_running", 1.0), of("vllm:num_requests_waiting", 0.0), of("up", 1.0)]
+    };
+    let series = [
+        pool("llm", "meta-llama/Llama-3.1-8B-Instruct", "chat-7c9d8f5b6c-x2x4z"),
+        pool("llm", "qwen", "qwen-0"),
+        pool("llm-dev", "qwen", "qwen-dev-0"),
+    ];
+    let text = openmetrics(series.into_iter().flatten());
+    stack::Prometheus::builder().backfill_text(&text).unwrap().start().await.unwrap()
+}
+
+#[test]
+fn a_pool_is_diagnosed_by_a_part_of_its_name_at_another_time() {
+    let prometheus = shared().clone();
+    run(async {
+        let mut office = Office::open(prometheus, "en").await;
+        let when: Timestamp = crate::harness::at(moment("longer-prompts"));
+        let said = office.said(&format!("longer-prompts at {when}")).await;
+        assert!(said.contains("prompts became longer"), "{said}");
+        assert!(said.contains(&when.strftime("%Y-%m-%d %H:%M UTC").to_string()), "which moment: {said}");
+        let answers = office.command(&format!("longer-prompts at {when} playbook high-ttft here")).await;
+        assert_eq!(answers.last().unwrap()["response_type"], "in_channel");
+        let when = crate::harness::at(moment("healthy"));
+        let said = office.said(&format!("diagnose healthy at {when}")).await;
+        assert!(said.contains("Nothing here that an alert would fire for"), "{said}");
+        let said = office.said(&format!("health at {when}")).await;
+        assert!(said.contains("healthy") && said.contains("replica"), "{said}");
+        office.said(&format!("health at {}", crate::harness::at(moment("longer-prompts")))).await;
+    });
+}
+
+#[test]
+fn a_name_that_fits_several_or_nothing_gets_a_list_of_what_is_there() {
+    run(async {
+        let prometheus = three_pools().await;
+        let mut office = Office::open(client(&prometheus.url), "en").await;
+        let said = office.said("qwen").await;
+        assert!(said.contains("[llm/qwen] diagnose llm/qwen") && said.contains("[llm-dev/qwen]"), "{said}");
+        let said = office.said("gpt at 1m ago").await;
+        assert!(said.contains("No pool or pod is called gpt.") && said.contains("[llm/qwen]"), "{said}");
+        let said = office.said("LLAMA").await;
+        assert!(said.contains("llm/meta-llama/Llama-3.1-8B-Instruct"), "{said}");
+        let said = office.said("").await;
+        assert!(said.contains("llm-dev/qwen"), "{said}");
+        let said = office.said("capacity chat").await;
+        assert!(said.contains("Capacity of llm/meta-llama/Llama-3.1-8B-Instruct"), "{said}");
+        let suggest = |typed: &str| What::Suggest { action: "target".to_owned(), typed: typed.to_owned() };
+        let values = |ack: Ack| match ack {
+            Ack::Options(choices) => choices.into_iter().map(|Choice { value, .. }| value).collect::<Vec<_>>(),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(values(office.receive(Place::default(), suggest("")).await).len(), 3);
+        assert_eq!(values(office.receive(Place::default(), suggest("dev")).await), ["llm-dev/qwen"]);
+        let action = "playbook".to_owned();
+        let playbooks = What::Suggest { action, typed: "TTFT".to_owned() };
+        assert_eq!(values(office.receive(Place::default(), playbooks).await), ["high-ttft"]);
+        form(&mut office).await;
+    });
+}
+
+/// The form: what is wrong with a field is said there; else it is carried out where it was opened.
+async fn form(office: &mut Office) {
+    let about = json!({ "channel": ALERTS, "response_url": office.response_url }).to_string();
+    let submit = |values: &[(&str, &str)]| What::Submit {
+        form: "diagnose".to_owned(),
+        about: about.clone(),
+        values: values.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect(),
+    };
+    match office.receive(Place::default(), submit(&[("target", "llm/qwen"), ("at", "noon")])).await {
+        Ack::Errors(errors) => assert!(errors["at"].contains("RFC 3339"), "{errors:?}"),
+        other => panic!("{other:?}"),
+    }
+    let sent = submit(&[("target", "llm/qwen"), ("last", "10m"), ("playbook", "high-ttft")]);
+    assert_eq!(office.receive(Place::default(), sent).await, Ack::Received);
+    office.finish().await;
+    let answer = office.responses.try_recv().unwrap();
+    assert_eq!(answer["response_type"], "ephemeral");
+    assert!(readable(&answer).contains("first tokens"), "{answer:#}");
+}
+
+#[test]
+fn what_needs_no_prometheus_is_answered_without_one_and_the_rest_says_so() {
+    run(async {
+        let mut office = Office::open(client("http://127.0.0.1:1"), "en").await;
+        for (text, expected) in [
+            ("", "Prometheus cannot be asked right now"),
+            ("llama", "Prometheus cannot be asked right now"),
+            ("playbook high-ttft", "Cannot tell"),
+            ("capacity llama", "Prometheus cannot be asked right now"),
+            ("doctor", "`prometheus/default` *does not work*"),
+            ("help", "Commands"),
+            ("help diagnose", "last DURATION"),
+            ("helth", "Did you mean health?"),
+            ("explain kv-cache-exhaustion", "What may be behind it"),
+            ("explain xid 79", "fallen off the bus"),
+            ("explain flag —swap-space", "gone in 0.18"),
+            ("explain nonsense", "there is no playbook or cause"),
+            ("playbooks", "high-ttft"),
+            ("accuracy", "of simulated faults"),
+            ("incidents", "No incident is open"),
+            ("why", "There are no incidents"),
+            ("bundle 4XQ7", "There is no incident"),
+            ("incidents yesterday", "/llm-diagnose incidents"),
+            ("x playbook high-tttf", "did you mean high-ttft?"),
+            ("x at 2099-01-01T00:00:00Z", "in the future"),
+            ("<!channel> *bold* \u{202e}<http://a|a>", "unexpected argument"),
+            (&"a".repeat(100_000), "too long"),
+        ] {
+            let said = office.said(text).await;
+            assert!(said.contains(expected), "{text:.60}: {said}");
+            assert!(!said.contains("<!channel>") && !said.contains('\u{202e}'), "{text}: {said}");
+        }
+        let mut german = Office::open(client("http://127.0.0.1:1"), "de").await;
+        assert!(german.said("helth").await.contains("War health gemeint?"));
+    });
+}
+
+#[test]
+fn in_an_incidents_thread_mentions_are_about_that_incident() {
+    run(async {
+        let office = Office::open(client("http://127.0.0.1:1"), "en").await;
+        let body = group("LLMHighTTFT", "firing", "critical", &["a", "b"]).to_string();
+        let group = AlertGroup::from_webhook(body.as_bytes()).unwrap();
+        let selection = Some(("high-ttft".to_owned(), "its name".to_owned()));
+        let sinks = vec![(Sink::Slack, CHANNEL.to_owned())];
+        let wanted = Wanted { selection, sinks, grace: Duration::ZERO };
+        let rules = Rules { duplicate_within: Duration::ZERO, reopen_within: Duration::ZERO };
+        let (store, now) = (&office.desk.store, clock::now());
+        let admitted = store.admit(&[(group, wanted)], now, &rules).await.unwrap().remove(0).unwrap();
+        let delivery = store.take_deliveries(now, 60_000, 1).await.unwrap().remove(0);
+        office.desk.notifier.deliver(delivery).await;
+        let posted = office.slack.messages(CHANNEL).remove(0);
+        let thread = |text: &'static str| {
+            let place = Place {
+                channel: posted.channel.clone(),
+                thread: Some(posted.ts.clone()),
+                message: Some("1700000000.000200".to_owned()),
+                ..Place::default()
+            };
+            office.mention(place, text)
+        };
+        for (text, expected) in [
+            ("why?", "This incident has no diagnosis"),
+            ("", "CRITICAL"),
+            ("again", "Prometheus cannot be reached"),
+            ("bundle", "is in the file"),
+        ] {
+            let messages = thread(text).await;
+            let last = messages.last().unwrap();
+            let said = format!("{:?}", last.content);
+            println!("» @llm-diagnose {text}\n{said}\n");
+            assert_eq!(last.thread_ts.as_ref(), Some(&posted.ts), "{text}");
+            assert!(said.contains(expected), "{text}: {said}");
+        }
+        let file = office.slack.files().remove(0);
+
+        let bundle: Value = serde_json::from_slice(file.bytes.as_deref().unwrap()).unwrap();
+        assert_eq!(bundle["schema"], "llm-diagnose/bundle/v1");
+        assert_eq!(bundle["incident"]["id"], admitted.incident.as_str());
+        assert_eq!(bundle["alerts"].as_array().unwrap().len(), 2);
+        assert!(bundle["events"].as_array().is_some_and(|events| !events.is_empty()));
+        // A direct message is answered as one, a mention elsewhere in its own thread.
+        let direct =
+            Place { channel: DIRECT.to_owned(), message: Some("1700000000.000300".to_owned()), ..Place::default() };
+        let messages = office.mention(direct, "incidents").await;
+        let last = messages.last().unwrap();
+        assert_eq!(last.thread_ts, None);
+        assert!(format!("{:?}", last.content).contains("1 incident is open"), "{last:?}");
+        let end = &admitted.incident[admitted.incident.len() - 4..];
+        let question =
+            llm_diagnose::render::SlackMessage { text: "@llm-diagnose status".to_owned(), attachments: json!([]) };
+        let asked = office.desk.slack.post(Destination::channel(ALERTS), &question).await.unwrap();
+        let place = Place { channel: ALERTS.to_owned(), message: Some(asked.ts.clone()), ..Place::default() };
+        let messages = office.mention(place, &format!("status {end}")).await;
+        assert_eq!(messages.last().unwrap().thread_ts, Some(asked.ts));
+    });
+}
+
+#[test]
+fn somebody_who_waits_sees_how_far_it_is_and_then_the_answer_in_its_place() {
+    run(async {
+        // Takes connections and never answers.
+        let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", silent.local_addr().unwrap());
+        let mut office = Office::open(client(&url), "en").await;
+        Arc::get_mut(&mut office.desk).unwrap().diagnosing.deadline = Duration::from_secs(3);
+        let direct = Place { channel: DIRECT.to_owned(), ..Place::default() };
+        let messages = office.mention(direct, "playbook high-ttft").await;
+        assert_eq!(messages.len(), 1, "{messages:?}");
+        let history = format!("{:?}", messages[0].history);
+        assert!(history.contains("Looking at playbook high-ttft") || history.contains("queries"), "{history}");
+        assert!(format!("{:?}", messages[0].content).contains("Cannot tell"), "{:?}", messages[0].content);
+        let answers = office.command("playbook high-ttft").await;
+        assert!((2..=3).contains(&answers.len()), "{answers:#?}");
+        assert!(readable(&answers[0]).contains("queries") && answers[0]["response_type"] == "ephemeral");
+    });
+}
