@@ -58,8 +58,15 @@ async fn an_app_made_of_the_manifest_has_no_findings() {
                   routes: [{ labels: { team: a }, channel: C0LLMALERTS, mention: U0ANN }]";
     let found = examine(&slack, config, &[("SLACK_APP_TOKEN", "xapp-lab")]).await;
     for name in [
-        "slack", "slack scopes", "slack clock", "slack #llm-alerts", "slack C0LLMALERTS", "slack group S0ONCALL",
-        "slack user U0ANN", "slack user U0BEN", "slack socket",
+        "slack",
+        "slack scopes",
+        "slack clock",
+        "slack #llm-alerts",
+        "slack C0LLMALERTS",
+        "slack group S0ONCALL",
+        "slack user U0ANN",
+        "slack user U0BEN",
+        "slack socket",
     ] {
         found.assert(name, "ok", &[]);
     }
