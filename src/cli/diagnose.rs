@@ -98,6 +98,7 @@ pub(super) fn run(args: DiagnoseArgs) -> anyhow::Result<ExitCode> {
             }
         })
     })?;
+    let words = Words::load(&config.language, config.playbooks.dir.as_deref())?;
     let diagnosis = match answer {
         Triage::Found(diagnosis, beside) => {
             if !beside.is_empty() {
@@ -108,13 +109,12 @@ pub(super) fn run(args: DiagnoseArgs) -> anyhow::Result<ExitCode> {
         Triage::Quiet(health) => {
             anstream::eprintln!("nothing that an alert would fire for: pass --playbook to look deeper");
             match args.output {
-                Output::Text => anstream::print!("{}", render::health(&health)),
+                Output::Text => anstream::print!("{}", render::health(&health, &words)),
                 Output::Json | Output::Slack => anstream::println!("{}", serde_json::to_string_pretty(&health)?),
             }
             return Ok(ExitCode::SUCCESS);
         }
     };
-    let words = Words::load(&config.language, config.playbooks.dir.as_deref())?;
     match args.output {
         Output::Json => anstream::println!("{}", serde_json::to_string_pretty(&diagnosis)?),
         Output::Slack => {

@@ -309,5 +309,6 @@ fn print(findings: &Findings) {
             anstream::println!("{gap}→ {todo}");
         }
     }
-    findings.coverage.iter().for_each(|seen| anstream::print!("{}", render::coverage(seen)));
+    let words = render::Words::english();
+    findings.coverage.iter().for_each(|seen| anstream::print!("{}", render::coverage(seen, &words)));
 }

@@ -12,7 +12,7 @@ use crate::config::Config;
 use crate::diagnose::Scope;
 use crate::health::{DIMENSIONS, Look, Source, look};
 use crate::prom::{self, Prometheus};
-use crate::render;
+use crate::render::{self, Words};
 
 pub(super) fn run(args: HealthArgs) -> anyhow::Result<ExitCode> {
     let config = args.config.as_deref().map(Config::load).transpose()?.unwrap_or_default();
@@ -36,6 +36,7 @@ pub(super) fn run(args: HealthArgs) -> anyhow::Result<ExitCode> {
         .map(|config| Ok((Prometheus::new(&config)?, config.labels)))
         .collect::<anyhow::Result<Vec<_>>>()?;
     let sources: Vec<Source<'_>> = clients.iter().map(|(prometheus, labels)| (prometheus, labels)).collect();
+    let words = Words::load(&config.language, config.playbooks.dir.as_deref())?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
     let health = runtime.block_on(async {
         if let Some(typed) = &args.what.target {
@@ -46,7 +47,7 @@ pub(super) fn run(args: HealthArgs) -> anyhow::Result<ExitCode> {
     })?;
     match args.output {
         HealthOutput::Json => anstream::println!("{}", serde_json::to_string_pretty(&health)?),
-        HealthOutput::Text => anstream::print!("{}", render::health(&health)),
+        HealthOutput::Text => anstream::print!("{}", render::health(&health, &words)),
     }
     Ok(ExitCode::from(health.state.code()))
 }

@@ -2,17 +2,18 @@
 
 use anstyle::{AnsiColor, Style};
 
-use super::text::clean;
+use super::Words;
+use super::text::{clean, wrap};
 use crate::alert::Labels;
 use crate::diagnose::EngineFound;
-use crate::health::{Answer, Check, Coverage, Eyes, Health, Pool, SignalCoverage, State, Threshold};
+use crate::health::{Check, Health, Pool, State, Threshold};
 use crate::playbook::{Condition, Reference, Severity};
 use crate::signal::{Unit, format_value};
 
 /// The widest line.
 const COLUMNS: usize = 100;
 /// The headings' column.
-const HEADING: usize = 10;
+pub(super) const HEADING: usize = 10;
 /// The signals' titles; longer ones go on below.
 const TITLE: usize = 31;
 /// Where titles begin: indent, heading, state, and the gaps between.
@@ -20,14 +21,14 @@ const BEFORE: usize = 2 + HEADING + 1 + 4 + 1;
 /// Of several pools, how many have more than a line.
 const SCREENFUL: usize = 5;
 /// Signals that are named together.
-const FEW: usize = 3;
+pub(super) const FEW: usize = 3;
 
 /// The whole look as terminal text with ANSI styles; `anstream` strips them where they do not belong.
 ///
 /// A pool alone is shown whole; of several, what is wrong, and what cannot be seen once for all.
-pub fn health(health: &Health) -> String {
+pub fn health(health: &Health, words: &Words) -> String {
     let tone = style(health.state);
-    let mut out = format!("{tone}▌ {}{tone:#}\n", clean(&headline(health)));
+    let mut out = format!("{tone}▌ {}{tone:#}\n", clean(&headline(health, words)));
     for line in health.notes.iter().chain(&health.problems) {
         wrap(&clean(line), COLUMNS - 2).iter().for_each(|line| out.push_str(&format!("  {line}\n")));
     }
@@ -51,28 +52,29 @@ pub fn health(health: &Health) -> String {
             out.push('\n');
         }
         line = in_short;
-        if in_short { self::in_short(&mut out, pool, brief) } else { whole(&mut out, pool, alone) }
+        if in_short { self::in_short(&mut out, pool, brief, words) } else { whole(&mut out, pool, alone, words) }
     }
     if !alone {
-        unseen(&mut out, &pools);
+        unseen(&mut out, &pools, words);
     }
     if health.left_out > 0 {
-        let text = format!("{} more pools were left out: narrow with --scope namespace=…,model=…", health.left_out);
+        let text = words.text("health-left-out", &[("n", health.left_out.into())]);
         out.push_str(&format!("\n{text}\n"));
     }
     if !pools.is_empty() {
-        out.push_str(&foot(&pools));
+        out.push_str(&foot(&pools, words));
     }
     out
 }
 
-fn word(state: State) -> &'static str {
-    match state {
-        State::Healthy => "healthy",
-        State::Warning => "WARNING",
-        State::Critical => "CRITICAL",
-        State::Unknown => "unknown",
-    }
+fn word(state: State, words: &Words) -> String {
+    let key = match state {
+        State::Healthy => "health-healthy",
+        State::Warning => "health-warning",
+        State::Critical => "health-critical",
+        State::Unknown => "health-unknown",
+    };
+    words.text(key, &[])
 }
 
 fn style(state: State) -> Style {
@@ -86,40 +88,36 @@ fn style(state: State) -> Style {
 }
 
 /// `CRITICAL · 3 pools: 1 critical, 2 healthy · 2026-11-20 22:48:55 UTC`.
-fn headline(health: &Health) -> String {
+fn headline(health: &Health, words: &Words) -> String {
     let count = |state: State| health.pools.iter().filter(|pool| pool.state == state).count();
     let pools = match health.pools.len() {
-        0 => "no pool".to_owned(),
-        1 => "1 pool".to_owned(),
+        0 => words.text("health-no-pool", &[]),
+        1 => words.text("health-one-pool", &[]),
         n => {
             let states = [State::Critical, State::Warning, State::Unknown, State::Healthy];
-            let counted = states.map(|state| (count(state), word(state).to_lowercase()));
+            let counted = states.map(|state| (count(state), word(state, words).to_lowercase()));
             let said: Vec<String> =
                 counted.into_iter().filter(|(n, _)| *n > 0).map(|(n, word)| format!("{n} {word}")).collect();
-            format!("{n} pools: {}", said.join(", "))
+            words.text("health-pools", &[("n", n.into()), ("states", said.join(", ").into())])
         }
     };
-    format!("{} · {pools} · {}", word(health.state), health.at.strftime("%Y-%m-%d %H:%M:%S UTC"))
+    format!("{} · {pools} · {}", word(health.state, words), health.at.strftime("%Y-%m-%d %H:%M:%S UTC"))
 }
 
-fn name(labels: &Labels) -> String {
+fn name(labels: &Labels, words: &Words) -> String {
     let named: Vec<&str> =
         ["cluster", "namespace", "model"].iter().filter_map(|d| labels.get(*d)).map(String::as_str).collect();
-    if named.is_empty() { "pool without labels".to_owned() } else { named.join(" / ") }
+    if named.is_empty() { words.text("health-no-name", &[]) } else { named.join(" / ") }
 }
 
-fn replicas(pool: &Pool) -> String {
-    match pool.replicas {
-        0 => "no replica for an hour".to_owned(),
-        1 => "1 replica".to_owned(),
-        n => format!("{n} replicas"),
-    }
+fn replicas(pool: &Pool, words: &Words) -> String {
+    words.text("health-replicas", &[("n", pool.replicas.into())])
 }
 
 /// The pool's name in its tone, then what follows, both kept to the width.
-fn title(out: &mut String, pool: &Pool, rest: &str) {
+fn title(out: &mut String, pool: &Pool, rest: &str, words: &Words) {
     let tone = style(pool.state);
-    let line = format!("{:<9} {}", word(pool.state), clean(&name(&pool.labels)));
+    let line = format!("{:<9} {}", word(pool.state, words), clean(&name(&pool.labels, words)));
     let gap = " ".repeat(BEFORE - 8);
     match line.chars().count() + rest.chars().count() + 3 <= COLUMNS {
         true => out.push_str(&format!("{tone}{line}{tone:#} · {rest}\n")),
@@ -130,9 +128,9 @@ fn title(out: &mut String, pool: &Pool, rest: &str) {
     }
 }
 
-fn whole(out: &mut String, pool: &Pool, all: bool) {
+fn whole(out: &mut String, pool: &Pool, all: bool, words: &Words) {
     let engines: Vec<String> = pool.engines.iter().map(engine).collect();
-    title(out, pool, &format!("{} · {}", replicas(pool), engines.join(", ")));
+    title(out, pool, &format!("{} · {}", replicas(pool, words), engines.join(", ")), words);
     let shown: Vec<&Check> = pool
         .checks
         .iter()
@@ -144,19 +142,21 @@ fn whole(out: &mut String, pool: &Pool, all: bool) {
         .collect();
     if !shown.is_empty() {
         let dim = Style::new().dimmed();
-        let head = row(["", "", "", "now", "warning", "critical", "playbook"]);
+        let keys = ["health-column-now", "health-column-warning", "health-column-critical", "health-column-playbook"];
+        let [now, warning, critical, playbook] = keys.map(|key| words.text(key, &[]));
+        let head = row(["", "", "", &now, &warning, &critical, &playbook]);
         out.push_str(&format!("{dim}{head}{dim:#}\n"));
     }
     let mut heading = "";
     for check in shown {
         let repeated = heading == check.heading;
         heading = &check.heading;
-        lines(out, pool, check, if repeated { "" } else { heading });
+        lines(out, pool, check, if repeated { "" } else { heading }, words);
     }
     if all {
-        seen(out, pool);
+        seen(out, pool, words);
     }
-    next(out, pool);
+    next(out, pool, words);
 }
 
 /// A line of the table: heading, state, title, value, warning, critical, playbook; a long id stands below.
@@ -173,22 +173,22 @@ fn row(cells: [&str; 7]) -> String {
     format!("{}\n{playbook:>COLUMNS$}", line.trim_end_matches(playbook).trim_end())
 }
 
-fn lines(out: &mut String, pool: &Pool, check: &Check, heading: &str) {
+fn lines(out: &mut String, pool: &Pool, check: &Check, heading: &str, words: &Words) {
     let state = match check.state {
-        Some(State::Healthy) => "ok",
-        Some(State::Warning) => "WARN",
-        Some(State::Critical) => "CRIT",
-        Some(State::Unknown) if !pool.idle => "?",
-        Some(State::Unknown) | None => "",
+        Some(State::Healthy) => words.text("health-ok", &[]),
+        Some(State::Warning) => words.text("health-warn", &[]),
+        Some(State::Critical) => words.text("health-crit", &[]),
+        Some(State::Unknown) if !pool.idle => "?".to_owned(),
+        Some(State::Unknown) | None => String::new(),
     };
     let value = match check.value {
         Some(value) => format_value(value, check.unit),
         None if pool.idle => "–".to_owned(),
-        None => "no data".to_owned(),
+        None => words.text("health-no-data", &[]),
     };
     let limit = |severity: Severity| {
         let of = check.thresholds.iter().find(|t| t.severity == severity);
-        of.map(|t| said(&t.when, check.unit)).unwrap_or_default()
+        of.map(|t| said(&t.when, check.unit, words)).unwrap_or_default()
     };
     let titles = wrap(&clean(&check.title), TITLE);
     let playbook = match (check.playbook.as_deref(), check.thresholds.first()) {
@@ -197,7 +197,7 @@ fn lines(out: &mut String, pool: &Pool, check: &Check, heading: &str) {
         _ => String::new(),
     };
     let first = titles.first().map_or("", String::as_str);
-    let line = row([heading, state, first, &value, &limit(Severity::Warning), &limit(Severity::Critical), &playbook]);
+    let line = row([heading, &state, first, &value, &limit(Severity::Warning), &limit(Severity::Critical), &playbook]);
     match check.state {
         Some(state @ (State::Warning | State::Critical)) => {
             let tone = style(state);
@@ -206,13 +206,13 @@ fn lines(out: &mut String, pool: &Pool, check: &Check, heading: &str) {
         _ => out.push_str(&format!("{line}\n")),
     }
     let gap = " ".repeat(BEFORE);
-    for more in titles.iter().skip(1).chain(&wrap(&company(check), COLUMNS - BEFORE)) {
+    for more in titles.iter().skip(1).chain(&wrap(&company(check, words), COLUMNS - BEFORE)) {
         out.push_str(&format!("{gap}{more}\n"));
     }
 }
 
 /// What else must hold, where the check's own number is beyond its limit already.
-fn company(check: &Check) -> String {
+fn company(check: &Check, words: &Words) -> String {
     let beyond = |threshold: &&Threshold| {
         let condition: Option<Condition> = threshold.when.parse().ok();
         condition.is_some_and(|when| {
@@ -225,20 +225,29 @@ fn company(check: &Check) -> String {
     let Some(threshold) = check.thresholds.iter().rev().find(beyond) else { return String::new() };
     let mut groups: Vec<(usize, Vec<String>)> = Vec::new();
     for with in &threshold.with {
-        let told = format!("{} {}", clean(&with.title), said(&with.when, with.unit));
+        let told = format!("{} {}", clean(&with.title), said(&with.when, with.unit, words));
         match groups.last_mut() {
             Some((group, list)) if *group == with.group => list.push(told),
             _ => groups.push((with.group, vec![told])),
         }
     }
-    let all: Vec<String> = groups.into_iter().map(|(_, list)| list.join(" or ")).collect();
-    if all.is_empty() { String::new() } else { format!("counts together with {}", all.join(" and ")) }
+    let all = groups.into_iter().map(|(_, list)| joined("health-or", list, words)).collect();
+    match joined("health-and", all, words) {
+        all if all.is_empty() => all,
+        all => words.text("health-together", &[("all", all.into())]),
+    }
+}
+
+/// `a or b or c`.
+fn joined(key: &str, all: Vec<String>, words: &Words) -> String {
+    let both = |one: String, other: String| words.text(key, &[("one", one.into()), ("other", other.into())]);
+    all.into_iter().reduce(both).unwrap_or_default()
 }
 
 /// A condition in its signal's unit: `> 95 %`.
-fn said(when: &str, unit: Unit) -> String {
+fn said(when: &str, unit: Unit, words: &Words) -> String {
     let Ok(condition) = when.parse::<Condition>() else { return when.to_owned() };
-    let parts: Vec<String> = condition
+    let parts = condition
         .comparisons()
         .iter()
         .map(|c| match c.to {
@@ -246,21 +255,22 @@ fn said(when: &str, unit: Unit) -> String {
             Reference::Baseline(_) | Reference::Peers(_) => c.to_string(),
         })
         .collect();
-    parts.join(" and ")
+    joined("health-and", parts, words)
 }
 
 /// How much is seen, and for what is not: why, and the line that changes it.
-fn seen(out: &mut String, pool: &Pool) {
+fn seen(out: &mut String, pool: &Pool, words: &Words) {
     let gap = " ".repeat(BEFORE - 5);
     let counted = pool.coverage;
-    let idle = if pool.idle { "; nothing is asked of it now, so latencies and shares have no value" } else { "" };
-    let text = format!("{} of {} checks have data{idle}", counted.with_data, counted.of);
+    let counts = [("n", counted.with_data.into()), ("of", counted.of.into())];
+    let text = words.text(if pool.idle { "health-have-data-idle" } else { "health-have-data" }, &counts);
+    let heading = words.text("health-coverage", &[]);
     for (i, line) in wrap(&text, COLUMNS - 2 - HEADING - 1).iter().enumerate() {
-        out.push_str(&format!("  {:<HEADING$} {line}\n", if i == 0 { "coverage" } else { "" }));
+        out.push_str(&format!("  {:<HEADING$} {line}\n", if i == 0 { heading.as_str() } else { "" }));
     }
     let missing = pool.checks.iter().filter(|c| is_missing(pool, c));
     let missing = missing.map(|c| (c.title.as_str(), c.why.as_deref().unwrap_or_default(), c.enable.as_deref()));
-    gaps(out, &gap, "?", usize::MAX, missing);
+    gaps(out, &gap, "?", usize::MAX, missing, words);
 }
 
 /// Whether a check lacks data that something would bring; of an idle pool what was asked has its reason.
@@ -269,7 +279,7 @@ fn is_missing(pool: &Pool, check: &Check) -> bool {
 }
 
 /// What cannot be seen of several pools.
-fn unseen(out: &mut String, pools: &[&Pool]) {
+fn unseen(out: &mut String, pools: &[&Pool], words: &Words) {
     let mut missing: Vec<(&str, &str, Option<&str>)> = Vec::new();
     for pool in pools {
         for check in pool.checks.iter().filter(|c| is_missing(pool, c)) {
@@ -281,18 +291,19 @@ fn unseen(out: &mut String, pools: &[&Pool]) {
     }
     if !missing.is_empty() {
         let bold = Style::new().bold();
-        out.push_str(&format!("\n{bold}What cannot be seen of some pools{bold:#}\n"));
-        gaps(out, "  ", "?", FEW, missing.into_iter());
+        out.push_str(&format!("\n{bold}{}{bold:#}\n", words.text("health-unseen", &[])));
+        gaps(out, "  ", "?", FEW, missing.into_iter(), words);
     }
 }
 
 /// What has no data, with what brings it; what shares both is named together.
-fn gaps<'a>(
+pub(super) fn gaps<'a>(
     out: &mut String,
     gap: &str,
     mark: &str,
     most: usize,
     missing: impl Iterator<Item = (&'a str, &'a str, Option<&'a str>)>,
+    words: &Words,
 ) {
     let mut grouped: Vec<(&str, Option<&str>, Vec<&str>)> = Vec::new();
     for (title, why, enable) in missing {
@@ -302,66 +313,27 @@ fn gaps<'a>(
         }
     }
     for (why, enable, titles) in grouped {
-        hang(out, gap, &format!("{mark} "), &format!("{}: {why}", few(&titles, most)));
+        hang(out, gap, &format!("{mark} "), &format!("{}: {why}", few(&titles, most, words)));
         if let Some(enable) = enable {
             hang(out, gap, "  → ", enable);
         }
     }
 }
 
-fn few(names: &[&str], most: usize) -> String {
+pub(super) fn few(names: &[&str], most: usize, words: &Words) -> String {
     let named = names.iter().take(most).copied().collect::<Vec<_>>().join(", ");
     match names.len().saturating_sub(most) {
         0 => named,
-        n => format!("{named} and {n} more"),
+        n => words.text("and-more", &[("shown", named.into()), ("n", n.into())]),
     }
 }
 
-/// What a Prometheus lets the playbooks see, as terminal text.
-pub fn coverage(coverage: &Coverage) -> String {
-    let bold = Style::new().bold();
-    let mut out = String::new();
-    let of = |answer: Answer| coverage.signals.iter().filter(move |s| s.answer == answer);
-    let count = |answer: Answer| of(answer).count();
-    let engines: Vec<String> = coverage.engines.iter().map(engine).collect();
-    let found = if engines.is_empty() { "no engine and no exporter found".to_owned() } else { engines.join(", ") };
-    out.push_str(&format!("\n{bold}Signals in Prometheus `{}`{bold:#}\n", clean(&coverage.prometheus)));
-    let text = format!(
-        "{found}; {} of {} signals answer, {} tell of features that are not in use, {} are missing",
-        count(Answer::Answers),
-        coverage.signals.len(),
-        count(Answer::Unused),
-        count(Answer::Missing),
-    );
-    hang(&mut out, "  ", "", &text);
-    fn shown(s: &SignalCoverage) -> (&str, &str, Option<&str>) {
-        (&s.title, s.why.as_deref().unwrap_or_default(), s.enable.as_deref())
-    }
-    gaps(&mut out, "  ", "?", FEW, of(Answer::Missing).map(shown));
-    gaps(&mut out, "  ", "–", FEW, of(Answer::Unused).map(shown).map(|(title, why, _)| (title, why, None)));
-    coverage.problems.iter().for_each(|problem| hang(&mut out, "  ", "! ", problem));
-    if !coverage.playbooks.is_empty() {
-        out.push_str(&format!("\n{bold}Playbooks that do not see everything{bold:#}\n"));
-    }
-    let title = |name: &String| coverage.signals.iter().find(|s| s.signal == *name).map_or("", |s| s.title.as_str());
-    for sight in &coverage.playbooks {
-        let eyes = match sight.eyes {
-            Eyes::Blind => "blind",
-            Eyes::HalfBlind => "half-blind",
-        };
-        let missing: Vec<&str> = sight.missing.iter().map(title).collect();
-        let mark = format!("{eyes:<HEADING$} {:<26} ", clean(&sight.playbook));
-        hang(&mut out, "  ", &mark, &format!("lacks {}", few(&missing, FEW)));
-    }
-    out
-}
-
-fn engine(engine: &EngineFound) -> String {
+pub(super) fn engine(engine: &EngineFound) -> String {
     engine.at_least.as_ref().map_or_else(|| engine.engine.clone(), |version| format!("{} ≥ {version}", engine.engine))
 }
 
 /// A text behind a mark, its further lines below its first.
-fn hang(out: &mut String, gap: &str, mark: &str, text: &str) {
+pub(super) fn hang(out: &mut String, gap: &str, mark: &str, text: &str) {
     let width = mark.chars().count();
     for (i, line) in wrap(&clean(text), COLUMNS - gap.len() - width).iter().enumerate() {
         let before = if i == 0 { mark.to_owned() } else { " ".repeat(width) };
@@ -370,15 +342,16 @@ fn hang(out: &mut String, gap: &str, mark: &str, text: &str) {
 }
 
 /// The command that goes on from the worst check.
-fn next(out: &mut String, pool: &Pool) {
+fn next(out: &mut String, pool: &Pool, words: &Words) {
     let worst = |state: State| pool.checks.iter().find(|check| check.state == Some(state));
     let Some(check) = worst(State::Critical).or_else(|| worst(State::Warning)) else { return };
     let Some(playbook) = &check.playbook else { return };
     let labels: String = pool.labels.iter().map(|(n, v)| format!(" --label={}", quoted(&format!("{n}={v}")))).collect();
     let command = format!("llm-diagnose diagnose --playbook {playbook}{labels}");
     let lines = wrap(&clean(&command), COLUMNS - BEFORE);
+    let next = words.text("health-next", &[]);
     for (i, line) in lines.iter().enumerate() {
-        let (heading, end) = (if i == 0 { "next" } else { "" }, if i + 1 < lines.len() { " \\" } else { "" });
+        let (heading, end) = (if i == 0 { next.as_str() } else { "" }, if i + 1 < lines.len() { " \\" } else { "" });
         let indent = if i == 0 { "" } else { "  " };
         out.push_str(&format!("  {heading:<HEADING$} {indent}{line}{end}\n"));
     }
@@ -391,9 +364,10 @@ fn quoted(text: &str) -> String {
 }
 
 /// A pool among several: its name and, unless there are many, the first number of each heading.
-fn in_short(out: &mut String, pool: &Pool, brief: bool) {
-    let seen = pool.coverage;
-    title(out, pool, &format!("{} · {} of {} checks have data", replicas(pool), seen.with_data, seen.of));
+fn in_short(out: &mut String, pool: &Pool, brief: bool, words: &Words) {
+    let counts = [("n", pool.coverage.with_data.into()), ("of", pool.coverage.of.into())];
+    let seen = words.text("health-have-data", &counts);
+    title(out, pool, &format!("{} · {seen}", replicas(pool, words)), words);
     if brief {
         return;
     }
@@ -413,26 +387,10 @@ fn in_short(out: &mut String, pool: &Pool, brief: bool) {
     }
 }
 
-fn foot(pools: &[&Pool]) -> String {
+fn foot(pools: &[&Pool], words: &Words) -> String {
     let dim = Style::new().dimmed();
     let mut checks = pools.iter().flat_map(|pool| &pool.checks).flat_map(|check| &check.thresholds);
     let borrowed = checks.any(|threshold| !threshold.source.starts_with("alert "));
-    let star = if borrowed { "; *: of the playbook's symptom, without an alert" } else { "" };
-    let text = format!("Thresholds: the alert rules of the playbooks, which fire when one holds for minutes{star}");
+    let text = words.text(if borrowed { "health-foot-star" } else { "health-foot" }, &[]);
     format!("\n{dim}{}{dim:#}\n", wrap(&text, COLUMNS).join("\n"))
-}
-
-/// Lines of at most `width` characters, broken between words; a longer word has a line of its own.
-pub(super) fn wrap(text: &str, width: usize) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    for word in text.split_whitespace() {
-        match lines.last_mut() {
-            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
-                line.push(' ');
-                line.push_str(word);
-            }
-            _ => lines.push(word.to_owned()),
-        }
-    }
-    lines
 }

@@ -5,6 +5,7 @@
 
 mod blocks;
 mod buttons;
+mod coverage;
 mod digest;
 mod direct;
 mod evidence;
@@ -24,9 +25,10 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 pub use blocks::{SlackMessage, slack, slack_blocks};
+pub use coverage::coverage;
 pub use digest::{DigestEntry, DigestView, VARIOUS, digest_message};
 pub use evidence::evidence_parts;
-pub use health::{coverage, health};
+pub use health::health;
 pub use logs::logs;
 pub use message::{incident_message, note};
 pub use page::{index_page, message_page};

@@ -21,16 +21,6 @@ pub fn format_value(value: f64, unit: Unit) -> String {
     }
 }
 
-/// A value beside its past: `3.9k tokens, 2.2x its past (1.8k tokens)`.
-pub fn format_change(value: f64, baseline: f64, unit: Unit) -> String {
-    let now = format_value(value, unit);
-    let was = format_value(baseline, unit);
-    if baseline.abs() < 1e-12 {
-        return format!("{now} (was {was})");
-    }
-    format!("{now} ({}x, was {was})", short(value / baseline))
-}
-
 fn seconds(value: f64) -> String {
     match value.abs() {
         v if v < 0.000_5 => "0 s".to_owned(),
@@ -93,6 +83,5 @@ mod tests {
         for (value, unit, expected) in cases {
             assert_eq!(format_value(value, unit), expected);
         }
-        assert_eq!(format_change(3_900.0, 1_800.0, Unit::Tokens), "3.9k tokens (2.2x, was 1.8k tokens)");
     }
 }

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 pub use direct::{Direct, Read, Selector, Where};
 pub use engine::{DeadFlag, Engine, EngineKind, EngineVersion, OwnLabels, SignalQuery, VersionProbe, VersionReq};
-pub use format::{format_change, format_value};
+pub use format::format_value;
 pub use query::{Fill, Matcher, fill, matchers, prometheus_duration};
 
 /// What a signal's number counts. Ratios are 0..1 everywhere, never percent.

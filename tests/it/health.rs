@@ -323,7 +323,7 @@ fn of_many_pools_fifty_are_looked_at_and_the_others_are_counted() {
     let what = Look { scope: Labels::new(), at: at(moment("healthy")), window: WINDOW, deadline };
     let health = run(look(library(), &[(&prometheus, &labels)], &what));
     assert_eq!((health.pools.len(), health.left_out, health.state), (50, 10, State::Unknown), "{:?}", health.problems);
-    let said = llm_diagnose::render::health(&health);
+    let said = llm_diagnose::render::health(&health, &llm_diagnose::render::Words::english());
     assert!(said.contains("10 more pools were left out"), "{said}");
     assert!(said.lines().count() <= 100, "a line for each pool, and what cannot be seen once:\n{said}");
 }

@@ -75,7 +75,7 @@ fn a_storm_is_one_message_with_the_worst_first() {
     let entry = |n: usize, what: &str, open, critical| DigestEntry {
         id: format!("i{n}"),
         what: what.into(),
-        cause: (n % 2 == 0).then(|| "a <!channel> was *lost*".into()),
+        cause: n.is_multiple_of(2).then(|| "a <!channel> was *lost*".into()),
         whom: "prod/llama".into(),
         open,
         critical,

@@ -1,0 +1,45 @@
+### The health screen of the terminal. Short words stand in columns: at most as long as in English.
+
+health-healthy = healthy
+health-warning = WARNING
+health-critical = CRITICAL
+health-unknown = unknown
+health-no-pool = no pool
+health-one-pool = 1 pool
+health-pools = { $n } pools: { $states }
+health-left-out = { $n } more { $n ->
+    [one] pool was
+   *[other] pools were
+ } left out: narrow with --scope namespace=…,model=…
+health-no-name = pool without labels
+health-replicas = { $n ->
+    [0] no replica for an hour
+    [one] 1 replica
+   *[other] { $n } replicas
+ }
+health-column-now = now
+health-column-warning = warning
+health-column-critical = critical
+health-column-playbook = playbook
+health-ok = ok
+health-warn = WARN
+health-crit = CRIT
+health-no-data = no data
+health-or = { $one } or { $other }
+health-and = { $one } and { $other }
+health-together = counts together with { $all }
+health-coverage = coverage
+health-have-data = { $n } of { $of } checks have data
+health-have-data-idle = { $n } of { $of } checks have data; nothing is asked of it now, so latencies and shares have no value
+health-unseen = What cannot be seen of some pools
+health-next = next
+health-foot = Thresholds: the alert rules of the playbooks, which fire when one holds for minutes
+health-foot-star = Thresholds: the alert rules of the playbooks, which fire when one holds for minutes; *: of the playbook's symptom, without an alert
+
+coverage-title = Signals in Prometheus { $prometheus }
+coverage-nothing = no engine and no exporter found
+coverage-signals = { $found }; { $answer } of { $n } signals answer, { $unused } tell of features that are not in use, { $missing } are missing
+coverage-playbooks = Playbooks that do not see everything
+coverage-blind = blind
+coverage-half-blind = half-blind
+coverage-lacks = lacks { $titles }
