@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use jiff::Timestamp;
 
+use super::past::{BundleArgs, IncidentsArgs, StateArgs};
 use crate::capacity::{Gpu, KvDtype, Precision, parse_bytes, parse_tokens};
 use crate::chatops::command::{self, about};
 use crate::clock;
@@ -67,39 +68,6 @@ pub enum Command {
         /// Whose.
         shell: clap_complete::Shell,
     },
-}
-
-/// Where the service keeps its incidents; nothing in it is changed.
-#[derive(Debug, Args)]
-pub struct StateArgs {
-    /// The service's configuration, for its state directory.
-    #[arg(long, value_name = "FILE", env = "LLM_DIAGNOSE_CONFIG")]
-    pub config: Option<PathBuf>,
-    /// The directory of the database [default: the configuration's, as `serve` has it].
-    #[arg(long, value_name = "DIR", env = "LLM_DIAGNOSE_STATE_DIR")]
-    pub state_dir: Option<PathBuf>,
-}
-
-/// Which incidents `incidents` lists.
-#[derive(Debug, Args)]
-pub struct IncidentsArgs {
-    /// Which.
-    #[command(flatten)]
-    pub what: command::Incidents,
-    /// Where from.
-    #[command(flatten)]
-    pub state: StateArgs,
-}
-
-/// Which incident `bundle` prints, as JSON.
-#[derive(Debug, Args)]
-pub struct BundleArgs {
-    /// Which.
-    #[command(flatten)]
-    pub what: command::OfIncident,
-    /// Where from.
-    #[command(flatten)]
-    pub state: StateArgs,
 }
 
 /// How `serve` is started; every flag overrides the file.

@@ -19,9 +19,6 @@ pub(super) fn run(shell: Shell) -> ExitCode {
 /// The definition, with the shipped playbooks as the values of what takes one.
 fn known(cli: Command) -> Command {
     let Ok(library) = playbook::load(None) else { return cli };
-    let ids: Vec<String> = library.playbooks.keys().cloned().collect();
-    let causes = library.causes.keys().chain(library.signals.keys()).chain(library.engines.keys()).cloned();
-    let explained: Vec<String> = ids.iter().cloned().chain(causes).collect();
+    let ids: Vec<String> = library.playbooks.into_keys().collect();
     cli.mut_subcommand("diagnose", |c| c.mut_arg("playbook", |arg| arg.value_parser(PossibleValuesParser::new(ids))))
-        .mut_subcommand("explain", |c| c.mut_arg("id", |arg| arg.value_parser(PossibleValuesParser::new(explained))))
 }

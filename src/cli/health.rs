@@ -23,7 +23,7 @@ pub(super) fn run(args: HealthArgs) -> anyhow::Result<ExitCode> {
     let at = args.what.at.map_or(now, |at| at.resolve(now));
     let mut what = Look {
         scope: scope(&args.scope)?,
-        at: at,
+        at,
         window: args.window.unwrap_or(config.diagnose.window),
         deadline: args.deadline.unwrap_or(config.diagnose.deadline),
     };

@@ -1,15 +1,15 @@
 //! `incidents`, `bundle`, `accuracy` and `playbooks`: what the store and the library know, without asking anybody.
 
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
+use clap::Args;
 
-use super::args::{BundleArgs, IncidentsArgs, StateArgs};
 use super::{library, serve};
 use crate::alert::common_labels;
-use crate::chatops::command::Which;
+use crate::chatops::command::{self, Which};
 use crate::chatops::{bundled, listed, measured, named_id};
 use crate::clock;
 use crate::config::Config;
@@ -20,6 +20,39 @@ use crate::store::{Incident, Store};
 const LISTED: u32 = 100;
 /// A day.
 const TODAY: std::time::Duration = std::time::Duration::from_secs(86_400);
+
+/// Where the service keeps its incidents; nothing in it is changed.
+#[derive(Debug, Args)]
+pub struct StateArgs {
+    /// The service's configuration, for its state directory.
+    #[arg(long, value_name = "FILE", env = "LLM_DIAGNOSE_CONFIG")]
+    pub config: Option<PathBuf>,
+    /// The directory of the database [default: the configuration's, as `serve` has it].
+    #[arg(long, value_name = "DIR", env = "LLM_DIAGNOSE_STATE_DIR")]
+    pub state_dir: Option<PathBuf>,
+}
+
+/// Which incidents `incidents` lists.
+#[derive(Debug, Args)]
+pub struct IncidentsArgs {
+    /// Which.
+    #[command(flatten)]
+    pub what: command::Incidents,
+    /// Where from.
+    #[command(flatten)]
+    pub state: StateArgs,
+}
+
+/// Which incident `bundle` prints, as JSON.
+#[derive(Debug, Args)]
+pub struct BundleArgs {
+    /// Which.
+    #[command(flatten)]
+    pub what: command::OfIncident,
+    /// Where from.
+    #[command(flatten)]
+    pub state: StateArgs,
+}
 
 /// Opens the store of a service that may be running beside.
 async fn open(args: &StateArgs) -> anyhow::Result<Store> {

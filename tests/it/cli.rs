@@ -155,3 +155,13 @@ fn a_configuration_error_shows_file_line_and_a_suggestion() {
     assert_eq!(output.status.code(), Some(2));
     assert!(said.contains(&format!("{path}:2:")) && said.contains("did you mean `prometheus`?"), "{said}");
 }
+
+#[test]
+fn every_shell_gets_completions_that_know_the_playbooks() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let output = run(&["completions", shell], None);
+        assert!(output.status.success(), "{shell}: {}", text(&output.stderr));
+        assert!(text(&output.stdout).contains("incidents"), "{shell}");
+    }
+    assert!(text(&run(&["completions", "bash"], None).stdout).contains("high-ttft"));
+}

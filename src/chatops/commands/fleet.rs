@@ -7,12 +7,12 @@ use jiff::Timestamp;
 
 use super::super::command::{CapacityOf, Diagnose, HealthOf, OfIncident};
 use super::super::targets;
-use super::{Reply, ask, incidents, sentence, with};
+use super::{Reply, ask, health, incidents, sentence, with};
 use crate::capacity;
 use crate::chatops::Desk;
 use crate::clock;
 use crate::diagnose::{Diagnosis, Exporters, Hit, Place, Request, Scope, diagnose_with, hits, observe_signals};
-use crate::health::{Answer, DIMENSIONS, Health, Look, Source, State, Triage, coverage, look, places, triage};
+use crate::health::{Answer, DIMENSIONS, Look, Source, State, Triage, coverage, look, places, triage};
 use crate::playbook::suggestion;
 use crate::prom::{Prometheus, choose};
 use crate::readiness;
@@ -22,9 +22,7 @@ use crate::store::Incident;
 
 /// What the list of pools may take.
 const LISTING: Duration = Duration::from_secs(5);
-/// Pools that an overview names.
-const POOLS: usize = 20;
-/// Checks that a sick pool names.
+/// Missing things that are named.
 const FEW: usize = 4;
 /// Targets that are offered as buttons.
 const OFFERED: usize = 4;
@@ -120,7 +118,7 @@ fn only(desk: &Desk, mut found: Vec<Found>, typed: &str, line: impl Fn(&str) -> 
 }
 
 /// A name as one word of a line.
-fn quoted(name: &str) -> String {
+pub(super) fn quoted(name: &str) -> String {
     shlex::try_quote(name).map_or_else(|_| name.to_owned(), std::borrow::Cow::into_owned)
 }
 
@@ -203,7 +201,7 @@ async fn told(desk: &Desk, reply: &Reply<'_>, what: &Diagnose, at: Timestamp, fo
             message
         }
         Triage::Quiet(health) => {
-            let mut message = health_message(desk, &health);
+            let mut message = health::message(desk, &health, asked_at);
             let example = format!("{} playbook high-ttft", quoted(&name));
             let example = Line::default().code(example);
             message.parts.push(Part::Note(desk.words.line("diagnosis-quiet", &[("example", example.into())])));
@@ -266,7 +264,7 @@ async fn exporters(desk: &Desk, prometheus: &Prometheus) -> Option<Exporters> {
 }
 
 /// The overview, or what a name stands for.
-pub(super) async fn health(desk: &Desk, reply: &Reply<'_>, what: &HealthOf) {
+pub(super) async fn overview(desk: &Desk, reply: &Reply<'_>, what: &HealthOf) {
     let now = clock::now();
     let at = what.at.map_or(now, |at| at.resolve(now));
     let fitting = match &what.target {
@@ -289,118 +287,9 @@ pub(super) async fn health(desk: &Desk, reply: &Reply<'_>, what: &HealthOf) {
         health.pools.retain(|pool| fitting.iter().any(|found| found.place.dimensions == pool.labels));
         health.state = State::worst(health.pools.iter().map(|pool| pool.state)).unwrap_or(State::Unknown);
     }
-    let message = health_message(desk, &health);
-    reply.say(&dated(desk, message, what.at.map(|_| at))).await;
-}
-
-/// A fleet on a phone: one line per pool, what is wrong below it, and a button to ask why.
-fn health_message(desk: &Desk, health: &Health) -> Message {
-    let words = &desk.words;
-    let count = |state: State| health.pools.iter().filter(|pool| pool.state == state).count();
-    let counts = [
-        ("critical", count(State::Critical).into()),
-        ("warning", count(State::Warning).into()),
-        ("healthy", count(State::Healthy).into()),
-        ("unknown", count(State::Unknown).into()),
-        ("n", health.pools.len().into()),
-    ];
-    let (tone, key) = match health.state {
-        _ if health.pools.is_empty() && !health.problems.is_empty() => (Tone::Unknown, "prometheus-away"),
-        _ if health.pools.is_empty() => (Tone::Unknown, "targets-none"),
-        State::Critical => (Tone::Critical, "health-wrong"),
-        State::Warning => (Tone::Warning, "health-wrong"),
-        State::Healthy => (Tone::Good, "health-well"),
-        State::Unknown => (Tone::Unknown, "health-unknown"),
-    };
-    let mut message = sentence(tone, words.line(key, &counts));
-    let mut pools: Vec<&crate::health::Pool> = health.pools.iter().collect();
-    pools.sort_by_key(|pool| std::cmp::Reverse(rank(pool.state)));
-    let alone = pools.len() == 1;
-    for pool in pools.iter().take(POOLS) {
-        message.parts.push(Part::Section(
-            format!("{} · {}", words.text(state_key(pool.state), &[]), named(pool)),
-            told_of(desk, pool, alone),
-        ));
-    }
-    if pools.len() > POOLS {
-        message
-            .parts
-            .push(Part::Note(words.line("health-more", &[("n", (pools.len() - POOLS + health.left_out).into())])));
-    }
-    for line in health.problems.iter().chain(&health.notes).take(FEW) {
-        message.parts.push(Part::Note(Line::of(line)));
-    }
-    let sick = pools.iter().filter(|pool| rank(pool.state) > 1).take(OFFERED);
-    let buttons: Vec<render::Button> = sick
-        .enumerate()
-        .map(|(i, pool)| {
-            let label = words.text("health-why", &[("target", named(pool).into())]);
-            ask(i, &label, &format!("diagnose {}", quoted(&named(pool))))
-        })
-        .collect();
-    // An overview of the past has no diagnosis of now.
-    if !buttons.is_empty() && !alone {
-        message.parts.push(Part::Buttons(buttons));
-    }
-    message
-}
-
-fn rank(state: State) -> u8 {
-    match state {
-        State::Healthy => 0,
-        State::Unknown => 1,
-        State::Warning => 2,
-        State::Critical => 3,
-    }
-}
-
-fn state_key(state: State) -> &'static str {
-    match state {
-        State::Healthy => "state-healthy",
-        State::Warning => "state-warning",
-        State::Critical => "state-critical",
-        State::Unknown => "state-unknown",
-    }
-}
-
-fn named(pool: &crate::health::Pool) -> String {
-    Place { dimensions: pool.labels.clone(), ..Place::default() }.name()
-}
-
-/// What is wrong with a pool, or its numbers where it is looked at alone.
-fn told_of(desk: &Desk, pool: &crate::health::Pool, alone: bool) -> Vec<Line> {
-    let words = &desk.words;
-    let value = |value: f64, unit: Unit| Line::default().bold(format_value(value, unit));
-    let mut lines = Vec::new();
-    let sick = |state: Option<State>| matches!(state, Some(State::Warning | State::Critical));
-    let mut wrong: Vec<_> = pool.checks.iter().filter(|check| sick(check.state)).collect();
-    wrong.sort_by_key(|check| check.state.map(|state| std::cmp::Reverse(rank(state))));
-    for check in wrong.iter().take(if alone { usize::MAX } else { FEW }) {
-        let now = check.value.map(|v| value(v, check.unit)).unwrap_or_default();
-        let mut line = Line::default().plain(&*check.title).plain(" ").then(now);
-        if let Some(first) = check.replicas.first() {
-            line = line.plain(" · ").code(&*first.name);
-            if check.replicas.len() > 1 {
-                line = line.plain(format!(" +{}", check.replicas.len() - 1));
-            }
-        }
-        lines.push(line);
-    }
-    if wrong.len() > FEW && !alone {
-        lines.push(words.line("health-checks-more", &[("n", (wrong.len() - FEW).into())]));
-    }
-    if alone {
-        let well = pool.checks.iter().filter(|check| !sick(check.state));
-        let well = well.filter_map(|check| {
-            Some(Line::default().plain(&*check.title).plain(" ").then(value(check.value?, check.unit)))
-        });
-        lines.extend(well);
-    }
-    let pieces =
-        [("n", pool.replicas.into()), ("seen", pool.coverage.with_data.into()), ("of", pool.coverage.of.into())];
-    let key = if pool.idle { "pool-idle" } else { "pool-seen" };
-    lines.push(words.line(key, &pieces));
-    lines
+    let asked_at = what.at.map(|_| at);
+    let message = health::message(desk, &health, asked_at);
+    reply.say(&dated(desk, message, asked_at)).await;
 }
 
 /// What a pool has beside what it uses.

@@ -28,8 +28,8 @@ pub(super) fn explain(desk: &Desk, id: &str, name: Option<&str>) -> Message {
             let mut lines = text.lines().map(str::trim_end).filter(|line| !line.is_empty());
             let headline = lines.next().unwrap_or_default().to_owned();
             let lines: Vec<Line> = lines.take(LINES).map(labelled).collect();
-            let parts = lines.chunks(12).map(|lines| Part::Paragraph(joined(lines))).collect();
-            Message { tone: Tone::Unknown, headline, parts }
+            let title = std::iter::once(id).chain(name).collect::<Vec<_>>().join(" ");
+            Message { tone: Tone::Unknown, headline, parts: vec![Part::Section(title, lines)] }
         }
         Err(problem) => {
             let mut lines = problem.lines().map(str::trim);
@@ -50,13 +50,6 @@ fn labelled(line: &str) -> Line {
         }
         _ => Line::of(line),
     }
-}
-
-fn joined(lines: &[Line]) -> Line {
-    lines.iter().enumerate().fold(Line::default(), |out, (i, line)| {
-        let out = if i == 0 { out } else { out.plain("\n") };
-        out.then(line.clone())
-    })
 }
 
 /// A playbook or cause as one would tell a colleague.

@@ -1,6 +1,7 @@
 //! `/llm-diagnose`, mentions and direct messages: carries out what was asked and answers where it was asked.
 
 mod fleet;
+mod health;
 mod incidents;
 mod knowledge;
 mod reply;
@@ -63,7 +64,7 @@ pub(super) async fn press(desk: &Desk, inbound: &Inbound, line: &str) {
 async fn carry_out(desk: &Desk, reply: &Reply<'_>, command: &Command) {
     match command {
         Command::Diagnose(what) => Box::pin(fleet::diagnose(desk, reply, what)).await,
-        Command::Health(what) => Box::pin(fleet::health(desk, reply, what)).await,
+        Command::Health(what) => Box::pin(fleet::overview(desk, reply, what)).await,
         Command::Capacity(what) => Box::pin(fleet::capacity(desk, reply, what)).await,
         Command::Explain(what) => {
             // The end of an incident's id is none of a playbook.

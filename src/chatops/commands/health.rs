@@ -1,0 +1,135 @@
+//! Fleet health as an answer.
+
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
+
+use super::fleet::quoted;
+use super::{ask, sentence};
+use crate::chatops::Desk;
+use crate::diagnose::Place;
+use crate::health::{Health, Pool, State};
+use crate::render::{self, Line, Message, Part, Tone};
+use crate::signal::{Unit, format_value};
+
+/// Pools that an overview names.
+const POOLS: usize = 20;
+/// Checks that a sick pool names.
+const FEW: usize = 4;
+/// Numbers of a pool that is looked at alone.
+const NUMBERS: usize = 10;
+/// Pools whose diagnosis is a press away.
+const OFFERED: usize = 4;
+
+/// A fleet, at a moment that somebody named or now, on a phone: one line per pool, what is wrong below it, and a button to ask why.
+pub(super) fn message(desk: &Desk, health: &Health, at: Option<Timestamp>) -> Message {
+    let words = &desk.words;
+    let count = |state: State| health.pools.iter().filter(|pool| pool.state == state).count();
+    let counts = [
+        ("critical", count(State::Critical).into()),
+        ("warning", count(State::Warning).into()),
+        ("healthy", count(State::Healthy).into()),
+        ("unknown", count(State::Unknown).into()),
+        ("n", health.pools.len().into()),
+    ];
+    let (tone, key) = match health.state {
+        _ if health.pools.is_empty() && !health.problems.is_empty() => (Tone::Unknown, "prometheus-away"),
+        _ if health.pools.is_empty() => (Tone::Unknown, "targets-none"),
+        State::Critical => (Tone::Critical, "health-wrong"),
+        State::Warning => (Tone::Warning, "health-wrong"),
+        State::Healthy => (Tone::Good, "health-well"),
+        State::Unknown => (Tone::Unknown, "health-unknown"),
+    };
+    let mut message = sentence(tone, words.line(key, &counts));
+    let mut pools: Vec<&Pool> = health.pools.iter().collect();
+    pools.sort_by_key(|pool| std::cmp::Reverse(rank(pool.state)));
+    let alone = pools.len() == 1;
+    for pool in pools.iter().take(POOLS) {
+        message.parts.push(Part::Section(
+            format!("{} · {}", words.text(state_key(pool.state), &[]), named(pool)),
+            told_of(desk, pool, alone),
+        ));
+    }
+    if pools.len() > POOLS {
+        message
+            .parts
+            .push(Part::Note(words.line("health-more", &[("n", (pools.len() - POOLS + health.left_out).into())])));
+    }
+    for line in health.problems.iter().chain(&health.notes).take(FEW) {
+        message.parts.push(Part::Note(Line::of(line)));
+    }
+    let at = at.map(|at| format!(" at {at}")).unwrap_or_default();
+    let sick = pools.iter().filter(|pool| rank(pool.state) > 1).take(OFFERED);
+    let buttons: Vec<render::Button> = sick
+        .enumerate()
+        .map(|(i, pool)| {
+            let label = words.text("health-why", &[("target", named(pool).into())]);
+            ask(i, &label, &format!("diagnose {}{at}", quoted(&named(pool))))
+        })
+        .collect();
+    if !buttons.is_empty() && !alone {
+        message.parts.push(Part::Buttons(buttons));
+    }
+    message
+}
+
+fn rank(state: State) -> u8 {
+    match state {
+        State::Healthy => 0,
+        State::Unknown => 1,
+        State::Warning => 2,
+        State::Critical => 3,
+    }
+}
+
+fn state_key(state: State) -> &'static str {
+    match state {
+        State::Healthy => "state-healthy",
+        State::Warning => "state-warning",
+        State::Critical => "state-critical",
+        State::Unknown => "state-unknown",
+    }
+}
+
+fn named(pool: &Pool) -> String {
+    Place { dimensions: pool.labels.clone(), ..Place::default() }.name()
+}
+
+/// What is wrong with a pool, or its numbers where it is looked at alone.
+fn told_of(desk: &Desk, pool: &Pool, alone: bool) -> Vec<Line> {
+    let words = &desk.words;
+    let value = |value: f64, unit: Unit| Line::default().bold(format_value(value, unit));
+    let mut lines = Vec::new();
+    let sick = |state: Option<State>| matches!(state, Some(State::Warning | State::Critical));
+    let mut wrong: Vec<_> = pool.checks.iter().filter(|check| sick(check.state)).collect();
+    wrong.sort_by_key(|check| check.state.map(|state| std::cmp::Reverse(rank(state))));
+    for check in wrong.iter().take(if alone { usize::MAX } else { FEW }) {
+        let now = check.value.map(|v| value(v, check.unit)).unwrap_or_default();
+        let mut line = Line::default().plain(&*check.title).plain(" ").then(now);
+        if let Some(first) = check.replicas.first() {
+            line = line.plain(" · ").code(&*first.name);
+            if check.replicas.len() > 1 {
+                line = line.plain(format!(" +{}", check.replicas.len() - 1));
+            }
+        }
+        lines.push(line);
+    }
+    if wrong.len() > FEW && !alone {
+        lines.push(words.line("health-checks-more", &[("n", (wrong.len() - FEW).into())]));
+    }
+    if alone {
+        // Zeros of what must not happen are no news, and one number is told once.
+        let mut told = BTreeSet::new();
+        let well =
+            pool.checks.iter().filter(|check| !sick(check.state) && check.value.is_some_and(|value| value != 0.0));
+        let well = well.filter(|check| told.insert(&check.signal)).take(NUMBERS);
+        lines.extend(well.filter_map(|check| {
+            Some(Line::default().plain(&*check.title).plain(" ").then(value(check.value?, check.unit)))
+        }));
+    }
+    let pieces =
+        [("n", pool.replicas.into()), ("seen", pool.coverage.with_data.into()), ("of", pool.coverage.of.into())];
+    let key = if pool.idle { "pool-idle" } else { "pool-seen" };
+    lines.push(words.line(key, &pieces));
+    lines
+}
