@@ -70,6 +70,7 @@ pub async fn run(
         store.clone(),
         slack.clone(),
         &config.slack,
+        Arc::clone(&words),
         Arc::clone(&metrics),
         &config.public_url,
         shown,

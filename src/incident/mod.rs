@@ -31,6 +31,24 @@ impl State {
     }
 }
 
+/// What an incident has cost, from its first alert to its end.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Impact {
+    /// Requests that arrived.
+    pub requests: Option<f64>,
+    /// Of them, those that were answered with a server error.
+    pub failed: Option<f64>,
+}
+
+/// Who said "I am on it".
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Acknowledged {
+    /// Their id in the chat.
+    pub who: String,
+    /// When.
+    pub at: Timestamp,
+}
+
 /// What admission must know of an incident that is there already.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Known {

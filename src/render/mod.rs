@@ -4,20 +4,26 @@
 //! those escapes whatever came from outside at its own border.
 
 mod blocks;
+mod digest;
 mod health;
 mod page;
 mod phrases;
+mod short;
 mod text;
+mod thread;
 mod words;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-pub use blocks::{SlackMessage, slack, slack_blocks};
+pub use blocks::{SlackMessage, slack, slack_blocks, slack_line};
+pub use digest::{DigestEntry, DigestView, digest_message};
 pub use health::{coverage, health};
 pub use page::{index_page, message_page};
 pub use phrases::{IncidentView, diagnosis_message, incident_message};
+pub use short::short;
 pub use text::terminal;
+pub use thread::{Told, changes};
 pub use words::{ENGLISH, Piece, Words};
 
 /// How bad it is, as colour and as word.
@@ -67,6 +73,14 @@ pub enum Span {
 }
 
 impl Span {
+    /// Whoever has this id: Slack's user groups begin with S.
+    pub fn whom(id: &str) -> Self {
+        match id.starts_with('S') {
+            true => Self::Group(id.to_owned()),
+            false => Self::User(id.to_owned()),
+        }
+    }
+
     /// Without its look.
     pub fn text(&self) -> String {
         match self {

@@ -5,8 +5,11 @@
 
 mod admission;
 mod deliveries;
+mod digests;
 mod exporters;
 mod incidents;
+mod posts;
+mod waiting;
 
 use std::path::Path;
 use std::str::FromStr;
@@ -17,8 +20,11 @@ use sqlx::SqlitePool;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
 
 pub use admission::{Admitted, Wanted};
-pub use deliveries::{Delivery, Sink};
+pub use deliveries::{Delivery, Said, Sink};
+pub use digests::{Digest, OTHER, Storm};
 pub use incidents::{Due, Incident};
+pub use posts::{Post, PostKind};
+pub use waiting::{Turn, Waiting, Work};
 
 /// How long a statement waits for the other connection.
 const BUSY: Duration = Duration::from_secs(5);

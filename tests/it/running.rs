@@ -33,11 +33,16 @@ impl Running {
     }
 
     pub(crate) async fn start_with(options: Options, extra: &str) -> Self {
+        Self::start_slack(options, "", extra).await
+    }
+
+    /// As [`Self::start_with`], with more keys of `slack:`, each with a comma before it.
+    pub(crate) async fn start_slack(options: Options, keys: &str, extra: &str) -> Self {
         tls();
         let slack = FakeSlack::start(options.channel(Channel::new("C0CRIT", "critical"))).await.unwrap();
         let config = format!(
             "listen: 127.0.0.1:$PORT\nstate_dir: $DIR/state\nslack: {{ api_url: \"{}\", channel: \"{CHANNEL}\", \
-             routes: [{{ labels: {{ severity: page }}, channel: \"#critical\" }}] }}\n{extra}\n",
+             routes: [{{ labels: {{ severity: page }}, channel: \"#critical\" }}]{keys} }}\n{extra}\n",
             slack.base_url
         );
         let token = slack.token.clone();
