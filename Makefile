@@ -41,3 +41,4 @@ generate: build ## Refreshes what is generated and committed
 	$(BIN) generate dashboard --output config/grafana/llm-diagnose.dashboard.json
 	$(BIN) generate runbooks --output docs/runbooks
 	$(BIN) generate schema --output playbooks/schema.json
+	$(BIN) generate webhook-schema --output docs/webhook.schema.json

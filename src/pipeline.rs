@@ -143,6 +143,8 @@ impl Pipeline {
         if !channel.is_empty() {
             sinks.push((Sink::Slack, channel.to_owned()));
         }
+        let pagers = self.config.pagers.iter().filter(|pager| pager.takes(&common));
+        sinks.extend(pagers.map(|pager| (Sink::Pager, pager.name.clone())));
         let selection = select(&self.library, &group.alerts).map(|s| (s.playbook, s.because));
         let storm = Storm {
             incidents: self.config.slack.storm.incidents,
@@ -386,6 +388,9 @@ impl Pipeline {
                 () = stop.cancelled() => return,
             }
             let now = clock::now();
+            if let Err(error) = self.store.report(now).await {
+                warn!(%error, "cannot tell the other replicas that this one lives");
+            }
             match self.store.depths(now).await {
                 Ok((open, diagnoses, deliveries)) => {
                     self.metrics.open_incidents.set(open);

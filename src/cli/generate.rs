@@ -6,7 +6,7 @@ use anyhow::Context;
 
 use super::args::{GenerateArgs, GenerateCommand, RuleKind};
 use super::library;
-use crate::generate;
+use crate::{generate, notify};
 
 pub(super) fn run(args: GenerateArgs) -> anyhow::Result<ExitCode> {
     let (text, output) = match args.what {
@@ -43,6 +43,9 @@ pub(super) fn run(args: GenerateArgs) -> anyhow::Result<ExitCode> {
                 std::fs::write(&page, text).with_context(|| format!("cannot write {}", page.display()))?;
             }
             return Ok(ExitCode::SUCCESS);
+        }
+        GenerateCommand::WebhookSchema { output } => {
+            (format!("{}\n", serde_json::to_string_pretty(&notify::webhook_schema())?), output)
         }
         GenerateCommand::Schema { output } => {
             (format!("{}\n", serde_json::to_string_pretty(&generate::schema())?), output)

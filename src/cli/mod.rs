@@ -9,6 +9,7 @@ mod explain;
 mod explain_tables;
 mod generate;
 pub(crate) mod health;
+mod logs;
 mod serve;
 
 use std::process::ExitCode;
@@ -56,6 +57,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Test(args) => check::test(args),
         Command::Generate(args) => generate::run(args),
         Command::Explain(args) => explain::run(&args),
+        Command::Logs(args) => logs::run(&args),
         Command::Capacity(args) => capacity::run(&args),
     }
 }

@@ -35,6 +35,7 @@ pub async fn impact(
     let value = |signal: &str| observed.seen.signals.get(signal)?.value;
     SEEN_BY.iter().find_map(|[rate, share]| {
         let requests = value(rate)? * took.as_secs_f64();
-        Some(Impact { requests: Some(requests), failed: value(share).map(|share| share * requests) })
+        let failed = value(share).map(|share| share * requests);
+        Some(Impact { requests: Some(requests), failed, slow: None })
     })
 }

@@ -31,13 +31,16 @@ impl State {
     }
 }
 
-/// What an incident has cost, from its first alert to its end.
+/// What an incident cost, from its start until it was resolved.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Impact {
     /// Requests that arrived.
     pub requests: Option<f64>,
-    /// Of them, those that were answered with a server error.
+    /// Of those, how many failed.
     pub failed: Option<f64>,
+    /// Of those, how many were slow.
+    pub slow: Option<f64>,
 }
 
 /// Who said "I am on it".

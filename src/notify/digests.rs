@@ -7,7 +7,6 @@ use tracing::{error, info, warn};
 
 use super::{Lane, MOST_TRIES, Notifier, To, pause};
 use crate::clock;
-use crate::diagnose::Scope;
 use crate::render::{self, DigestEntry, DigestView};
 use crate::slack::SlackError;
 use crate::store::{Digest, Incident, StoreError};
@@ -23,10 +22,11 @@ impl Notifier {
             return self.store.digest_given_up(digest, &incidents, why, clock::now()).await;
         };
         let view = DigestView {
-            id: &digest.id,
-            topic: &digest.topic,
+            id: digest.id.clone(),
+            topic: digest.topic.clone(),
             opened_at: digest.opened_at,
-            incidents: incidents.iter().map(|incident| self.entry(incident)).collect(),
+            incidents: incidents.iter().map(|incident| DigestEntry::of(&self.view(incident))).collect(),
+            interactive: self.interactive,
         };
         let message = render::digest_message(&view, &self.words);
         let first = digest.posted.is_none();
@@ -53,19 +53,6 @@ impl Notifier {
         let read: Vec<&str> =
             incidents.iter().filter(|incident| incident.critical).map(|incident| incident.id.as_str()).collect();
         self.store.mentioned(&read, now).await.map(drop)
-    }
-
-    fn entry(&self, incident: &Incident) -> DigestEntry {
-        let scope = Scope::of_alerts(&incident.alerts).dimensions;
-        let whom = ["cluster", "namespace", "model"].iter().filter_map(|d| scope.get(*d)).map(String::as_str);
-        DigestEntry {
-            id: incident.id.clone(),
-            headline: self.message(incident).headline,
-            whom: whom.collect::<Vec<_>>().join("/"),
-            open: incident.open,
-            critical: incident.critical,
-            page: self.page(incident),
-        }
     }
 
     async fn digest_failed(

@@ -22,6 +22,7 @@ impl Notifier {
                 let said = Said::default();
                 self.store.delivered(delivery, Some(&place), incident.revision, &said, clock::now()).await
             }
+            (Sink::Pager, _) => self.to_pager(delivery, &incident, &self.message(&incident)).await,
             (Sink::Slack, Some(slack)) => self.message_to_slack(slack, delivery, &incident).await,
             (Sink::Slack, None) => {
                 self.metrics.delivery("slack", "failed", None);
@@ -49,7 +50,7 @@ impl Notifier {
         let done = if first { "posted" } else { "updated" };
         self.metrics.delivery("slack", done, Some(took));
         info!(incident.id = delivery.incident, channel = posted.channel, "{done} the incident's message");
-        let knows = self.with_view(incident, Told::of);
+        let knows = Told::of(&self.view(incident));
         let said = Said { mention: first && whom.is_some(), told: serde_json::to_string(&knows).ok() };
         let place = (posted.channel, posted.ts);
         self.store.delivered(delivery, Some(&place), incident.revision, &said, now).await?;
@@ -79,7 +80,7 @@ impl Notifier {
             self.rates.close(&lane, *wait);
             self.metrics.rate_limit_wait("slack");
             count("rate_limited");
-            return self.store.postpone(delivery, clock::after(now, *wait), &note).await;
+            return self.store.postpone(delivery, clock::after(now, *wait), true, &note).await;
         }
         if let Some((_, ts)) = delivery.posted.as_ref().filter(|_| error.is_gone())
             && self.store.forget_message(&delivery.incident, ts, MOST_REPOSTS, now).await?
@@ -102,7 +103,7 @@ impl Notifier {
         if error.is_retryable() && delivery.tries + 1 < MOST_TRIES {
             count("retried");
             warn!(incident.id = delivery.incident, try = delivery.tries + 1, reason = note, "cannot deliver: trying again");
-            return self.store.postpone(delivery, clock::after(now, pause(delivery.tries)), &note).await;
+            return self.store.postpone(delivery, clock::after(now, pause(delivery.tries)), true, &note).await;
         }
         count("failed");
         error!(

@@ -22,7 +22,8 @@ use crate::render::{self, IncidentView, Message, SlackMessage, Span, Words};
 use crate::slack::{self, Destination, Posted, Slack, SlackError};
 use crate::store::{Incident, Store, Work};
 use crate::telemetry::Metrics;
-pub use pager::{Pager, PagerKind};
+pub(crate) use pager::PagerClient;
+pub use pager::{Pager, PagerKind, PagerOn, schema as webhook_schema};
 pub use queue::Taken;
 use rates::{Lane, Rates};
 
@@ -51,18 +52,23 @@ pub struct Notifier {
     public_url: String,
     /// Addresses for links, with the alert labels that choose them.
     prometheus: Vec<(String, BTreeMap<String, String>)>,
+    pagers: Vec<PagerClient>,
+    /// Whether somebody hears when a button is pressed; without, messages carry none.
+    pub interactive: bool,
 }
 
 impl Notifier {
     /// Prepares delivery; `slack` is none when only the console is used.
+    #[expect(clippy::too_many_arguments, reason = "the parts of the service, each of its own type")]
     pub fn new(
         store: Store,
         slack: Option<Slack>,
         config: &slack::Config,
-        words: Arc<Words>,
         metrics: Arc<Metrics>,
         public_url: &str,
         prometheus: Vec<(String, BTreeMap<String, String>)>,
+        words: Arc<Words>,
+        interactive: bool,
     ) -> Self {
         Self {
             store,
@@ -73,33 +79,48 @@ impl Notifier {
             metrics,
             public_url: public_url.trim_end_matches('/').to_owned(),
             prometheus,
+            pagers: Vec::new(),
+            interactive,
         }
+    }
+
+    /// With pagers.
+    #[must_use]
+    pub(crate) fn with_pagers(mut self, pagers: Vec<PagerClient>) -> Self {
+        self.pagers = pagers;
+        self
+    }
+
+    /// What is said.
+    pub fn words(&self) -> &Words {
+        &self.words
     }
 
     /// The message of an incident as it stands.
     pub fn message(&self, incident: &Incident) -> Message {
-        self.with_view(incident, render::incident_message)
+        render::incident_message(&self.view(incident), &self.words)
     }
 
-    fn with_view<T>(&self, incident: &Incident, say: impl FnOnce(&IncidentView<'_>) -> T) -> T {
-        let reason = incident.reason.replace('_', " ");
-        say(&IncidentView {
+    fn view<'a>(&'a self, incident: &'a Incident) -> IncidentView<'a> {
+        IncidentView {
             id: &incident.id,
             alerts: &incident.alerts,
             truncated: incident.truncated,
             resolved_at: incident.resolved_at,
             started_at: incident.started_at,
-            reason: &reason,
+            reason: &incident.reason,
             because: incident.because.as_deref(),
             refired: incident.refired,
-            page: self.page(incident),
+            page: (!self.public_url.is_empty()).then(|| format!("{}/incidents/{}", self.public_url, incident.id)),
             prometheus: choose(&self.prometheus, &incident.alerts).map(String::as_str),
             diagnosis: incident.diagnosis.as_ref(),
-        })
-    }
-
-    fn page(&self, incident: &Incident) -> Option<String> {
-        (!self.public_url.is_empty()).then(|| format!("{}/incidents/{}", self.public_url, incident.id))
+            interactive: self.interactive,
+            acknowledged: incident.acknowledged.is_some(),
+            impact: incident.impact,
+            seen_before: incident.seen_before,
+            alertmanager: Some(incident.external_url.as_str()).filter(|url| !url.is_empty()),
+            ..IncidentView::default()
+        }
     }
 
     /// Whom an incident calls while it is critical.

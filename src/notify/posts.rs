@@ -53,7 +53,7 @@ impl Notifier {
         match post.kind {
             PostKind::Change => {
                 let told: Told = post.told.as_deref().and_then(|t| serde_json::from_str(t).ok()).unwrap_or_default();
-                let knows = self.with_view(incident, Told::of);
+                let knows = Told::of(&self.view(incident));
                 let Some(line) = render::changes(&told, &knows, &self.words) else {
                     return Ok(Made::Needless("nothing has changed after all"));
                 };

@@ -1,73 +1,148 @@
-//! The message of a digest: many incidents of a storm in one.
+//! A storm's digest: one message for many incidents, one line per cause and pool.
+
+use std::collections::BTreeMap;
 
 use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
 
-use super::{Line, Message, Part, Tone, Words};
+use super::buttons::button;
+use super::facts::{clip, said};
+use super::message::{hurt, is_critical, what};
+use super::{Act, IncidentView, Line, Message, Part, Span, Tone, Words};
 
-/// Incidents that are named; the others are counted.
-const NAMED: usize = 15;
+/// Lines before "and N more".
+const LINES: usize = 15;
+/// The topic of what is too diverse to name.
+pub const VARIOUS: &str = "other";
 
-/// An incident of a digest.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DigestEntry {
-    /// Its id.
+/// A digest, as it is shown.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DigestView {
+    /// The digest's id.
     pub id: String,
-    /// What its own message would say first.
-    pub headline: String,
-    /// Whom it hits: cluster, namespace, model.
+    /// Which symptom, whose pool; [`VARIOUS`] for all sorts.
+    pub topic: String,
+    /// When the storm began.
+    pub opened_at: Timestamp,
+    /// Its incidents.
+    pub incidents: Vec<DigestEntry>,
+    /// Whether somebody listens to buttons.
+    pub interactive: bool,
+}
+
+/// One incident of a digest.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DigestEntry {
+    /// The incident's id.
+    pub id: String,
+    /// The symptom, else the alert's name.
+    pub what: String,
+    /// The root's clause, once there is one.
+    pub cause: Option<String>,
+    /// Whose pool.
     pub whom: String,
-    /// It is not over.
+    /// Whether it still fires.
     pub open: bool,
-    /// Something critical fires, or did.
+    /// Whether an alert of it is critical.
     pub critical: bool,
+    /// When it began.
+    pub since: Timestamp,
     /// Its page.
     pub page: Option<String>,
 }
 
-/// What is known of a digest.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DigestView<'a> {
-    /// Its id.
-    pub id: &'a str,
-    /// What its incidents are about; `other` for what is too diverse.
-    pub topic: &'a str,
-    /// When the storm began to be collapsed.
-    pub opened_at: Timestamp,
-    /// Its incidents, oldest first.
-    pub incidents: Vec<DigestEntry>,
+impl DigestEntry {
+    /// The entry of an incident.
+    pub fn of(view: &IncidentView<'_>) -> Self {
+        Self {
+            id: view.id.to_owned(),
+            what: what(view),
+            cause: view.diagnosis.and_then(|d| d.root()).map(|root| root.title.clone()),
+            whom: hurt(view),
+            open: view.resolved_at.is_none(),
+            critical: is_critical(view),
+            since: view.started_at,
+            page: view.page.clone(),
+        }
+    }
+}
+
+/// What the incidents of one cause and pool come to.
+struct Group<'a> {
+    firing: usize,
+    critical: usize,
+    resolved: usize,
+    since: Timestamp,
+    one: &'a DigestEntry,
 }
 
 /// The message of a digest.
-pub fn digest_message(view: &DigestView<'_>, words: &Words) -> Message {
-    let open = view.incidents.iter().filter(|entry| entry.open).count();
-    let critical = view.incidents.iter().filter(|entry| entry.open && entry.critical).count();
-    let tone = match (open, critical) {
-        (0, _) => Tone::Good,
-        (_, 0) => Tone::Warning,
-        _ => Tone::Critical,
-    };
-    let topic = match view.topic {
-        "other" => words.text("digest-other", &[]),
-        topic => topic.to_owned(),
-    };
-    let key = if open == 0 { "digest-over" } else { "digest-headline" };
-    let counts = [("count", view.incidents.len().into()), ("open", open.into()), ("topic", topic.into())];
-    let mut worst: Vec<&DigestEntry> = view.incidents.iter().collect();
-    worst.sort_by_key(|entry| (!entry.open, !entry.critical));
-    let mut lines: Vec<Line> = worst.iter().take(NAMED).map(|entry| line(entry)).collect();
-    if worst.len() > NAMED {
-        lines.push(words.line("digest-more", &[("count", (worst.len() - NAMED).into())]));
+pub fn digest_message(view: &DigestView, words: &Words) -> Message {
+    let mut groups: BTreeMap<(&str, Option<&str>, &str), Group<'_>> = BTreeMap::new();
+    for entry in &view.incidents {
+        let key = (entry.what.as_str(), entry.cause.as_deref(), entry.whom.as_str());
+        let group =
+            groups.entry(key).or_insert(Group { firing: 0, critical: 0, resolved: 0, since: entry.since, one: entry });
+        group.firing += usize::from(entry.open);
+        group.critical += usize::from(entry.open && entry.critical);
+        group.resolved += usize::from(!entry.open);
+        group.since = group.since.min(entry.since);
     }
-    let since = words.line("digest-why", &[("since", super::Span::Time(view.opened_at).into())]);
-    let title = words.text("digest-incidents", &[]);
-    let parts = vec![Part::Section(title, lines), Part::Note(since)];
-    Message { tone, headline: words.text(key, &counts), parts }
+    let sum = |of: fn(&Group<'_>) -> usize| groups.values().map(of).sum::<usize>();
+    let (firing, critical, resolved) = (sum(|g| g.firing), sum(|g| g.critical), sum(|g| g.resolved));
+    let mut worst: Vec<&Group<'_>> = groups.values().collect();
+    worst.sort_by_key(|g| (std::cmp::Reverse((g.critical, g.firing, g.resolved)), g.since));
+    let mut lines: Vec<Line> = worst.iter().take(LINES).map(|group| line(group, words)).collect();
+    if worst.len() > LINES {
+        let incidents: usize = worst.iter().skip(LINES).map(|g| g.firing + g.resolved).sum();
+        let n = ("n", (worst.len() - LINES).into());
+        lines.push(words.line("digest-more", &[n, ("incidents", incidents.into())]));
+    }
+    let mut parts = vec![Part::Section(words.text("digest-title", &[]), lines)];
+    let times = view.incidents.iter().map(|entry| entry.since);
+    if let (Some(oldest), Some(newest)) = (times.clone().min(), times.max()) {
+        let times = [("oldest", Span::Time(oldest).into()), ("newest", Span::Time(newest).into())];
+        parts.push(Part::Note(words.line("digest-times", &times)));
+    }
+    if view.interactive {
+        let label = words.text("button-digest", &[]);
+        parts.push(Part::Buttons(vec![button(Act::Digest.as_str(), label, &view.id)]));
+    }
+    let (tone, state) = match (firing, critical) {
+        (0, _) => (Tone::Good, "digest-over"),
+        (_, 0) => (Tone::Warning, "state-warning"),
+        _ => (Tone::Critical, "state-critical"),
+    };
+    let topic = match view.topic.as_str() {
+        VARIOUS | "" => words.text("digest-various", &[]),
+        topic => clip(topic, 120),
+    };
+    let counts = [("firing", firing.into()), ("critical", critical.into()), ("resolved", resolved.into())];
+    let total = words.text("digest-storm", &[("n", view.incidents.len().into())]);
+    let headline = said(&[words.text(state, &[]), total, topic, words.text("digest-counts", &counts)]);
+    Message { tone, headline, parts }
 }
 
-fn line(entry: &DigestEntry) -> Line {
-    let line = match &entry.page {
-        Some(page) => Line::default().link(entry.headline.clone(), page.clone()),
-        None => Line::default().plain(entry.headline.clone()),
+fn line(group: &Group<'_>, words: &Words) -> Line {
+    let one = group.one;
+    let title = match &one.cause {
+        Some(cause) => format!("{} ← {}", clip(&one.what, 80), clip(cause, 80)),
+        None => clip(&one.what, 120),
     };
-    if entry.whom.is_empty() { line } else { line.plain(" · ").plain(entry.whom.clone()) }
+    let title = match (&one.page, group.firing + group.resolved) {
+        (Some(page), 1) => Span::Link(title, page.clone()),
+        _ => Span::Bold(title),
+    };
+    let mut line = Line(vec![title]);
+    if !one.whom.is_empty() {
+        line = line.plain(format!(" · {}", clip(&one.whom, 80)));
+    }
+    let counts = [
+        ("line", line.into()),
+        ("firing", group.firing.into()),
+        ("critical", group.critical.into()),
+        ("resolved", group.resolved.into()),
+        ("since", Span::Time(group.since).into()),
+    ];
+    words.line("digest-line", &counts)
 }

@@ -13,6 +13,8 @@ pub enum Sink {
     Slack,
     /// Standard output.
     Console,
+    /// One of `pagers`, by name.
+    Pager,
 }
 
 impl Sink {
@@ -21,6 +23,15 @@ impl Sink {
         match self {
             Self::Slack => "slack",
             Self::Console => "console",
+            Self::Pager => "pager",
+        }
+    }
+
+    pub(super) fn of(text: &str) -> Self {
+        match text {
+            "slack" => Self::Slack,
+            "pager" => Self::Pager,
+            _ => Self::Console,
         }
     }
 }
@@ -66,7 +77,7 @@ impl Store {
         said: &Said,
         now: Timestamp,
     ) -> Result<(), StoreError> {
-        let mut tx = self.write.begin_with("BEGIN IMMEDIATE").await?;
+        let mut tx = self.begin().await?;
         sqlx::query(
             "UPDATE deliveries SET posted_to = $4, posted_ts = $5, revision = $6, due_ms = $7, tries = 0, note = NULL,
                told = COALESCE(told, $8), mentioned_ms = CASE WHEN $9 = 1 THEN $7 ELSE mentioned_ms END
@@ -101,7 +112,7 @@ impl Store {
         most: u32,
         now: Timestamp,
     ) -> Result<bool, StoreError> {
-        let mut tx = self.write.begin_with("BEGIN IMMEDIATE").await?;
+        let mut tx = self.begin().await?;
         let done = sqlx::query(
             "UPDATE deliveries SET posted_to = NULL, posted_ts = NULL, revision = 0, due_ms = $3
              WHERE incident_id = $1 AND sink = 'slack' AND posted_ts = $2
@@ -146,7 +157,7 @@ impl Store {
     /// # Errors
     /// When the store fails.
     pub async fn mentioned(&self, incidents: &[&str], now: Timestamp) -> Result<u64, StoreError> {
-        let mut tx = self.write.begin_with("BEGIN IMMEDIATE").await?;
+        let mut tx = self.begin().await?;
         let mut first = 0;
         for incident in incidents {
             let done = sqlx::query(
@@ -176,13 +187,19 @@ impl Store {
         Ok(count > 0)
     }
 
-    /// It failed: try again at `due`.
+    /// Not now: try again at `due`. `counts` when it failed, not when it only waits for something.
     ///
     /// # Errors
     /// When the store fails.
-    pub async fn postpone(&self, delivery: &Delivery, due: Timestamp, note: &str) -> Result<(), StoreError> {
+    pub async fn postpone(
+        &self,
+        delivery: &Delivery,
+        due: Timestamp,
+        counts: bool,
+        note: &str,
+    ) -> Result<(), StoreError> {
         sqlx::query(
-            "UPDATE deliveries SET due_ms = $4, tries = tries + 1, note = $5
+            "UPDATE deliveries SET due_ms = $4, tries = tries + $6, note = $5
              WHERE incident_id = $1 AND sink = $2 AND channel = $3",
         )
         .bind(&delivery.incident)
@@ -190,6 +207,7 @@ impl Store {
         .bind(&delivery.channel)
         .bind(unix_ms(due))
         .bind(note)
+        .bind(i64::from(counts))
         .execute(&self.write)
         .await?;
         Ok(())
@@ -214,6 +232,23 @@ impl Store {
         Ok(())
     }
 
+    /// Somebody escalates: this pager hears of the incident too, or once more when it had given up.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn page(&self, incident: &str, pager: &str, now: Timestamp) -> Result<(), StoreError> {
+        sqlx::query(
+            "INSERT INTO deliveries (incident_id, sink, channel, state, due_ms) VALUES ($1, 'pager', $2, 'pending', $3)
+             ON CONFLICT (incident_id, sink, channel) DO UPDATE SET state = 'pending', tries = 0, revision = 0, due_ms = excluded.due_ms",
+        )
+        .bind(incident)
+        .bind(pager)
+        .bind(unix_ms(now))
+        .execute(&self.write)
+        .await?;
+        Ok(())
+    }
+
     /// Given up at this revision, with the reason; a later change of the incident tries again, also one that has come
     /// meanwhile.
     ///
@@ -226,7 +261,7 @@ impl Store {
         note: &str,
         now: Timestamp,
     ) -> Result<(), StoreError> {
-        let mut tx = self.write.begin_with("BEGIN IMMEDIATE").await?;
+        let mut tx = self.begin().await?;
         sqlx::query(
             "UPDATE deliveries SET note = $4, due_ms = $6,
                state = CASE WHEN (SELECT revision FROM incidents WHERE id = $1) > $5 THEN state ELSE 'failed' END

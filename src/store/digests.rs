@@ -4,15 +4,14 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use sqlx::{Row, SqliteConnection};
+use sqlx::{AnyConnection, Row};
 use ulid::Ulid;
 
 use super::incidents::{alert, read, select_incidents};
 use super::{Incident, Store, StoreError};
 use crate::clock::{from_unix_ms, unix_ms};
+use crate::render::VARIOUS;
 
-/// The topic that takes what is too diverse for digests of its own.
-pub const OTHER: &str = "other";
 /// Digests of one storm besides that of the other topics.
 const TOPICS: i64 = 5;
 
@@ -36,7 +35,7 @@ pub struct Digest {
     pub id: String,
     /// The channel as configured.
     pub channel: String,
-    /// What its incidents are about, or [`OTHER`].
+    /// What its incidents are about, or [`VARIOUS`].
     pub topic: String,
     /// When the storm began to be collapsed.
     pub opened_at: Timestamp,
@@ -48,7 +47,7 @@ pub struct Digest {
 
 /// The digest that a new incident joins in the transaction that opens it; none when it gets a message of its own.
 pub(super) async fn collapse(
-    db: &mut SqliteConnection,
+    db: &mut AnyConnection,
     channel: &str,
     storm: &Storm,
     now_ms: i64,
@@ -79,7 +78,7 @@ pub(super) async fn collapse(
         .map(|row| Ok((row.try_get("topic")?, row.try_get("id")?)))
         .collect::<Result<BTreeMap<String, String>, sqlx::Error>>()?;
     let full = i64::try_from(alive.len()).unwrap_or(i64::MAX) >= TOPICS;
-    let topic = if full && !alive.contains_key(&storm.topic) { OTHER } else { &storm.topic };
+    let topic = if full && !alive.contains_key(&storm.topic) { VARIOUS } else { &storm.topic };
     if let Some(id) = alive.get(topic) {
         sqlx::query("UPDATE digests SET joined_ms = $2, state = 'pending', tries = 0 WHERE id = $1")
             .bind(id)
@@ -102,7 +101,7 @@ pub(super) async fn collapse(
 }
 
 /// An incident of a digest fires again: what was done is not.
-pub(super) async fn revive(db: &mut SqliteConnection, incident: &str) -> Result<(), StoreError> {
+pub(super) async fn revive(db: &mut AnyConnection, incident: &str) -> Result<(), StoreError> {
     sqlx::query(
         "UPDATE digests SET state = 'pending', tries = 0
          WHERE id IN (SELECT digest_id FROM deliveries WHERE incident_id = $1 AND digest_id IS NOT NULL)",
@@ -235,7 +234,7 @@ fn revisions(incidents: &[Incident]) -> i64 {
     incidents.iter().map(|incident| incident.revision).sum()
 }
 
-pub(super) fn digest(row: &sqlx::sqlite::SqliteRow) -> Result<Digest, StoreError> {
+pub(super) fn digest(row: &sqlx::any::AnyRow) -> Result<Digest, StoreError> {
     let tries: i64 = row.try_get("tries")?;
     let to: Option<String> = row.try_get("posted_to")?;
     let ts: Option<String> = row.try_get("posted_ts")?;

@@ -1,15 +1,20 @@
 //! Incidents: reading them, and what diagnosis writes.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
-use sqlx::sqlite::SqliteRow;
-use sqlx::{Row, SqliteConnection};
+use sqlx::any::AnyRow;
+use sqlx::{AnyConnection, Row};
 
 use super::admission::event;
 use super::{Store, StoreError};
 use crate::alert::{Alert, AlertStatus};
-use crate::clock::{from_unix_ms, unix_ms};
+use crate::clock::{before, from_unix_ms, unix_ms};
 use crate::diagnose::Diagnosis;
 use crate::incident::{Acknowledged, Impact};
+
+/// How far back earlier incidents of a group are counted.
+const DAY: Duration = Duration::from_secs(86_400);
 
 /// An incident as it is kept.
 #[derive(Debug, Clone, PartialEq)]
@@ -48,6 +53,10 @@ pub struct Incident {
     pub acknowledged: Option<Acknowledged>,
     /// What it has cost, once it is over.
     pub impact: Option<Impact>,
+    /// Where people reach the Alertmanager that sent it; may be empty.
+    pub external_url: String,
+    /// Other incidents of the same group key in the 24 hours before; not counted for digests.
+    pub seen_before: u32,
 }
 
 /// An incident whose diagnosis is due.
@@ -64,7 +73,8 @@ macro_rules! select_incidents {
     ($which:literal) => {
         concat!(
             "SELECT id, group_key, state, playbook, because, reason, started_ms, opened_ms, resolved_ms, refired,
-               truncated, diagnosis, revision, critical, acknowledged_by, acknowledged_ms, impact
+               truncated, diagnosis, revision, critical, acknowledged_by, acknowledged_ms, impact,
+               external_url
              FROM incidents WHERE ",
             $which
         )
@@ -89,6 +99,17 @@ impl Store {
         for row in &rows {
             incident.alerts.push(alert(row, id)?);
         }
+        let seen: i64 = sqlx::query_scalar(
+            "SELECT COUNT(*) FROM incidents WHERE group_key = $1 AND id <> $2 AND opened_ms >= $3 AND opened_ms <= $4
+               AND reason <> 'resolved_unseen'",
+        )
+        .bind(&incident.group_key)
+        .bind(id)
+        .bind(unix_ms(before(incident.opened_at, DAY)))
+        .bind(unix_ms(incident.opened_at))
+        .fetch_one(&self.read)
+        .await?;
+        incident.seen_before = u32::try_from(seen).unwrap_or(u32::MAX);
         Ok(Some(incident))
     }
 
@@ -106,14 +127,16 @@ impl Store {
     /// # Errors
     /// When the store fails.
     pub async fn take_diagnoses(&self, now: Timestamp, lease_ms: i64, most: u32) -> Result<Vec<Due>, StoreError> {
-        let rows = sqlx::query(
-            "UPDATE incidents SET diagnose_due_ms = $1 + $2 WHERE id IN
-               (SELECT id FROM incidents WHERE diagnose_due_ms <= $1 ORDER BY diagnose_due_ms LIMIT $3)
+        let rows = sqlx::query(self.engine.sql(
+            "WITH due AS (SELECT id FROM incidents WHERE diagnose_due_ms <= $1 ORDER BY diagnose_due_ms LIMIT $3
+                          /*postgres FOR UPDATE SKIP LOCKED*/)
+             UPDATE incidents SET diagnose_due_ms = $1 + $2, owner = $4 WHERE id IN (SELECT id FROM due)
              RETURNING id, diagnose_tries",
-        )
+        ))
         .bind(unix_ms(now))
         .bind(lease_ms)
         .bind(i64::from(most))
+        .bind(&*self.me)
         .fetch_all(&self.write)
         .await?;
         rows.iter()
@@ -140,7 +163,7 @@ impl Store {
         let json =
             diagnosis.map(serde_json::to_string).transpose().map_err(|e| unreadable("diagnosis", &incident.id, &e))?;
         let failed = diagnosis.is_none_or(|d| d.degraded);
-        let mut tx = self.write.begin_with("BEGIN IMMEDIATE").await?;
+        let mut tx = self.begin().await?;
         sqlx::query(
             "UPDATE incidents SET diagnosis = COALESCE($2, diagnosis), revision = revision + $3,
                diagnose_tries = CASE WHEN $4 THEN diagnose_tries + 1 ELSE 0 END,
@@ -171,7 +194,7 @@ impl Store {
     /// When the store fails.
     pub async fn save_impact(&self, id: &str, impact: Option<&Impact>, now: Timestamp) -> Result<(), StoreError> {
         let json = impact.map(serde_json::to_string).transpose().map_err(|e| unreadable("impact", id, &e))?;
-        let mut tx = self.write.begin_with("BEGIN IMMEDIATE").await?;
+        let mut tx = self.begin().await?;
         if let Some(json) = json {
             sqlx::query(
                 "UPDATE incidents SET impact = $2, revision = revision + 1 WHERE id = $1 AND state = 'resolved'",
@@ -191,7 +214,7 @@ impl Store {
     /// # Errors
     /// When the store fails.
     pub async fn acknowledge(&self, id: &str, who: &str, now: Timestamp) -> Result<bool, StoreError> {
-        let mut tx = self.write.begin_with("BEGIN IMMEDIATE").await?;
+        let mut tx = self.begin().await?;
         let done = sqlx::query(
             "UPDATE incidents SET acknowledged_by = $2, acknowledged_ms = $3, revision = revision + 1
              WHERE id = $1 AND acknowledged_by IS NULL",
@@ -209,33 +232,16 @@ impl Store {
         Ok(first)
     }
 
-    /// How many other incidents of the same group key were opened from `since` until this one was.
-    ///
-    /// # Errors
-    /// When the store fails.
-    pub async fn seen_before(&self, incident: &Incident, since: Timestamp) -> Result<u32, StoreError> {
-        let count: i64 = sqlx::query_scalar(
-            "SELECT COUNT(*) FROM incidents WHERE group_key = $1 AND id <> $2 AND opened_ms >= $3 AND opened_ms <= $4
-               AND reason <> 'resolved_unseen'",
-        )
-        .bind(&incident.group_key)
-        .bind(&incident.id)
-        .bind(unix_ms(since))
-        .bind(unix_ms(incident.opened_at))
-        .fetch_one(&self.read)
-        .await?;
-        Ok(u32::try_from(count).unwrap_or(u32::MAX))
-    }
-
     /// Resolves open incidents of which Alertmanager has said nothing since `before`.
     ///
     /// # Errors
     /// When the store fails.
     pub async fn resolve_stale(&self, before: Timestamp, now: Timestamp) -> Result<u64, StoreError> {
-        let done = sqlx::query(
+        let done = sqlx::query(self.engine.sql(
             "UPDATE incidents SET state = 'resolved', reason = 'stale', resolved_ms = $2, revision = revision + 1,
-               diagnose_due_ms = NULL WHERE state = 'open' AND notified_ms < $1",
-        )
+               diagnose_due_ms = NULL WHERE id IN
+               (SELECT id FROM incidents WHERE state = 'open' AND notified_ms < $1 /*postgres FOR UPDATE SKIP LOCKED*/)",
+        ))
         .bind(unix_ms(before))
         .bind(unix_ms(now))
         .execute(&self.write)
@@ -248,7 +254,7 @@ impl Store {
     /// # Errors
     /// When the store fails.
     pub async fn forget(&self, before: Timestamp) -> Result<u64, StoreError> {
-        let mut tx = self.write.begin_with("BEGIN IMMEDIATE").await?;
+        let mut tx = self.begin().await?;
         let old = "DELETE FROM incidents WHERE state = 'resolved' AND resolved_ms < $1";
         let gone = sqlx::query(old).bind(unix_ms(before)).execute(&mut *tx).await?.rows_affected();
         if gone > 0 {
@@ -264,26 +270,6 @@ impl Store {
         }
         tx.commit().await?;
         Ok(gone)
-    }
-
-    /// After a restart: what was being worked on is due again at once.
-    ///
-    /// # Errors
-    /// When the store fails.
-    pub async fn release(&self, now: Timestamp) -> Result<(), StoreError> {
-        let now = unix_ms(now);
-        sqlx::query("UPDATE incidents SET diagnose_due_ms = $1 WHERE diagnose_due_ms > $1 AND diagnosis IS NULL")
-            .bind(now)
-            .execute(&self.write)
-            .await?;
-        for released in [
-            "UPDATE deliveries SET due_ms = $1 WHERE due_ms > $1 AND tries = 0",
-            "UPDATE posts SET due_ms = $1 WHERE due_ms > $1 AND tries = 0",
-            "UPDATE digests SET due_ms = $1 WHERE due_ms > $1 AND tries = 0",
-        ] {
-            sqlx::query(released).bind(now).execute(&self.write).await?;
-        }
-        Ok(())
     }
 
     /// How many incidents are open, how many diagnoses and deliveries wait.
@@ -305,7 +291,7 @@ impl Store {
 }
 
 /// A message that waited for what has just been written goes out; one that backs off from an error keeps waiting.
-async fn hasten(db: &mut SqliteConnection, id: &str, now: Timestamp) -> Result<(), StoreError> {
+async fn hasten(db: &mut AnyConnection, id: &str, now: Timestamp) -> Result<(), StoreError> {
     sqlx::query(
         "UPDATE deliveries SET due_ms = $2 WHERE incident_id = $1 AND tries = 0 AND state = 'pending'
            AND due_ms > $2 AND due_ms < $2 + 5000",
@@ -318,7 +304,7 @@ async fn hasten(db: &mut SqliteConnection, id: &str, now: Timestamp) -> Result<(
 }
 
 /// A row of alerts.
-pub(super) fn alert(row: &SqliteRow, incident: &str) -> Result<Alert, StoreError> {
+pub(super) fn alert(row: &AnyRow, incident: &str) -> Result<Alert, StoreError> {
     let json: &str = row.try_get("alert")?;
     let mut alert: Alert = serde_json::from_str(json).map_err(|e| unreadable("alert", incident, &e))?;
     // An alert that left the group has ended although its last notification said firing.
@@ -332,7 +318,7 @@ fn unreadable(what: &'static str, id: &str, error: &serde_json::Error) -> StoreE
     StoreError::Unreadable { what, id: id.to_owned(), error: error.to_string() }
 }
 
-pub(super) fn read(row: &SqliteRow) -> Result<Incident, StoreError> {
+pub(super) fn read(row: &AnyRow) -> Result<Incident, StoreError> {
     let id: String = row.try_get("id")?;
     let diagnosis = row
         .try_get::<Option<&str>, _>("diagnosis")?
@@ -365,6 +351,8 @@ pub(super) fn read(row: &SqliteRow) -> Result<Incident, StoreError> {
         critical: row.try_get::<i64, _>("critical")? == 1,
         acknowledged: who.zip(at).map(|(who, at)| Acknowledged { who, at: from_unix_ms(at) }),
         impact,
+        external_url: row.try_get("external_url")?,
+        seen_before: 0,
         id,
     })
 }

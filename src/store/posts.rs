@@ -3,8 +3,8 @@
 use std::sync::{LazyLock, Mutex, PoisonError};
 
 use jiff::Timestamp;
-use sqlx::sqlite::SqliteRow;
-use sqlx::{Row, SqliteConnection};
+use sqlx::any::AnyRow;
+use sqlx::{AnyConnection, Row};
 use ulid::Generator;
 
 use super::admission::event;
@@ -163,7 +163,7 @@ impl Store {
     /// # Errors
     /// When the store fails.
     pub async fn post_given_up(&self, post: &Post, note: &str, now: Timestamp) -> Result<(), StoreError> {
-        let mut tx = self.write.begin_with("BEGIN IMMEDIATE").await?;
+        let mut tx = self.begin().await?;
         fail(&mut tx, &post.id, note).await?;
         let detail = format!("{}: {note}", post.kind.as_str());
         event(&mut tx, &post.incident, unix_ms(now), "post failed", &detail).await?;
@@ -190,7 +190,7 @@ impl Store {
     }
 }
 
-async fn fail(db: &mut SqliteConnection, id: &str, note: &str) -> Result<(), StoreError> {
+async fn fail(db: &mut AnyConnection, id: &str, note: &str) -> Result<(), StoreError> {
     let failed = sqlx::query("UPDATE posts SET state = 'failed', note = $2 WHERE id = $1").bind(id).bind(note);
     failed.execute(db).await?;
     Ok(())
@@ -205,7 +205,7 @@ fn next_id() -> String {
     .to_string()
 }
 
-pub(super) fn post(row: &SqliteRow) -> Result<Post, StoreError> {
+pub(super) fn post(row: &AnyRow) -> Result<Post, StoreError> {
     let id: String = row.try_get("id")?;
     let kind: String = row.try_get("kind")?;
     let tries: i64 = row.try_get("tries")?;

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use sqlx::Row;
-use sqlx::sqlite::SqliteRow;
+use sqlx::any::AnyRow;
 
 use super::deliveries::{Delivery, Sink};
 use super::digests::{Digest, digest};
@@ -72,26 +72,29 @@ impl Store {
     pub async fn take(&self, waiting: &Waiting, now: Timestamp, lease_ms: i64) -> Result<bool, StoreError> {
         let query = match &waiting.work {
             Work::Message(delivery) => sqlx::query(
-                "UPDATE deliveries SET due_ms = $1 + $2
+                "UPDATE deliveries SET due_ms = $1 + $2, owner = $6
                  WHERE state = 'pending' AND due_ms <= $1 AND incident_id = $3 AND sink = $4 AND channel = $5",
             )
             .bind(unix_ms(now))
             .bind(lease_ms)
             .bind(&delivery.incident)
             .bind(delivery.sink.as_str())
-            .bind(&delivery.channel),
-            Work::Digest(digest) => {
-                sqlx::query("UPDATE digests SET due_ms = $1 + $2 WHERE state = 'pending' AND due_ms <= $1 AND id = $3")
-                    .bind(unix_ms(now))
-                    .bind(lease_ms)
-                    .bind(&digest.id)
-            }
-            Work::Post(post) => {
-                sqlx::query("UPDATE posts SET due_ms = $1 + $2 WHERE state = 'pending' AND due_ms <= $1 AND id = $3")
-                    .bind(unix_ms(now))
-                    .bind(lease_ms)
-                    .bind(&post.id)
-            }
+            .bind(&delivery.channel)
+            .bind(&*self.me),
+            Work::Digest(digest) => sqlx::query(
+                "UPDATE digests SET due_ms = $1 + $2, owner = $4 WHERE state = 'pending' AND due_ms <= $1 AND id = $3",
+            )
+            .bind(unix_ms(now))
+            .bind(lease_ms)
+            .bind(&digest.id)
+            .bind(&*self.me),
+            Work::Post(post) => sqlx::query(
+                "UPDATE posts SET due_ms = $1 + $2, owner = $4 WHERE state = 'pending' AND due_ms <= $1 AND id = $3",
+            )
+            .bind(unix_ms(now))
+            .bind(lease_ms)
+            .bind(&post.id)
+            .bind(&*self.me),
         };
         Ok(query.execute(&self.write).await?.rows_affected() > 0)
     }
@@ -119,7 +122,7 @@ impl Store {
     }
 }
 
-type Read = fn(&SqliteRow) -> Result<Waiting, StoreError>;
+type Read = fn(&AnyRow) -> Result<Waiting, StoreError>;
 
 const MESSAGES: &str = "
     SELECT * FROM (
@@ -156,13 +159,13 @@ const POSTS: &str = "
                             AND q.id < p.id)) w) ranked
     WHERE place <= $2";
 
-fn message(row: &SqliteRow) -> Result<Waiting, StoreError> {
+fn message(row: &AnyRow) -> Result<Waiting, StoreError> {
     let tries: i64 = row.try_get("tries")?;
     let to: Option<String> = row.try_get("posted_to")?;
     let ts: Option<String> = row.try_get("posted_ts")?;
     let delivery = Delivery {
         incident: row.try_get("incident_id")?,
-        sink: if row.try_get::<&str, _>("sink")? == "slack" { Sink::Slack } else { Sink::Console },
+        sink: Sink::of(row.try_get("sink")?),
         channel: row.try_get("channel")?,
         posted: to.zip(ts),
         tries: u32::try_from(tries).unwrap_or(u32::MAX),
@@ -178,7 +181,7 @@ fn message(row: &SqliteRow) -> Result<Waiting, StoreError> {
     Ok(Waiting { turn, work: Work::Message(delivery), due_ms: row.try_get("due_ms")? })
 }
 
-fn of_digest(row: &SqliteRow) -> Result<Waiting, StoreError> {
+fn of_digest(row: &AnyRow) -> Result<Waiting, StoreError> {
     let digest = digest(row)?;
     let (firing, critical): (i64, i64) = (row.try_get("firing")?, row.try_get("critical")?);
     let turn = match (&digest.posted, critical > 0, firing > 0) {
@@ -191,6 +194,6 @@ fn of_digest(row: &SqliteRow) -> Result<Waiting, StoreError> {
     Ok(Waiting { turn, work: Work::Digest(digest), due_ms: row.try_get("due_ms")? })
 }
 
-fn of_post(row: &SqliteRow) -> Result<Waiting, StoreError> {
+fn of_post(row: &AnyRow) -> Result<Waiting, StoreError> {
     Ok(Waiting { turn: Turn::Thread, work: Work::Post(post(row)?), due_ms: row.try_get("due_ms")? })
 }

@@ -35,6 +35,11 @@ fn assert_fresh(file: &str, arguments: &[&str]) {
 }
 
 #[test]
+fn the_committed_schema_of_the_webhook_is_what_is_sent() {
+    assert_fresh("docs/webhook.schema.json", &["generate", "webhook-schema"]);
+}
+
+#[test]
 fn the_committed_rules_are_what_the_playbooks_say() {
     assert_fresh(RULES, &["generate", "rules"]);
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use llm_diagnose_lab::slack::{Channel, FakeSlack, Options};
+use llm_diagnose_lab::slack::{Channel, FakeSlack, Message, Options};
 use llm_diagnose_lab::stack::Service;
 use serde_json::{Value, json};
 
@@ -40,21 +40,13 @@ impl Running {
     pub(crate) async fn start_slack(options: Options, keys: &str, extra: &str) -> Self {
         tls();
         let slack = FakeSlack::start(options.channel(Channel::new("C0CRIT", "critical"))).await.unwrap();
-        let config = format!(
-            "listen: 127.0.0.1:$PORT\nstate_dir: $DIR/state\nslack: {{ api_url: \"{}\", channel: \"{CHANNEL}\", \
-             routes: [{{ labels: {{ severity: page }}, channel: \"#critical\" }}]{keys} }}\n{extra}\n",
-            slack.base_url
-        );
-        let token = slack.token.clone();
-        let service = Service::start(
-            Path::new(BINARY),
-            &["serve", "--config", "$CONFIG"],
-            &[("SLACK_BOT_TOKEN", &token)],
-            &config,
-        )
-        .await
-        .unwrap();
+        let service = serve_with(&slack, keys, extra).await.unwrap();
         Self { service, slack, http: reqwest::Client::new() }
+    }
+
+    /// The messages of a channel, threads left out.
+    pub(crate) fn tops(&self, channel: &str) -> Vec<Message> {
+        self.slack.messages(channel).into_iter().filter(|message| message.thread_ts.is_none()).collect()
     }
 
     pub(crate) async fn webhook(&self, body: Vec<u8>) -> (u16, Value) {
@@ -85,8 +77,23 @@ impl Running {
     }
 }
 
+/// Starts the product beside a fake Slack; another start beside the same one is another replica. Every incident has a message of its own.
+pub(crate) async fn serve(slack: &FakeSlack, extra: &str) -> anyhow::Result<Service> {
+    serve_with(slack, ", storm: { incidents: 0 }", extra).await
+}
+
+async fn serve_with(slack: &FakeSlack, keys: &str, extra: &str) -> anyhow::Result<Service> {
+    let config = format!(
+        "listen: 127.0.0.1:$PORT\nstate_dir: $DIR/state\nslack: {{ api_url: \"{}\", channel: \"{CHANNEL}\", \
+         routes: [{{ labels: {{ severity: page }}, channel: \"#critical\" }}]{keys} }}\n{extra}\n",
+        slack.base_url
+    );
+    let token = [("SLACK_BOT_TOKEN", slack.token.as_str())];
+    Service::start(Path::new(BINARY), &["serve", "--config", "$CONFIG"], &token, &config).await
+}
+
 /// Everything that a message says.
-pub(crate) fn whole(message: &llm_diagnose_lab::slack::Message) -> String {
+pub(crate) fn whole(message: &Message) -> String {
     let content = &message.content;
     format!("{}\n{}", content.text, serde_json::to_string(&content.attachments).unwrap())
 }

@@ -29,7 +29,7 @@ fn refused(run: &Running) -> usize {
 }
 
 fn digest(state: &State) -> Option<&Message> {
-    tops(state).into_iter().find(|message| message.content.text.contains("STORM"))
+    tops(state).into_iter().find(|message| message.content.text.contains("storm of"))
 }
 
 #[tokio::test]
@@ -75,7 +75,7 @@ async fn a_storm_becomes_one_digest_that_counts_everything_and_turns_green() {
     let all = run.slack.wait_for(collapsed, Duration::from_secs(60)).await;
     assert!(all.is_ok(), "{}\n{}", all.unwrap_err(), run.service.stderr());
     let shown = run.slack.with(|s| whole(digest(s).unwrap()));
-    assert!(shown.contains("llm") && shown.contains("and 65 more"), "{shown}");
+    assert!(shown.contains("80 firing"), "{shown}");
     let (_, metrics) = run.get("/metrics").await;
     assert!(metrics.contains("deliveries_total{sink=\"slack\",result=\"digested\"} 80"), "{metrics}");
     for i in 0..100 {
@@ -94,11 +94,11 @@ async fn topics_have_digests_of_their_own_and_from_the_sixth_on_share_one() {
     for i in 0..10 {
         run.send(&group(&format!("Odd{i}"), "firing", "warning", &["a"])).await;
     }
-    let shared = |s: &State| tops(s).iter().any(|m| m.content.text.contains("4 incidents, 4 open · other topics"));
+    // The first incident, five digests of one topic each, and that of the others.
+    let various = "storm of 4 incidents · various causes";
+    let shared = |s: &State| tops(s).len() == 7 && tops(s).iter().any(|m| m.content.text.contains(various));
     let all = run.slack.wait_for(shared, Duration::from_secs(30)).await;
     assert!(all.is_ok(), "{}\n{}", all.unwrap_err(), run.service.stderr());
-    // The first incident, five digests of one topic each, and that of the others.
-    assert_eq!(run.slack.with(|s| tops(s).len()), 7);
 }
 
 #[tokio::test]

@@ -1,0 +1,58 @@
+//! Which pagers and webhooks get the triage of which incidents.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::alert::Labels;
+
+/// An entry of `pagers:`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Pager {
+    /// Its name: in logs, metrics, and for `slack.escalate`.
+    pub name: String,
+    /// What it speaks.
+    pub kind: PagerKind,
+    /// What makes it hear of an incident.
+    #[serde(default)]
+    pub on: PagerOn,
+    /// Labels on which all firing alerts must agree; empty takes every incident.
+    #[serde(default)]
+    pub labels: BTreeMap<String, String>,
+    /// Its address; PagerDuty's is known.
+    #[serde(default)]
+    pub url: Option<String>,
+    /// A file with PagerDuty's routing key (the one that Alertmanager uses), or the webhook's signing secret.
+    pub key_file: PathBuf,
+}
+
+/// What a pager speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum PagerKind {
+    /// PagerDuty's Events API v2.
+    Pagerduty,
+    /// Our own JSON, signed.
+    Webhook,
+}
+
+/// What makes a pager hear of an incident.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum PagerOn {
+    /// Every incident whose labels match.
+    #[default]
+    Alert,
+    /// Somebody escalates; the page is ours then, and we resolve it.
+    Escalation,
+}
+
+impl Pager {
+    /// Whether it hears of alerts with these common labels by itself.
+    pub fn takes(&self, labels: &Labels) -> bool {
+        self.on == PagerOn::Alert && self.labels.iter().all(|(name, value)| labels.get(name) == Some(value))
+    }
+}

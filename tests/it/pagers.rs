@@ -1,0 +1,117 @@
+//! The triage lands on the page that Alertmanager raised, and on signed webhooks.
+
+use llm_diagnose_lab::pager::FakePager;
+use llm_diagnose_lab::stack::Alertmanager;
+use serde_json::{Value, json};
+
+use crate::running::{CHANNEL, Running, SOON, group};
+
+/// PagerDuty's routing keys have 32 characters.
+const ROUTING_KEY: &str = "0123456789abcdef0123456789abcdef";
+/// Standard Webhooks' form: base64 after the prefix.
+const SECRET: &str = "whsec_c2VjcmV0IG9mIHRoZSB0ZXN0cw==";
+
+/// The service with both pagers, the escalation pager among them when asked.
+async fn running(extra: &str) -> (FakePager, Running, tempfile::TempDir) {
+    let pager = FakePager::start(ROUTING_KEY, SECRET).await.unwrap();
+    let keys = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        let path = keys.path().join(name);
+        std::fs::write(&path, format!("{text}\n")).unwrap();
+        path.display().to_string()
+    };
+    let config = format!(
+        "prometheus: [{{ url: \"http://127.0.0.1:1\" }}]\npublic_url: https://diagnose.example.org\npagers:\n\
+         - {{ name: on-call, kind: pagerduty, labels: {{ severity: critical }}, url: \"{}\", key_file: {} }}\n\
+         - {{ name: tools, kind: webhook, url: \"{}\", key_file: {} }}\n{extra}",
+        pager.events_url,
+        file("routing-key", ROUTING_KEY),
+        pager.webhook_url,
+        file("secret", SECRET),
+    );
+    let running = Running::start(&config).await;
+    (pager, running, keys)
+}
+
+fn ours(pager: &FakePager) -> Vec<Value> {
+    let ours = pager.events().into_iter().filter(|call| call.agent.starts_with("llm-diagnose/"));
+    ours.map(|call| call.body).collect()
+}
+
+#[tokio::test]
+async fn pagerduty_gets_the_triage_under_the_key_that_the_real_alertmanager_uses() {
+    let (pager, run, _keys) = running("").await;
+    let config = format!(
+        "route: {{ receiver: both, group_by: [alertname, model_name], group_wait: 0s, group_interval: 1s }}\n\
+         receivers: [{{ name: both, webhook_configs: [{{ url: \"{}/webhook/alertmanager\" }}],\n\
+         pagerduty_configs: [{{ routing_key: {ROUTING_KEY}, url: \"{}\" }}] }}]",
+        run.service.url, pager.events_url
+    );
+    let alertmanager = Alertmanager::builder().config(&config).start().await.unwrap();
+    let labels =
+        json!({ "alertname": "LLMHighTTFT", "severity": "critical", "model_name": "llama \"q\" ü", "pod": "a" });
+    alertmanager.post_alerts(&[json!({ "labels": labels })]).await.unwrap();
+    let both = |pager: &FakePager| !ours(pager).is_empty() && pager.events().len() > ours(pager).len();
+    pager.wait_for(both, SOON).await.unwrap();
+    let event = ours(&pager).remove(0);
+    let theirs: Vec<Value> = pager.events().into_iter().map(|call| call.body["dedup_key"].clone()).collect();
+    assert!(theirs.iter().all(|key| *key == event["dedup_key"]), "one page: {theirs:?}");
+    assert_eq!(event["event_action"], "trigger");
+    assert_eq!(event["payload"]["severity"], "critical");
+    assert!(event["links"][0]["href"].as_str().unwrap().starts_with("https://diagnose.example.org/incidents/"));
+    let details = event["payload"]["custom_details"].as_object().unwrap();
+    assert!(details.values().any(|text| text.as_str().unwrap().contains("LLMHighTTFT")), "{details:?}");
+    assert_eq!(pager.breaches(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_page_is_not_raised_anew_by_what_comes_after_its_end_and_nobody_is_paged_for_a_warning() {
+    let (pager, run, _keys) = running("").await;
+    run.send(&group("LLMHighTTFT", "firing", "critical", &["a"])).await;
+    pager.wait_for(|pager| ours(pager).len() == 1, SOON).await.unwrap();
+    run.send(&group("LLMHighTTFT", "resolved", "critical", &["a"])).await;
+    run.send(&group("LLMQueueBuildup", "firing", "warning", &["a"])).await;
+    // The webhook is told of everything: when it knows of both, PagerDuty's turn has passed too.
+    let told = |pager: &FakePager| {
+        let types: Vec<String> = pager.webhooks().iter().map(|call| call.body["type"].to_string()).collect();
+        types.iter().any(|t| t.contains("resolved"))
+            && pager.webhooks().iter().any(|c| c.body["data"]["severity"] == "warning")
+    };
+    pager.wait_for(told, SOON).await.unwrap();
+    run.wait_for(CHANNEL, |m| m.contains("RESOLVED")).await;
+    assert_eq!(ours(&pager).len(), 1, "{:#?}", pager.events());
+    assert_eq!(pager.breaches(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_webhook_is_signed_retried_and_repeats_its_id_for_one_revision() {
+    let (pager, run, _keys) = running("").await;
+    pager.fail_next(503, None);
+    pager.fail_next(429, Some(1));
+    run.send(&group("LLMQueueBuildup", "firing", "warning", &["a"])).await;
+    pager.wait_for(|pager| !pager.webhooks().is_empty(), SOON).await.unwrap();
+    let call = pager.webhooks().remove(0);
+    assert!(pager.attempts() >= 3, "two were refused");
+    assert_eq!(call.body["schema"], "llm-diagnose/webhook/v1");
+    assert_eq!(call.body["type"], "incident.open");
+    let data = &call.body["data"];
+    assert_eq!(call.id, format!("{}-{}", data["id"].as_str().unwrap(), data["revision"]));
+    assert_eq!(data["labels"]["namespace"], "llm");
+    assert_eq!(pager.breaches(), Vec::<String>::new());
+    let (_, metrics) = run.get("/metrics").await;
+    assert!(metrics.contains("llm_diagnose_deliveries_total{sink=\"pager\",result=\"retried\"}"), "{metrics}");
+}
+
+#[tokio::test]
+async fn a_refusal_for_good_is_given_up_and_does_not_repeat_the_key() {
+    let (pager, run, _keys) = running("").await;
+    for _ in 0..4 {
+        pager.fail_next(400, None);
+    }
+    run.send(&group("LLMHighTTFT", "firing", "critical", &["a"])).await;
+    pager.wait_for(|pager| pager.attempts() >= 2, SOON).await.unwrap();
+    run.wait_for(CHANNEL, |m| m.contains("CRITICAL")).await;
+    let log = run.service.stderr();
+    assert!(log.contains("gave up telling the pager"), "{log}");
+    assert!(!log.contains(ROUTING_KEY) && !log.contains(SECRET), "{log}");
+}
