@@ -65,6 +65,11 @@ impl Alert {
         }
     }
 
+    /// Whether its severity calls for somebody at once.
+    pub fn is_critical(&self) -> bool {
+        matches!(self.labels.get("severity").map(String::as_str), Some("critical" | "page"))
+    }
+
     /// The episode's key inside its group: fingerprint and start.
     /// A hand-made alert without a fingerprint is told apart by its labels.
     pub fn episode(&self) -> (String, Timestamp) {

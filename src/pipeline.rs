@@ -15,13 +15,13 @@ use tracing::{Instrument, debug, error, info, info_span, warn};
 use crate::alert::{AlertGroup, active, common_labels};
 use crate::clock;
 use crate::config::Config;
-use crate::diagnose::{Diagnosis, Exporters, Request, Scope, diagnose_with, learn};
+use crate::diagnose::{Diagnosis, Exporters, Request, Scope, Verdict, diagnose_with, impact, learn};
 use crate::exporter::Reader;
-use crate::incident::{AdmitReason, Rules};
-use crate::notify::Notifier;
+use crate::incident::{AdmitReason, Impact, Rules};
+use crate::notify::{Notifier, Taken};
 use crate::playbook::{Library, select};
 use crate::prom::{Prometheus, choose};
-use crate::store::{Admitted, Incident, Sink, Store, Wanted};
+use crate::store::{Admitted, Incident, Sink, Store, Storm, Wanted};
 use crate::telemetry::{ByVerdict, Metrics};
 
 /// Webhooks that are committed together at most.
@@ -37,6 +37,10 @@ pub const SHARED_STEP: Duration = Duration::from_secs(5);
 /// The first pause before a degraded diagnosis is made again; doubles up to two minutes.
 const RETRY: Duration = Duration::from_secs(5);
 
+/// How long a post waits for a message to be under.
+const ORPHANED: Duration = Duration::from_secs(3 * 3_600);
+/// Characters of a digest's topic: labels may be long.
+const TOPIC_CHARS: usize = 150;
 /// How often Prometheus' targets are looked at; also how new an exporter may be without being known.
 const LEARN: Duration = Duration::from_secs(30);
 
@@ -110,6 +114,9 @@ impl Pipeline {
                 match &answer {
                     Ok(admitted) => {
                         self.metrics.admission(admitted.reason.as_str());
+                        if admitted.digest.is_some() {
+                            self.metrics.delivery("slack", "digested", None);
+                        }
                         info!(
                             incident.id = admitted.incident,
                             reason = admitted.reason.as_str(),
@@ -139,7 +146,27 @@ impl Pipeline {
         let pagers = self.config.pagers.iter().filter(|pager| pager.takes(&common));
         sinks.extend(pagers.map(|pager| (Sink::Pager, pager.name.clone())));
         let selection = select(&self.library, &group.alerts).map(|s| (s.playbook, s.because));
-        (group, Wanted { selection, sinks, grace: self.config.diagnose.grace })
+        let storm = Storm {
+            incidents: self.config.slack.storm.incidents,
+            within: self.config.slack.storm.within,
+            queue: self.config.slack.queue,
+            topic: self.topic(&group, selection.as_ref().map(|(playbook, _)| playbook)),
+        };
+        (group, Wanted { selection, sinks, grace: self.config.diagnose.grace, storm })
+    }
+
+    /// What a group is about, for the digest that it may join: its symptom, else its alert, and whose pool.
+    fn topic(&self, group: &AlertGroup, playbook: Option<&String>) -> String {
+        let title = playbook.and_then(|id| self.library.playbooks.get(id)).map(|playbook| playbook.title.as_str());
+        let what = title.or_else(|| group.active().first().map(|alert| alert.name()));
+        let scope = Scope::of_alerts(&group.alerts).dimensions;
+        let whose: Vec<&str> =
+            ["cluster", "namespace"].iter().filter_map(|d| scope.get(*d)).map(String::as_str).collect();
+        let topic = match whose.is_empty() {
+            true => what.unwrap_or_default().to_owned(),
+            false => format!("{} · {}", what.unwrap_or_default(), whose.join("/")),
+        };
+        topic.chars().take(TOPIC_CHARS).collect()
     }
 
     /// Makes the diagnoses that are due, several at once, until stopped.
@@ -156,7 +183,7 @@ impl Pipeline {
                 }
             };
             if due.is_empty() {
-                self.pause(&self.diagnoses, &stop, |due| due.0).await;
+                self.pause(&self.diagnoses, &stop, None, |due| due.0).await;
                 continue;
             }
             for due in due {
@@ -183,10 +210,13 @@ impl Pipeline {
             Err(error) => return error!(%error, "cannot read an incident"),
         };
         let over = !incident.open && incident.diagnosis.is_some();
-        let diagnosis = match (over, &incident.playbook) {
-            (false, Some(playbook)) => Some(self.ask(&incident, playbook).await),
-            _ => None,
+        let diagnosis = async {
+            match (over, &incident.playbook) {
+                (false, Some(playbook)) => Some(self.ask(&incident, playbook).await),
+                _ => None,
+            }
         };
+        let (diagnosis, cost) = tokio::join!(diagnosis, self.cost(&incident));
         let now = clock::now();
         let next = match &diagnosis {
             None => None,
@@ -199,10 +229,28 @@ impl Pipeline {
         let keep =
             diagnosis.filter(|new| incident.diagnosis.as_ref().is_none_or(|old| old.gives_way_to(new, recovering)));
         let says_more = keep.as_ref().is_some_and(|new| differs(incident.diagnosis.as_ref(), new));
-        let saved = self.store.save_diagnosis(&incident, keep.as_ref(), says_more, next, now).await;
-        if let Err(error) = saved {
+        let shows = keep.as_ref().and_then(|new| newly_likely(incident.diagnosis.as_ref(), new));
+        let saved = async {
+            self.store.save_diagnosis(&incident, keep.as_ref(), says_more, next, now).await?;
+            if let Some(cause) = shows {
+                self.store.queue_picture(id, cause, now).await?;
+            }
+            match incident.open {
+                true => Ok(()),
+                false => self.store.save_impact(id, cost.as_ref(), now).await,
+            }
+        };
+        if let Err(error) = saved.await {
             error!(%error, "cannot keep a diagnosis");
         }
+    }
+
+    /// What an incident that is over has cost.
+    async fn cost(&self, incident: &Incident) -> Option<Impact> {
+        let (at, prometheus) = (incident.resolved_at?, choose(&self.prometheus, &incident.alerts)?);
+        let scope = Scope::of_alerts(&incident.alerts);
+        let whole = [incident.started_at, at];
+        impact(&self.library, prometheus, &scope, whole, self.config.diagnose.deadline).await
     }
 
     async fn ask(&self, incident: &Incident, playbook: &str) -> Diagnosis {
@@ -288,22 +336,22 @@ impl Pipeline {
         let slots = Arc::new(Semaphore::new(DELIVER_MOST));
         while !stop.is_cancelled() {
             let free = u32::try_from(slots.available_permits()).unwrap_or(u32::MAX);
-            let due = match self.store.take_deliveries(clock::now(), ms(DELIVERY_LEASE), free).await {
-                Ok(due) => due,
+            let taken = match self.notifier.take(clock::now(), ms(DELIVERY_LEASE), free).await {
+                Ok(taken) => taken,
                 Err(error) => {
                     error!(%error, "cannot look for deliveries that are due");
-                    Vec::new()
+                    Taken::default()
                 }
             };
-            if due.is_empty() {
-                self.pause(&self.deliveries, &stop, |due| due.1).await;
+            if taken.work.is_empty() {
+                self.pause(&self.deliveries, &stop, taken.wait, |due| due.1).await;
                 continue;
             }
-            for delivery in due {
+            for work in taken.work {
                 let Ok(slot) = slots.clone().acquire_owned().await else { return };
                 let this = Arc::clone(&self);
                 tasks.spawn(async move {
-                    this.notifier.deliver(delivery).await;
+                    this.notifier.deliver(work).await;
                     drop(slot);
                     this.deliveries.notify_one();
                 });
@@ -311,16 +359,18 @@ impl Pipeline {
         }
     }
 
-    /// Waits for a wake-up, the next thing that is due, or the stop.
+    /// Waits for a wake-up, the next thing that is due, or the stop; no longer than `most`.
     async fn pause(
         &self,
         wake: &Notify,
         stop: &CancellationToken,
+        most: Option<Duration>,
         pick: impl Fn((Option<i64>, Option<i64>)) -> Option<i64>,
     ) {
-        let now = clock::unix_ms(clock::now());
-        let due = self.store.next_due().await.ok().and_then(&pick);
-        let wait = due.map_or(IDLE, |due| Duration::from_millis(u64::try_from(due - now).unwrap_or(0)).min(IDLE));
+        let now = clock::now();
+        let due = self.store.next_due(now).await.ok().and_then(&pick);
+        let wait = due.map_or(IDLE, |due| Duration::from_millis(u64::try_from(due - clock::unix_ms(now)).unwrap_or(0)));
+        let wait = wait.min(most.unwrap_or(IDLE)).min(IDLE);
         tokio::select! {
             () = wake.notified() => {}
             () = stop.cancelled() => {}
@@ -354,6 +404,11 @@ impl Pipeline {
                 Ok(n) => info!(count = n, "closed incidents of which Alertmanager has said nothing for long"),
                 Err(error) => warn!(%error, "cannot look for stale incidents"),
             }
+            match self.store.give_up_orphans(clock::before(now, ORPHANED)).await {
+                Ok(0) => {}
+                Ok(n) => warn!(count = n, "gave up posts for threads of incidents that have no message in Slack"),
+                Err(error) => warn!(%error, "cannot look for posts without a thread"),
+            }
             match self.store.forget(clock::before(now, self.config.incident.keep)).await {
                 Ok(0) => {}
                 Ok(n) => info!(count = n, "deleted old incidents"),
@@ -361,6 +416,16 @@ impl Pipeline {
             }
         }
     }
+}
+
+/// The cause that has become likely with the new diagnosis: worth a picture.
+fn newly_likely<'a>(old: Option<&Diagnosis>, new: &'a Diagnosis) -> Option<&'a str> {
+    let before = old.and_then(likely_root);
+    likely_root(new).filter(|cause| before != Some(*cause))
+}
+
+fn likely_root(diagnosis: &Diagnosis) -> Option<&str> {
+    diagnosis.root().filter(|root| root.verdict == Verdict::Likely).map(|root| root.id.as_str())
 }
 
 /// Whether a reader would learn something from the new diagnosis.

@@ -43,6 +43,15 @@ pub struct Impact {
     pub slow: Option<f64>,
 }
 
+/// Who said "I am on it".
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Acknowledged {
+    /// Their id in the chat.
+    pub who: String,
+    /// When.
+    pub at: Timestamp,
+}
+
 /// What admission must know of an incident that is there already.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Known {

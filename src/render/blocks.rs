@@ -42,6 +42,11 @@ pub fn slack(message: &Message) -> SlackMessage {
     }
 }
 
+/// One line, without a colour; a mention in it notifies.
+pub fn slack_line(line: &Line) -> SlackMessage {
+    SlackMessage { text: mrkdwn(line), attachments: json!([]) }
+}
+
 /// The blocks of a message or a modal, as many as Slack takes. Buttons and pictures always stay: text gives way to them.
 pub fn slack_blocks(parts: &[Part]) -> Vec<Value> {
     let mut blocks = Vec::new();

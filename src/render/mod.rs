@@ -15,6 +15,7 @@ mod links;
 mod logs;
 mod message;
 mod page;
+mod short;
 mod text;
 mod thread;
 mod view;
@@ -24,7 +25,7 @@ mod words;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-pub use blocks::{SlackMessage, slack, slack_blocks};
+pub use blocks::{SlackMessage, slack, slack_blocks, slack_line};
 pub use coverage::coverage;
 pub use digest::{DigestEntry, DigestView, VARIOUS, digest_message};
 pub use evidence::evidence_parts;
@@ -32,6 +33,7 @@ pub use health::health;
 pub use logs::logs;
 pub use message::{incident_message, note};
 pub use page::{index_page, message_page};
+pub use short::short;
 pub use text::terminal;
 pub use thread::{Told, changes};
 pub use view::{IncidentView, Note, Picture};
@@ -86,6 +88,14 @@ pub enum Span {
 }
 
 impl Span {
+    /// Whoever has this id: Slack's user groups begin with S.
+    pub fn whom(id: &str) -> Self {
+        match id.starts_with('S') {
+            true => Self::Group(id.to_owned()),
+            false => Self::User(id.to_owned()),
+        }
+    }
+
     /// Without its look.
     pub fn text(&self) -> String {
         match self {

@@ -73,6 +73,7 @@ pub(super) async fn one(State(shared): State<Shared>, Path(id): Path<String>) ->
             let mut value = summary(&shared, &incident);
             value["alerts"] = json!(incident.alerts);
             value["diagnosis"] = json!(incident.diagnosis);
+            value["impact"] = json!(incident.impact);
             Json(value).into_response()
         }
         Ok(None) => (StatusCode::NOT_FOUND, Json(json!({ "error": "there is no such incident" }))).into_response(),

@@ -132,9 +132,15 @@ pub struct Route {
 impl Config {
     /// The channel for alerts with these common labels.
     pub fn channel_for(&self, labels: &Labels) -> &str {
-        self.routes
-            .iter()
-            .find(|route| route.labels.iter().all(|(name, value)| labels.get(name) == Some(value)))
-            .map_or(&self.channel, |route| &route.channel)
+        self.route(labels).map_or(&self.channel, |route| &route.channel)
+    }
+
+    /// Who is mentioned when alerts with these common labels are critical: a user's or user group's id.
+    pub fn mention_for(&self, labels: &Labels) -> Option<&str> {
+        self.route(labels).map_or(&self.mention, |route| &route.mention).as_deref()
+    }
+
+    fn route(&self, labels: &Labels) -> Option<&Route> {
+        self.routes.iter().find(|route| route.labels.iter().all(|(name, value)| labels.get(name) == Some(value)))
     }
 }

@@ -39,6 +39,18 @@ impl SlackError {
             ["channel_not_found", "is_archived", "not_in_channel", "restricted_action", "no_permission"].contains(&code.as_str()))
     }
 
+    /// Whether the message itself is the problem, so that a shorter and simpler one may be taken.
+    pub fn is_about_content(&self) -> bool {
+        matches!(self, Self::Refused { code, .. } if
+            ["msg_too_long", "msg_blocks_too_long", "invalid_blocks", "invalid_blocks_format", "invalid_attachments",
+             "too_many_attachments"].contains(&code.as_str()))
+    }
+
+    /// Whether the message whose thread was meant is gone.
+    pub fn is_about_thread(&self) -> bool {
+        matches!(self, Self::Refused { code, .. } if code == "thread_not_found")
+    }
+
     /// Whether sending the same again can help.
     pub fn is_retryable(&self) -> bool {
         match self {

@@ -8,8 +8,9 @@ use sqlx::{AnyConnection, Row};
 use ulid::Ulid;
 
 use super::deliveries::Sink;
+use super::digests::{self, Storm};
 use super::{Store, StoreError, from_nanoseconds, nanoseconds};
-use crate::alert::{AlertGroup, AlertStatus};
+use crate::alert::{Alert, AlertGroup, AlertStatus};
 use crate::clock::{from_unix_ms, unix_ms};
 use crate::incident::{AdmitReason, Known, Rules, State, admit};
 
@@ -20,6 +21,8 @@ pub struct Admitted {
     pub incident: String,
     /// Why.
     pub reason: AdmitReason,
+    /// The digest that speaks for it, when it came in a storm.
+    pub digest: Option<String>,
 }
 
 /// What else admission writes beside the group.
@@ -31,6 +34,8 @@ pub struct Wanted {
     pub sinks: Vec<(Sink, String)>,
     /// How long the first message waits for its diagnosis.
     pub grace: Duration,
+    /// When it goes into a digest instead.
+    pub storm: Storm,
 }
 
 impl Store {
@@ -71,10 +76,15 @@ async fn admit_one(
     let admission = admit(known.as_ref(), group, now, rules);
     let reason = admission.reason;
     let now_ms = unix_ms(now);
+    let mut digest = None;
     let id = match admission.incident {
-        None => open(db, group, wanted, reason, admission.state, now).await?,
+        None => {
+            let (id, joined) = open(db, group, wanted, reason, admission.state, now).await?;
+            digest = joined;
+            id
+        }
         Some(id) => {
-            change(db, &id, group, reason, admission.state, now_ms).await?;
+            change(db, &id, group, wanted, reason, admission.state, now_ms).await?;
             if matches!(reason, AdmitReason::NewAlerts | AdmitReason::Refired) {
                 select_again(db, &id, wanted).await?;
             }
@@ -84,6 +94,7 @@ async fn admit_one(
     // A duplicate says nothing new, and may be older than what is known.
     if reason != AdmitReason::Duplicate {
         write_alerts(db, &id, group).await?;
+        mark_critical(db, &id, group).await?;
         for (fingerprint, start) in &admission.gone {
             sqlx::query(
                 "UPDATE alerts SET status = 'resolved' WHERE incident_id = $1 AND fingerprint = $2 AND starts_ns = $3",
@@ -96,7 +107,10 @@ async fn admit_one(
         }
     }
     event(db, &id, now_ms, "notified", reason.as_str()).await?;
-    Ok(Admitted { incident: id, reason })
+    if let Some(digest) = &digest {
+        event(db, &id, now_ms, "digested", digest).await?;
+    }
+    Ok(Admitted { incident: id, reason, digest })
 }
 
 /// The open incident of a group key, else the one resolved last.
@@ -139,8 +153,9 @@ async fn open(
     reason: AdmitReason,
     state: State,
     now: Timestamp,
-) -> Result<String, StoreError> {
+) -> Result<(String, Option<String>), StoreError> {
     let id = Ulid::generate().to_string();
+    let mut digest = None;
     let now_ms = unix_ms(now);
     let started = group.alerts.iter().map(|a| a.starts_at).min().unwrap_or(now);
     let unseen = reason == AdmitReason::ResolvedUnseen;
@@ -166,25 +181,38 @@ async fn open(
     .await?;
     let grace = if due.is_some() { i64::try_from(wanted.grace.as_millis()).unwrap_or(0) } else { 0 };
     for (sink, channel) in &wanted.sinks {
+        let joined = match (sink, unseen) {
+            (Sink::Slack, false) => digests::collapse(db, channel, &wanted.storm, now_ms).await?,
+            _ => None,
+        };
+        let state = match (unseen, &joined) {
+            (true, _) => "suppressed",
+            (false, Some(_)) => "digested",
+            (false, None) => "pending",
+        };
         sqlx::query(
-            "INSERT INTO deliveries (incident_id, sink, channel, state, due_ms, note) VALUES ($1, $2, $3, $4, $5, $6)",
+            "INSERT INTO deliveries (incident_id, sink, channel, state, due_ms, note, digest_id)
+             VALUES ($1, $2, $3, $4, $5, $6, $7)",
         )
         .bind(&id)
         .bind(sink.as_str())
         .bind(channel)
-        .bind(if unseen { "suppressed" } else { "pending" })
+        .bind(state)
         .bind(now_ms + grace)
         .bind(unseen.then_some("it was over before we saw it fire"))
+        .bind(&joined)
         .execute(&mut *db)
         .await?;
+        digest = joined.or(digest);
     }
-    Ok(id)
+    Ok((id, digest))
 }
 
 async fn change(
     db: &mut AnyConnection,
     id: &str,
     group: &AlertGroup,
+    wanted: &Wanted,
     reason: AdmitReason,
     state: State,
     now_ms: i64,
@@ -193,11 +221,11 @@ async fn change(
         return Ok(());
     }
     let resolved = state == State::Resolved;
-    // A resolved incident is diagnosed no more, unless it never was; everything else calls for another look.
+    // Every change calls for another look; at the end, for what it has cost.
     sqlx::query(
         "UPDATE incidents SET state = $2, reason = $3, notified_ms = $4, resolved_ms = $5, truncated = $6,
-           refired = refired + $7, revision = revision + 1, diagnose_tries = 0,
-           diagnose_due_ms = CASE WHEN playbook IS NULL THEN NULL WHEN $8 AND diagnosis IS NOT NULL THEN NULL ELSE $4 END
+           refired = refired + $7, revision = revision + 1, diagnose_tries = 0, impact = NULL,
+           diagnose_due_ms = CASE WHEN playbook IS NULL THEN NULL ELSE $4 END
          WHERE id = $1",
     )
     .bind(id)
@@ -207,7 +235,6 @@ async fn change(
     .bind(resolved.then_some(now_ms))
     .bind(i64::try_from(group.truncated_alerts).unwrap_or(i64::MAX))
     .bind(i64::from(reason == AdmitReason::Refired))
-    .bind(resolved)
     .execute(&mut *db)
     .await?;
     // A failed delivery gets another life when something new is to be said.
@@ -215,7 +242,35 @@ async fn change(
         .bind(id)
         .execute(&mut *db)
         .await?;
+    if reason == AdmitReason::Refired {
+        digests::revive(db, id).await?;
+    }
+    if resolved && wanted.selection.is_some() {
+        // The last word waits a moment for what it has cost, as the first one does for the diagnosis.
+        let until = now_ms + i64::try_from(wanted.grace.as_millis()).unwrap_or(0);
+        sqlx::query("UPDATE deliveries SET due_ms = $2 WHERE incident_id = $1 AND state = 'pending' AND due_ms < $2")
+            .bind(id)
+            .bind(until)
+            .execute(&mut *db)
+            .await?;
+    }
     Ok(())
+}
+
+/// Keeps whether something critical fires; at the end, whether something did.
+async fn mark_critical(db: &mut AnyConnection, id: &str, group: &AlertGroup) -> Result<(), StoreError> {
+    let Some(critical) = critical(group) else { return Ok(()) };
+    let mark = sqlx::query("UPDATE incidents SET critical = $2 WHERE id = $1").bind(id).bind(i64::from(critical));
+    mark.execute(db).await?;
+    Ok(())
+}
+
+/// None where the group does not tell: nothing fires any more, or what was left out may be critical.
+fn critical(group: &AlertGroup) -> Option<bool> {
+    let mut firing = group.alerts.iter().filter(|a| a.status == AlertStatus::Firing).peekable();
+    firing.peek()?;
+    let critical = firing.any(Alert::is_critical);
+    (critical || group.truncated_alerts == 0).then_some(critical)
 }
 
 /// Alerts that joined may say better where to begin.

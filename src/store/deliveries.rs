@@ -1,7 +1,6 @@
 //! Deliveries: which message of which incident stands where, and what is due.
 
 use jiff::Timestamp;
-use sqlx::Row;
 
 use super::admission::event;
 use super::{Store, StoreError};
@@ -28,7 +27,7 @@ impl Sink {
         }
     }
 
-    fn of(text: &str) -> Self {
+    pub(super) fn of(text: &str) -> Self {
         match text {
             "slack" => Self::Slack,
             "pager" => Self::Pager,
@@ -50,46 +49,23 @@ pub struct Delivery {
     pub posted: Option<(String, String)>,
     /// How often in a row it failed before.
     pub tries: u32,
+    /// Somebody was mentioned for the incident.
+    pub mentioned: bool,
+    /// What the thread has been told last, as the one who told it wrote it.
+    pub told: Option<String>,
+}
+
+/// What a new message did besides standing there.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Said {
+    /// It mentioned somebody.
+    pub mention: bool,
+    /// From what on the thread is to be told changes.
+    pub told: Option<String>,
 }
 
 impl Store {
-    /// Deliveries that are due: new messages first, then the longest waiting. They are put off by `lease_ms`.
-    ///
-    /// # Errors
-    /// When the store fails.
-    pub async fn take_deliveries(&self, now: Timestamp, lease_ms: i64, most: u32) -> Result<Vec<Delivery>, StoreError> {
-        let rows = sqlx::query(self.engine.sql(
-            "WITH due AS (SELECT d.incident_id, d.sink, d.channel FROM deliveries d JOIN incidents i ON i.id = d.incident_id
-                WHERE d.state = 'pending' AND d.due_ms <= $1 AND d.revision < i.revision
-                ORDER BY CASE WHEN d.posted_ts IS NULL THEN 0 ELSE 1 END, d.due_ms LIMIT $3
-                /*postgres FOR UPDATE OF d SKIP LOCKED*/)
-             UPDATE deliveries SET due_ms = $1 + $2, owner = $4
-             WHERE (incident_id, sink, channel) IN (SELECT incident_id, sink, channel FROM due)
-             RETURNING incident_id, sink, channel, posted_to, posted_ts, tries",
-        ))
-        .bind(unix_ms(now))
-        .bind(lease_ms)
-        .bind(i64::from(most))
-        .bind(&*self.me)
-        .fetch_all(&self.write)
-        .await?;
-        rows.iter()
-            .map(|row| {
-                let tries: i64 = row.try_get("tries")?;
-                let to: Option<String> = row.try_get("posted_to")?;
-                let ts: Option<String> = row.try_get("posted_ts")?;
-                Ok(Delivery {
-                    incident: row.try_get("incident_id")?,
-                    sink: Sink::of(row.try_get("sink")?),
-                    channel: row.try_get("channel")?,
-                    posted: to.zip(ts),
-                    tries: u32::try_from(tries).unwrap_or(u32::MAX),
-                })
-            })
-            .collect()
-    }
-
-    /// A revision stands where it belongs.
+    /// A revision stands where it belongs. What the thread was told before stays told.
     ///
     /// # Errors
     /// When the store fails.
@@ -98,20 +74,24 @@ impl Store {
         delivery: &Delivery,
         posted: Option<&(String, String)>,
         revision: i64,
+        said: &Said,
         now: Timestamp,
     ) -> Result<(), StoreError> {
         let mut tx = self.begin().await?;
         sqlx::query(
-            "UPDATE deliveries SET posted_to = $3, posted_ts = $4, revision = $5, due_ms = $6, tries = 0, note = NULL
-             WHERE incident_id = $1 AND sink = $2 AND channel = $7",
+            "UPDATE deliveries SET posted_to = $4, posted_ts = $5, revision = $6, due_ms = $7, tries = 0, note = NULL,
+               told = COALESCE(told, $8), mentioned_ms = CASE WHEN $9 = 1 THEN $7 ELSE mentioned_ms END
+             WHERE incident_id = $1 AND sink = $2 AND channel = $3",
         )
         .bind(&delivery.incident)
         .bind(delivery.sink.as_str())
+        .bind(&delivery.channel)
         .bind(posted.map(|(to, _)| to))
         .bind(posted.map(|(_, ts)| ts))
         .bind(revision)
         .bind(unix_ms(now))
-        .bind(&delivery.channel)
+        .bind(&said.told)
+        .bind(i64::from(said.mention))
         .execute(&mut *tx)
         .await?;
         let what = if delivery.posted.is_none() { "posted" } else { "updated" };
@@ -120,22 +100,94 @@ impl Store {
         Ok(())
     }
 
-    /// The message is gone: the next try posts a new one.
+    /// The incident's message in Slack is gone: a new one is posted, once whoever finds out. False, and nothing done,
+    /// when that happened `most` times before and the incident is not over: somebody does not want it there.
     ///
     /// # Errors
     /// When the store fails.
-    pub async fn forget_message(&self, delivery: &Delivery, now: Timestamp) -> Result<(), StoreError> {
-        sqlx::query("UPDATE deliveries SET posted_to = NULL, posted_ts = NULL, due_ms = $3 WHERE incident_id = $1 AND sink = $2 AND channel = $4")
-            .bind(&delivery.incident)
-            .bind(delivery.sink.as_str())
-            .bind(unix_ms(now))
-            .bind(&delivery.channel)
+    pub async fn forget_message(
+        &self,
+        incident: &str,
+        ts: &str,
+        most: u32,
+        now: Timestamp,
+    ) -> Result<bool, StoreError> {
+        let mut tx = self.begin().await?;
+        let done = sqlx::query(
+            "UPDATE deliveries SET posted_to = NULL, posted_ts = NULL, revision = 0, due_ms = $3
+             WHERE incident_id = $1 AND sink = 'slack' AND posted_ts = $2
+               AND ((SELECT COUNT(*) FROM events WHERE incident_id = $1 AND what = 'message gone') < $4
+                    OR (SELECT state FROM incidents WHERE id = $1) = 'resolved')",
+        )
+        .bind(incident)
+        .bind(ts)
+        .bind(unix_ms(now))
+        .bind(i64::from(most))
+        .execute(&mut *tx)
+        .await?;
+        let forgotten = done.rows_affected() > 0;
+        if forgotten {
+            event(&mut tx, incident, unix_ms(now), "message gone", ts).await?;
+        }
+        let stands: i64 =
+            sqlx::query_scalar("SELECT COUNT(*) FROM deliveries WHERE incident_id = $1 AND posted_ts = $2")
+                .bind(incident)
+                .bind(ts)
+                .fetch_one(&mut *tx)
+                .await?;
+        tx.commit().await?;
+        Ok(stands == 0)
+    }
+
+    /// The thread has been told this.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn told(&self, incident: &str, told: &str) -> Result<(), StoreError> {
+        sqlx::query("UPDATE deliveries SET told = $2 WHERE incident_id = $1 AND sink = 'slack'")
+            .bind(incident)
+            .bind(told)
             .execute(&self.write)
             .await?;
         Ok(())
     }
 
-    /// Not now: try again at `due`. `counts` when it failed, not when it only had to wait its turn.
+    /// Somebody has been mentioned for these incidents. Returns for how many of them nobody was before.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn mentioned(&self, incidents: &[&str], now: Timestamp) -> Result<u64, StoreError> {
+        let mut tx = self.begin().await?;
+        let mut first = 0;
+        for incident in incidents {
+            let done = sqlx::query(
+                "UPDATE deliveries SET mentioned_ms = $2
+                 WHERE incident_id = $1 AND sink = 'slack' AND mentioned_ms IS NULL",
+            )
+            .bind(incident)
+            .bind(unix_ms(now))
+            .execute(&mut *tx)
+            .await?;
+            first += done.rows_affected();
+        }
+        tx.commit().await?;
+        Ok(first)
+    }
+
+    /// Whether somebody was mentioned for any incident of a digest.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn digest_mentioned(&self, digest: &str) -> Result<bool, StoreError> {
+        let count: i64 =
+            sqlx::query_scalar("SELECT COUNT(*) FROM deliveries WHERE digest_id = $1 AND mentioned_ms IS NOT NULL")
+                .bind(digest)
+                .fetch_one(&self.read)
+                .await?;
+        Ok(count > 0)
+    }
+
+    /// Not now: try again at `due`. `counts` when it failed, not when it only waits for something.
     ///
     /// # Errors
     /// When the store fails.
@@ -147,15 +199,16 @@ impl Store {
         note: &str,
     ) -> Result<(), StoreError> {
         sqlx::query(
-            "UPDATE deliveries SET due_ms = $3, tries = tries + $4, note = $5 WHERE incident_id = $1 AND sink = $2 AND channel = $6",
+            "UPDATE deliveries SET due_ms = $4, tries = tries + $6, note = $5
+             WHERE incident_id = $1 AND sink = $2 AND channel = $3",
         )
         .bind(&delivery.incident)
         .bind(delivery.sink.as_str())
-        .bind(unix_ms(due))
-        .bind(i64::from(counts))
-        .bind(note)
         .bind(&delivery.channel)
-            .execute(&self.write)
+        .bind(unix_ms(due))
+        .bind(note)
+        .bind(i64::from(counts))
+        .execute(&self.write)
         .await?;
         Ok(())
     }
@@ -166,14 +219,14 @@ impl Store {
     /// When the store fails.
     pub async fn reroute(&self, delivery: &Delivery, channel: &str, now: Timestamp) -> Result<(), StoreError> {
         sqlx::query(
-            "UPDATE deliveries SET channel = $3, posted_to = NULL, posted_ts = NULL, due_ms = $4
-             WHERE incident_id = $1 AND sink = $2 AND channel = $5",
+            "UPDATE deliveries SET channel = $4, posted_to = NULL, posted_ts = NULL, revision = 0, due_ms = $5
+             WHERE incident_id = $1 AND sink = $2 AND channel = $3",
         )
         .bind(&delivery.incident)
         .bind(delivery.sink.as_str())
+        .bind(&delivery.channel)
         .bind(channel)
         .bind(unix_ms(now))
-        .bind(&delivery.channel)
         .execute(&self.write)
         .await?;
         Ok(())
@@ -196,34 +249,30 @@ impl Store {
         Ok(())
     }
 
-    /// When the next diagnosis or delivery is due.
+    /// Given up at this revision, with the reason; a later change of the incident tries again, also one that has come
+    /// meanwhile.
     ///
     /// # Errors
     /// When the store fails.
-    pub async fn next_due(&self) -> Result<(Option<i64>, Option<i64>), StoreError> {
-        let row = sqlx::query(
-            "SELECT (SELECT MIN(diagnose_due_ms) FROM incidents WHERE diagnose_due_ms IS NOT NULL) AS diagnosis,
-                    (SELECT MIN(d.due_ms) FROM deliveries d JOIN incidents i ON i.id = d.incident_id
-                       WHERE d.state = 'pending' AND d.revision < i.revision) AS delivery",
-        )
-        .fetch_one(&self.read)
-        .await?;
-        Ok((row.try_get("diagnosis")?, row.try_get("delivery")?))
-    }
-
-    /// Given up, with the reason; a later change of the incident tries again.
-    ///
-    /// # Errors
-    /// When the store fails.
-    pub async fn give_up(&self, delivery: &Delivery, note: &str, now: Timestamp) -> Result<(), StoreError> {
+    pub async fn give_up(
+        &self,
+        delivery: &Delivery,
+        revision: i64,
+        note: &str,
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
         let mut tx = self.begin().await?;
         sqlx::query(
-            "UPDATE deliveries SET state = 'failed', note = $3 WHERE incident_id = $1 AND sink = $2 AND channel = $4",
+            "UPDATE deliveries SET note = $4, due_ms = $6,
+               state = CASE WHEN (SELECT revision FROM incidents WHERE id = $1) > $5 THEN state ELSE 'failed' END
+             WHERE incident_id = $1 AND sink = $2 AND channel = $3",
         )
         .bind(&delivery.incident)
         .bind(delivery.sink.as_str())
-        .bind(note)
         .bind(&delivery.channel)
+        .bind(note)
+        .bind(revision)
+        .bind(unix_ms(now))
         .execute(&mut *tx)
         .await?;
         event(&mut tx, &delivery.incident, unix_ms(now), "delivery failed", note).await?;

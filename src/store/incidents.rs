@@ -1,14 +1,20 @@
 //! Incidents: reading them, and what diagnosis writes.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
-use sqlx::Row;
 use sqlx::any::AnyRow;
+use sqlx::{AnyConnection, Row};
 
 use super::admission::event;
 use super::{Store, StoreError};
 use crate::alert::{Alert, AlertStatus};
-use crate::clock::{from_unix_ms, unix_ms};
+use crate::clock::{before, from_unix_ms, unix_ms};
 use crate::diagnose::Diagnosis;
+use crate::incident::{Acknowledged, Impact};
+
+/// How far back earlier incidents of a group are counted.
+const DAY: Duration = Duration::from_secs(86_400);
 
 /// An incident as it is kept.
 #[derive(Debug, Clone, PartialEq)]
@@ -41,6 +47,16 @@ pub struct Incident {
     pub revision: i64,
     /// Every alert seen.
     pub alerts: Vec<Alert>,
+    /// Something critical fires, or did at the end.
+    pub critical: bool,
+    /// Who is on it.
+    pub acknowledged: Option<Acknowledged>,
+    /// What it has cost, once it is over.
+    pub impact: Option<Impact>,
+    /// Where people reach the Alertmanager that sent it; may be empty.
+    pub external_url: String,
+    /// Other incidents of the same group key in the 24 hours before; not counted for digests.
+    pub seen_before: u32,
 }
 
 /// An incident whose diagnosis is due.
@@ -52,8 +68,19 @@ pub struct Due {
     pub tries: u32,
 }
 
-const ONE: &str = "SELECT id, group_key, state, playbook, because, reason, started_ms, opened_ms, resolved_ms, refired,
-                     truncated, diagnosis, revision FROM incidents WHERE id = $1";
+/// A query for incidents without their alerts, as [`read`] takes them.
+macro_rules! select_incidents {
+    ($which:literal) => {
+        concat!(
+            "SELECT id, group_key, state, playbook, because, reason, started_ms, opened_ms, resolved_ms, refired,
+               truncated, diagnosis, revision, critical, acknowledged_by, acknowledged_ms, impact,
+               external_url
+             FROM incidents WHERE ",
+            $which
+        )
+    };
+}
+pub(super) use select_incidents;
 
 impl Store {
     /// An incident with its alerts; none when there is no such id.
@@ -61,7 +88,7 @@ impl Store {
     /// # Errors
     /// When the store fails or holds something unreadable.
     pub async fn incident(&self, id: &str) -> Result<Option<Incident>, StoreError> {
-        let row = sqlx::query(ONE).bind(id).fetch_optional(&self.read).await?;
+        let row = sqlx::query(select_incidents!("id = $1")).bind(id).fetch_optional(&self.read).await?;
         let Some(row) = row else { return Ok(None) };
         let mut incident = read(&row)?;
         let rows =
@@ -70,14 +97,19 @@ impl Store {
                 .fetch_all(&self.read)
                 .await?;
         for row in &rows {
-            let json: &str = row.try_get("alert")?;
-            let mut alert: Alert = serde_json::from_str(json).map_err(|e| unreadable("alert", id, &e))?;
-            // An alert that left the group has ended although its last notification said firing.
-            if row.try_get::<&str, _>("status")? == "resolved" {
-                alert.status = AlertStatus::Resolved;
-            }
-            incident.alerts.push(alert);
+            incident.alerts.push(alert(row, id)?);
         }
+        let seen: i64 = sqlx::query_scalar(
+            "SELECT COUNT(*) FROM incidents WHERE group_key = $1 AND id <> $2 AND opened_ms >= $3 AND opened_ms <= $4
+               AND reason <> 'resolved_unseen'",
+        )
+        .bind(&incident.group_key)
+        .bind(id)
+        .bind(unix_ms(before(incident.opened_at, DAY)))
+        .bind(unix_ms(incident.opened_at))
+        .fetch_one(&self.read)
+        .await?;
+        incident.seen_before = u32::try_from(seen).unwrap_or(u32::MAX);
         Ok(Some(incident))
     }
 
@@ -148,17 +180,56 @@ impl Store {
         .execute(&mut *tx)
         .await?;
         if says_more {
-            // The first message waited for this; one that backs off from an error keeps waiting.
-            sqlx::query("UPDATE deliveries SET due_ms = $2 WHERE incident_id = $1 AND revision = 0 AND tries = 0 AND state = 'pending' AND due_ms > $2 AND due_ms < $2 + 5000")
-                .bind(&incident.id)
-                .bind(unix_ms(now))
-                .execute(&mut *tx)
-                .await?;
+            hasten(&mut tx, &incident.id, now).await?;
         }
         let root = diagnosis.and_then(Diagnosis::root).map_or("none", |cause| cause.id.as_str());
         event(&mut tx, &incident.id, unix_ms(now), "diagnosed", root).await?;
         tx.commit().await?;
         Ok(())
+    }
+
+    /// Keeps what an incident has cost, unless it fires again; none lets the last word go out without.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn save_impact(&self, id: &str, impact: Option<&Impact>, now: Timestamp) -> Result<(), StoreError> {
+        let json = impact.map(serde_json::to_string).transpose().map_err(|e| unreadable("impact", id, &e))?;
+        let mut tx = self.begin().await?;
+        if let Some(json) = json {
+            sqlx::query(
+                "UPDATE incidents SET impact = $2, revision = revision + 1 WHERE id = $1 AND state = 'resolved'",
+            )
+            .bind(id)
+            .bind(json)
+            .execute(&mut *tx)
+            .await?;
+        }
+        hasten(&mut tx, id, now).await?;
+        tx.commit().await?;
+        Ok(())
+    }
+
+    /// Notes who is on it. False when somebody is already, or there is no such incident.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn acknowledge(&self, id: &str, who: &str, now: Timestamp) -> Result<bool, StoreError> {
+        let mut tx = self.begin().await?;
+        let done = sqlx::query(
+            "UPDATE incidents SET acknowledged_by = $2, acknowledged_ms = $3, revision = revision + 1
+             WHERE id = $1 AND acknowledged_by IS NULL",
+        )
+        .bind(id)
+        .bind(who)
+        .bind(unix_ms(now))
+        .execute(&mut *tx)
+        .await?;
+        let first = done.rows_affected() > 0;
+        if first {
+            event(&mut tx, id, unix_ms(now), "acknowledged", who).await?;
+        }
+        tx.commit().await?;
+        Ok(first)
     }
 
     /// Resolves open incidents of which Alertmanager has said nothing since `before`.
@@ -191,6 +262,8 @@ impl Store {
                 "DELETE FROM alerts WHERE incident_id NOT IN (SELECT id FROM incidents)",
                 "DELETE FROM deliveries WHERE incident_id NOT IN (SELECT id FROM incidents)",
                 "DELETE FROM events WHERE incident_id NOT IN (SELECT id FROM incidents)",
+                "DELETE FROM posts WHERE incident_id NOT IN (SELECT id FROM incidents)",
+                "DELETE FROM digests WHERE id NOT IN (SELECT digest_id FROM deliveries WHERE digest_id IS NOT NULL)",
             ] {
                 sqlx::query(orphans).execute(&mut *tx).await?;
             }
@@ -217,17 +290,48 @@ impl Store {
     }
 }
 
+/// A message that waited for what has just been written goes out; one that backs off from an error keeps waiting.
+async fn hasten(db: &mut AnyConnection, id: &str, now: Timestamp) -> Result<(), StoreError> {
+    sqlx::query(
+        "UPDATE deliveries SET due_ms = $2 WHERE incident_id = $1 AND tries = 0 AND state = 'pending'
+           AND due_ms > $2 AND due_ms < $2 + 5000",
+    )
+    .bind(id)
+    .bind(unix_ms(now))
+    .execute(db)
+    .await?;
+    Ok(())
+}
+
+/// A row of alerts.
+pub(super) fn alert(row: &AnyRow, incident: &str) -> Result<Alert, StoreError> {
+    let json: &str = row.try_get("alert")?;
+    let mut alert: Alert = serde_json::from_str(json).map_err(|e| unreadable("alert", incident, &e))?;
+    // An alert that left the group has ended although its last notification said firing.
+    if row.try_get::<&str, _>("status")? == "resolved" {
+        alert.status = AlertStatus::Resolved;
+    }
+    Ok(alert)
+}
+
 fn unreadable(what: &'static str, id: &str, error: &serde_json::Error) -> StoreError {
     StoreError::Unreadable { what, id: id.to_owned(), error: error.to_string() }
 }
 
-fn read(row: &AnyRow) -> Result<Incident, StoreError> {
+pub(super) fn read(row: &AnyRow) -> Result<Incident, StoreError> {
     let id: String = row.try_get("id")?;
     let diagnosis = row
         .try_get::<Option<&str>, _>("diagnosis")?
         .map(serde_json::from_str)
         .transpose()
         .map_err(|e| unreadable("diagnosis", &id, &e))?;
+    let impact = row
+        .try_get::<Option<&str>, _>("impact")?
+        .map(serde_json::from_str)
+        .transpose()
+        .map_err(|e| unreadable("impact", &id, &e))?;
+    let who: Option<String> = row.try_get("acknowledged_by")?;
+    let at: Option<i64> = row.try_get("acknowledged_ms")?;
     let refired: i64 = row.try_get("refired")?;
     let truncated: i64 = row.try_get("truncated")?;
     Ok(Incident {
@@ -244,6 +348,11 @@ fn read(row: &AnyRow) -> Result<Incident, StoreError> {
         diagnosis,
         revision: row.try_get("revision")?,
         alerts: Vec::new(),
+        critical: row.try_get::<i64, _>("critical")? == 1,
+        acknowledged: who.zip(at).map(|(who, at)| Acknowledged { who, at: from_unix_ms(at) }),
+        impact,
+        external_url: row.try_get("external_url")?,
+        seen_before: 0,
         id,
     })
 }

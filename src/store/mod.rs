@@ -9,10 +9,13 @@
 mod admission;
 mod database;
 mod deliveries;
+mod digests;
 mod exporters;
 mod incidents;
 mod lookups;
+mod posts;
 mod replicas;
+mod waiting;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -25,9 +28,12 @@ use ulid::Ulid;
 
 pub use admission::{Admitted, Wanted};
 use database::{Access, Engine};
-pub use deliveries::{Delivery, Sink};
+pub use deliveries::{Delivery, Said, Sink};
+pub use digests::{Digest, Storm};
 pub use incidents::{Due, Incident};
 pub use lookups::Event;
+pub use posts::{Post, PostKind};
+pub use waiting::{Turn, Waiting, Work};
 
 /// Why the store did not do it.
 #[derive(Debug, thiserror::Error)]

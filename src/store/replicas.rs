@@ -81,10 +81,13 @@ impl Store {
             .bind(unix_ms(now))
             .execute(&mut *tx)
             .await?;
-        sqlx::query("UPDATE deliveries SET due_ms = $1 WHERE due_ms > $1 AND tries = 0")
-            .bind(unix_ms(now))
-            .execute(&mut *tx)
-            .await?;
+        for release in [
+            "UPDATE deliveries SET due_ms = $1 WHERE due_ms > $1 AND tries = 0",
+            "UPDATE posts SET due_ms = $1 WHERE due_ms > $1 AND tries = 0",
+            "UPDATE digests SET due_ms = $1 WHERE due_ms > $1 AND tries = 0",
+        ] {
+            sqlx::query(release).bind(unix_ms(now)).execute(&mut *tx).await?;
+        }
         tx.commit().await?;
         Ok(())
     }

@@ -4,13 +4,16 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use llm_diagnose::alert::{AlertGroup, AlertStatus, PayloadError};
-use llm_diagnose::incident::{AdmitReason, Known, Rules, State, admit};
-use llm_diagnose::store::{Admitted, Incident, Store, Wanted};
+use llm_diagnose::incident::{Acknowledged, AdmitReason, Impact, Known, Rules, State, admit};
+use llm_diagnose::store::{Admitted, Incident, Store, Storm, Wanted};
 use tempfile::TempDir;
 
 use crate::harness::fixture;
 
 const RULES: Rules = Rules { duplicate_within: Duration::from_secs(60), reopen_within: Duration::from_secs(600) };
+
+/// Nothing goes into a digest.
+pub(crate) const CALM: Storm = Storm { incidents: 0, within: Duration::ZERO, queue: u32::MAX, topic: String::new() };
 
 /// A captured body.
 fn group(name: &str) -> AlertGroup {
@@ -52,7 +55,7 @@ impl Kept {
     }
 
     async fn admit(&self, group: AlertGroup, seconds: i64) -> Admitted {
-        let wanted = Wanted { selection: None, sinks: Vec::new(), grace: Duration::ZERO };
+        let wanted = Wanted { selection: None, sinks: Vec::new(), grace: Duration::ZERO, storm: CALM };
         self.store.admit(&[(group, wanted)], after(seconds), &RULES).await.unwrap().remove(0).unwrap()
     }
 
@@ -295,4 +298,50 @@ fn every_captured_body_is_read() {
         }
     }
     assert!(read > 40, "{read}");
+}
+
+#[tokio::test]
+async fn who_acknowledges_first_is_kept_and_the_message_learns_of_it() {
+    let kept = Kept::new().await;
+    let opened = kept.admit(group("0.25/grouped_03_firing"), 0).await;
+    let before = kept.incident(&opened).await;
+    assert_eq!((&before.acknowledged, before.impact), (&None, None));
+    assert!(kept.store.acknowledge(&opened.incident, "U1", after(60)).await.unwrap());
+    assert!(!kept.store.acknowledge(&opened.incident, "U2", after(61)).await.unwrap());
+    assert!(!kept.store.acknowledge("nothing", "U1", after(61)).await.unwrap());
+    let incident = kept.incident(&opened).await;
+    assert_eq!(incident.acknowledged, Some(Acknowledged { who: "U1".to_owned(), at: after(60) }));
+    assert_eq!(incident.revision, before.revision + 1);
+}
+
+#[tokio::test]
+async fn what_it_has_cost_is_kept_of_what_is_over_until_it_fires_again() {
+    let kept = Kept::new().await;
+    let opened = kept.admit(group("0.25/grouped_03_firing"), 0).await;
+    let cost = Impact { requests: Some(1_000.0), ..Impact::default() };
+    kept.store.save_impact(&opened.incident, Some(&cost), after(10)).await.unwrap();
+    assert_eq!(kept.incident(&opened).await.impact, None, "it is not over");
+    kept.admit(group("0.25/grouped_12_firing"), 20).await;
+    let over = kept.admit(group("0.25/grouped_14_resolved"), 30).await;
+    kept.store.save_impact(&over.incident, Some(&cost), after(31)).await.unwrap();
+    assert_eq!(kept.incident(&over).await.impact, Some(cost));
+    let again = kept.admit(group("0.25/grouped_03_firing"), 90).await;
+    assert_eq!((again.reason, &again.incident), (AdmitReason::Refired, &opened.incident));
+    assert_eq!(kept.incident(&again).await.impact, None);
+}
+
+#[tokio::test]
+async fn earlier_incidents_of_the_same_group_are_counted() {
+    let kept = Kept::new().await;
+    let (hour, mut last) = (3_600, None);
+    for i in 0..3 {
+        kept.admit(group("0.25/grouped_03_firing"), 10 * hour * i).await;
+        kept.admit(group("0.25/grouped_12_firing"), 10 * hour * i + 30).await;
+        last = Some(kept.admit(group("0.25/grouped_14_resolved"), 10 * hour * i + 60).await);
+    }
+    // The first was opened 20 hours before the last, the second 10.
+    assert_eq!(kept.incident(&last.unwrap()).await.seen_before, 2);
+    kept.admit(group("0.25/grouped_03_firing"), 38 * hour).await;
+    let later = kept.admit(group("0.25/grouped_12_firing"), 38 * hour + 30).await;
+    assert_eq!(kept.incident(&later).await.seen_before, 1, "older than a day does not count");
 }

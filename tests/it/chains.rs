@@ -3,13 +3,13 @@
 
 mod fleets;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use llm_diagnose::diagnose::{Baseline, Diagnosis, Request, Scope, SymptomVerdict, Verdict, diagnose};
+use llm_diagnose::diagnose::{Baseline, Diagnosis, Request, Scope, SymptomVerdict, Verdict, diagnose, impact};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
-use crate::harness::{at, client, library, request, run, shared};
+use crate::harness::{DEADLINE, at, client, library, request, run, shared};
 pub(crate) use fleets::{FAULT_SECONDS, histories, moment};
 
 /// From the alert to the diagnosis: Alertmanager's group wait.
@@ -60,6 +60,20 @@ fn a_healthy_fleet_gets_no_story() {
         assert_eq!((diagnosis.causes.len(), diagnosis.fix.now.len()), (0, 0), "{name} {entry}");
         assert_eq!((diagnosis.problems.as_slice(), diagnosis.degraded), (&[][..], false), "{name} {entry}");
     }
+}
+
+#[test]
+fn what_an_incident_has_cost_is_counted_in_requests() {
+    let (now, took) = (moment("healthy"), 600);
+    let whole = [at(now - took), at(now)];
+    let cost = run(impact(library(), shared(), &scope(&[("namespace", "healthy")]), whole, DEADLINE)).unwrap();
+    let counted = "sum(increase(vllm:time_to_first_token_seconds_count{namespace=\"healthy\"}[10m]))";
+    let rows = run(shared().query(counted, at(now), Instant::now() + DEADLINE)).unwrap();
+    let (said, counted) = (cost.requests.unwrap(), rows[0].value);
+    assert!(counted > 100.0 && (said / counted - 1.0).abs() < 0.02, "{said} said, {counted} counted");
+    assert!(cost.failed.is_none_or(|failed| failed < 1.0), "{cost:?}");
+    let nowhere = run(impact(library(), shared(), &scope(&[("namespace", "none")]), whole, DEADLINE));
+    assert_eq!(nowhere, None, "who cannot tell says nothing");
 }
 
 #[test]

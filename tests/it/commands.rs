@@ -297,12 +297,12 @@ fn in_an_incidents_thread_mentions_are_about_that_incident() {
         let group = AlertGroup::from_webhook(body.as_bytes()).unwrap();
         let selection = Some(("high-ttft".to_owned(), "its name".to_owned()));
         let sinks = vec![(Sink::Slack, CHANNEL.to_owned())];
-        let wanted = Wanted { selection, sinks, grace: Duration::ZERO };
+        let wanted = Wanted { selection, sinks, grace: Duration::ZERO, storm: crate::admission::CALM };
         let rules = Rules { duplicate_within: Duration::ZERO, reopen_within: Duration::ZERO };
         let (store, now) = (&office.desk.store, clock::now());
         let admitted = store.admit(&[(group, wanted)], now, &rules).await.unwrap().remove(0).unwrap();
-        let delivery = store.take_deliveries(now, 60_000, 1).await.unwrap().remove(0);
-        office.desk.notifier.deliver(delivery).await;
+        let work = office.desk.notifier.take(now, 60_000, 1).await.unwrap().work.remove(0);
+        office.desk.notifier.deliver(work).await;
         let posted = office.slack.messages(CHANNEL).remove(0);
         let thread = |text: &'static str| {
             let place = Place {

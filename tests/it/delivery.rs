@@ -21,14 +21,14 @@ async fn a_group_keeps_one_message_from_firing_to_green() {
     run.wait_for(CHANNEL, |m| m.contains("2 firing") && m.contains("new alerts")).await;
     run.send(&group("LLMHighTTFT", "resolved", "warning", &["a", "b"])).await;
     run.wait_for(CHANNEL, |m| m.contains("RESOLVED after") && m.contains("2 resolved")).await;
-    assert_eq!(run.slack.messages(CHANNEL).len(), 1);
+    assert_eq!(run.tops(CHANNEL).len(), 1);
     assert_eq!(run.slack.violations(), []);
     // What a person sees, without what differs from run to run.
     let seen: String = run
         .slack
         .transcript(CHANNEL)
         .lines()
-        .filter(|line| ![" · since ", "• ", "(edited "].iter().any(|differs| line.contains(differs)))
+        .filter(|line| ![" · since ", "• ", "(edited ", "↳"].iter().any(|differs| line.contains(differs)))
         .map(|line| format!("{}\n", line.split(" after ").next().unwrap_or_default()))
         .collect();
     insta::assert_snapshot!(seen, @r"
@@ -53,7 +53,7 @@ async fn without_prometheus_the_message_goes_out_at_once_and_is_completed_when_i
     run.wait_for(CHANNEL, |m| m.contains("Prometheus cannot be reached")).await;
     prometheus.restart().await.unwrap();
     run.wait_for(CHANNEL, |m| !m.contains("cannot be reached") && m.contains("no serving engine was found")).await;
-    assert_eq!(run.slack.messages(CHANNEL).len(), 1);
+    assert_eq!(run.tops(CHANNEL).len(), 1);
     let (_, metrics) = run.get("/metrics").await;
     let count = |line: &str| metrics.lines().find_map(|l| l.strip_prefix(line)?.trim().parse::<u64>().ok());
     assert!(count("llm_diagnose_prometheus_query_duration_seconds_count") >= Some(2), "{metrics}");
@@ -92,7 +92,7 @@ async fn nothing_accepted_is_lost_by_kill_9() {
     run.service.kill9().await.unwrap();
     run.service.restart().await.unwrap();
     let all = run.slack.wait_for(|s| s.messages(CHANNEL).count() == 20, Duration::from_secs(60)).await;
-    assert!(all.is_ok(), "{}\n{}", run.slack.messages(CHANNEL).len(), run.service.stderr());
+    assert!(all.is_ok(), "{}\n{}", run.tops(CHANNEL).len(), run.service.stderr());
 }
 
 #[tokio::test]
@@ -136,7 +136,7 @@ async fn a_hundred_incidents_at_once_stay_inside_slacks_rate() {
         run.send(&group(&format!("LLMHighTTFT{i}"), "firing", "warning", &["a"])).await;
     }
     let all = run.slack.wait_for(|s| s.messages(CHANNEL).count() == 12, Duration::from_secs(40)).await;
-    assert!(all.is_ok(), "{} messages", run.slack.messages(CHANNEL).len());
+    assert!(all.is_ok(), "{} messages", run.tops(CHANNEL).len());
     let refused = run.slack.calls().iter().filter(|c| matches!(c.outcome, Outcome::RateLimited(_))).count();
     assert_eq!(refused, 0, "our own rate keeps Slack from refusing");
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use llm_diagnose_lab::slack::{Channel, FakeSlack, Options};
+use llm_diagnose_lab::slack::{Channel, FakeSlack, Message, Options};
 use llm_diagnose_lab::stack::Service;
 use serde_json::{Value, json};
 
@@ -33,10 +33,24 @@ impl Running {
     }
 
     pub(crate) async fn start_with(options: Options, extra: &str) -> Self {
+        Self::start_slack(options, "", extra).await
+    }
+
+    /// As [`Self::start_with`], with more keys of `slack:`, each with a comma before it.
+    pub(crate) async fn start_slack(options: Options, keys: &str, extra: &str) -> Self {
         tls();
         let slack = FakeSlack::start(options.channel(Channel::new("C0CRIT", "critical"))).await.unwrap();
-        let service = serve(&slack, "", extra).await.unwrap();
+        let keys = match keys.trim_start_matches(", ") {
+            "" => String::new(),
+            keys => format!("{keys},"),
+        };
+        let service = serve(&slack, &keys, extra).await.unwrap();
         Self { service, slack, http: reqwest::Client::new() }
+    }
+
+    /// The messages of a channel, threads left out.
+    pub(crate) fn tops(&self, channel: &str) -> Vec<Message> {
+        self.slack.messages(channel).into_iter().filter(|message| message.thread_ts.is_none()).collect()
     }
 
     pub(crate) async fn webhook(&self, body: Vec<u8>) -> (u16, Value) {
@@ -80,7 +94,7 @@ pub(crate) async fn serve(slack: &FakeSlack, keys: &str, extra: &str) -> anyhow:
 }
 
 /// Everything that a message says.
-pub(crate) fn whole(message: &llm_diagnose_lab::slack::Message) -> String {
+pub(crate) fn whole(message: &Message) -> String {
     let content = &message.content;
     format!("{}\n{}", content.text, serde_json::to_string(&content.attachments).unwrap())
 }

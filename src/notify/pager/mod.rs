@@ -19,7 +19,7 @@ pub use webhook::schema;
 use super::{FIRST_PAUSE, LONGEST_PAUSE, MOST_TRIES, Notifier};
 use crate::clock;
 use crate::render::Message;
-use crate::store::{Delivery, Incident, Sink, StoreError};
+use crate::store::{Delivery, Incident, Said, Sink, StoreError};
 
 /// How long a page waits for the first diagnosis.
 const DIAGNOSIS_WITHIN: Duration = Duration::from_secs(60);
@@ -37,7 +37,7 @@ impl Notifier {
         let now = clock::now();
         let Some(pager) = self.pagers.iter().find(|pager| pager.name() == delivery.channel) else {
             self.metrics.delivery(Sink::Pager.as_str(), "failed", None);
-            return self.store.give_up(delivery, "this pager is no longer configured", now).await;
+            return self.store.give_up(delivery, incident.revision, "this pager is no longer configured", now).await;
         };
         let young = clock::between(incident.opened_at, now) < DIAGNOSIS_WITHIN;
         if incident.open && incident.diagnosis.is_none() && incident.playbook.is_some() && young {
@@ -48,7 +48,10 @@ impl Notifier {
         let said = delivery.posted.as_ref().map(|(_, said)| said.as_str());
         let Some(call) = pager.call(incident, message, page.as_deref(), said, now) else {
             // Nothing that this pager should hear; the revision counts as told.
-            return self.store.delivered(delivery, delivery.posted.as_ref(), incident.revision, now).await;
+            return self
+                .store
+                .delivered(delivery, delivery.posted.as_ref(), incident.revision, &Said::default(), now)
+                .await;
         };
         let started = std::time::Instant::now();
         let answer = pager.send(&call).await;
@@ -58,7 +61,7 @@ impl Notifier {
                 self.metrics.delivery(Sink::Pager.as_str(), "posted", took);
                 info!(incident.id = delivery.incident, pager = pager.name(), "told the pager");
                 let place = (call.key, call.said);
-                self.store.delivered(delivery, Some(&place), incident.revision, now).await
+                self.store.delivered(delivery, Some(&place), incident.revision, &Said::default(), now).await
             }
             Err(error) if error.retry && delivery.tries + 1 < MOST_TRIES => {
                 self.metrics.delivery(Sink::Pager.as_str(), "retried", took);
@@ -70,7 +73,7 @@ impl Notifier {
             Err(error) => {
                 self.metrics.delivery(Sink::Pager.as_str(), "failed", took);
                 error!(incident.id = delivery.incident, pager = pager.name(), %error, "gave up telling the pager");
-                self.store.give_up(delivery, &error.to_string(), now).await
+                self.store.give_up(delivery, incident.revision, &error.to_string(), now).await
             }
         }
     }

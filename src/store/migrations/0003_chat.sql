@@ -38,7 +38,7 @@ ALTER TABLE incidents ADD COLUMN impact TEXT;
 CREATE TABLE posts (
     id          TEXT PRIMARY KEY,
     incident_id TEXT NOT NULL,
-    -- change, picture, verify, note
+    -- change, picture, mention, verify, note
     kind        TEXT NOT NULL,
     body        TEXT NOT NULL,
     state       TEXT NOT NULL DEFAULT 'pending',
@@ -56,17 +56,20 @@ CREATE TABLE digests (
     -- Which symptom, whose pool; `other` takes what is too diverse.
     topic       TEXT NOT NULL,
     opened_ms   BIGINT NOT NULL,
+    -- When the last incident joined: a storm is over when nothing joins for a while.
+    joined_ms   BIGINT NOT NULL,
     posted_to   TEXT,
     posted_ts   TEXT,
-    revision    BIGINT NOT NULL DEFAULT 1,
+    -- The sum of its incidents' revisions that was delivered last; it only grows.
     delivered   BIGINT NOT NULL DEFAULT 0,
+    -- pending, failed, done; done is delivered with every incident over.
     state       TEXT NOT NULL DEFAULT 'pending',
     due_ms      BIGINT NOT NULL,
     tries       BIGINT NOT NULL DEFAULT 0,
     note        TEXT
 );
 CREATE INDEX digests_due ON digests (due_ms) WHERE state = 'pending';
-CREATE INDEX digests_by_channel ON digests (channel, opened_ms);
+CREATE INDEX digests_by_channel ON digests (channel, joined_ms);
 
 -- Who did what, when, on what, with which result: every attempt to act, and every refusal.
 CREATE TABLE audit (

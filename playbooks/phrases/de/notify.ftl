@@ -1,0 +1,3 @@
+### Jemanden rufen.
+
+call = { $who }: Dieser Vorfall ist jetzt kritisch.

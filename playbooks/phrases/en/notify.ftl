@@ -1,0 +1,3 @@
+### Calling somebody.
+
+call = { $who }: this incident has become critical.

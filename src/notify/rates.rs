@@ -1,0 +1,134 @@
+//! Slack's rates: new messages per channel, edits for the whole workspace. Whoever is refused, by us or by Slack,
+//! closes the lane for all, so that nobody else runs into the same wall.
+
+use std::collections::HashMap;
+use std::num::NonZeroU32;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use governor::clock::{Clock, DefaultClock, QuantaInstant};
+use governor::{DefaultDirectRateLimiter, DefaultKeyedRateLimiter, NotUntil, Quota, RateLimiter};
+
+use crate::slack;
+
+/// Edits that may go out at once before the rate holds: with Slack's sliding minute, 50 allowed and 45 configured,
+/// the rate and this are added up.
+const EDIT_BURST: u32 = 4;
+/// Of the edits, what ordinary ones may use, in tenths: the rest is for what is critical or over.
+const ORDINARY_TENTHS: u32 = 6;
+
+/// What shares a rate.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) enum Lane {
+    /// New messages of a channel, threads included.
+    Post(String),
+    /// Edits that say that it is over, or of something critical.
+    Favoured,
+    /// Other edits.
+    Ordinary,
+}
+
+/// The rates, and which lanes are closed until when.
+#[derive(Debug)]
+pub(super) struct Rates {
+    posts: DefaultKeyedRateLimiter<String>,
+    edits: DefaultDirectRateLimiter,
+    ordinary: DefaultDirectRateLimiter,
+    closed: Mutex<HashMap<Lane, Instant>>,
+}
+
+impl Rates {
+    pub(super) fn new(config: &slack::Config) -> Self {
+        let at_least_one = |n: u32| NonZeroU32::new(n).unwrap_or(NonZeroU32::MIN);
+        let posts = Quota::per_second(at_least_one(config.posts_per_second));
+        let edits = |tenths: u32| {
+            let per_minute = at_least_one(config.updates_per_minute * tenths / 10);
+            Quota::per_minute(per_minute).allow_burst(at_least_one(EDIT_BURST * tenths / 10))
+        };
+        Self {
+            posts: RateLimiter::keyed(posts.allow_burst(at_least_one(config.posts_burst))),
+            edits: RateLimiter::direct(edits(10)),
+            ordinary: RateLimiter::direct(edits(ORDINARY_TENTHS)),
+            closed: Mutex::default(),
+        }
+    }
+
+    /// Takes a place in a lane, or says when to come back.
+    pub(super) fn enter(&self, lane: &Lane) -> Result<(), Instant> {
+        let now = Instant::now();
+        let mut closed = self.closed.lock().unwrap_or_else(PoisonError::into_inner);
+        closed.retain(|_, until| *until > now);
+        // Ordinary edits are edits too.
+        let whole = if *lane == Lane::Ordinary { &Lane::Favoured } else { lane };
+        if let Some(until) = [lane, whole].into_iter().filter_map(|lane| closed.get(lane)).max() {
+            return Err(*until);
+        }
+        let (refused, by) = match lane {
+            Lane::Post(channel) => (self.posts.check_key(channel).err(), lane),
+            Lane::Favoured => (self.edits.check().err(), lane),
+            Lane::Ordinary => match self.ordinary.check() {
+                Err(refused) => (Some(refused), lane),
+                Ok(()) => (self.edits.check().err(), whole),
+            },
+        };
+        let Some(refused) = refused else { return Ok(()) };
+        let until = now + pause(&refused);
+        closed.insert(by.clone(), until);
+        Err(until)
+    }
+
+    /// Slack has said how long it takes nothing more.
+    pub(super) fn close(&self, lane: &Lane, wait: Duration) {
+        let lane = if *lane == Lane::Ordinary { Lane::Favoured } else { lane.clone() };
+        let until = Instant::now() + wait;
+        let mut closed = self.closed.lock().unwrap_or_else(PoisonError::into_inner);
+        let at = closed.entry(lane).or_insert(until);
+        *at = until.max(*at);
+    }
+}
+
+fn pause(refused: &NotUntil<QuantaInstant>) -> Duration {
+    refused.wait_time_from(DefaultClock::default().now()).max(Duration::from_millis(5))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rates() -> Rates {
+        Rates::new(&slack::Config::default())
+    }
+
+    fn channel(name: &str) -> Lane {
+        Lane::Post(name.to_owned())
+    }
+
+    #[test]
+    fn each_channel_has_a_burst_of_its_own_and_then_one_message_a_second() {
+        let rates = rates();
+        assert_eq!((0..10).filter(|_| rates.enter(&channel("a")).is_ok()).count(), 4);
+        assert!(rates.enter(&channel("b")).is_ok());
+        let wait = rates.enter(&channel("a")).unwrap_err().duration_since(Instant::now());
+        assert!(wait > Duration::from_millis(800) && wait <= Duration::from_secs(1), "{wait:?}");
+    }
+
+    #[test]
+    fn ordinary_edits_leave_room_for_what_is_critical_or_over() {
+        let rates = rates();
+        let ordinary = (0..10).filter(|_| rates.enter(&Lane::Ordinary).is_ok()).count();
+        let favoured = (0..10).filter(|_| rates.enter(&Lane::Favoured).is_ok()).count();
+        assert_eq!((ordinary, favoured), (2, 2));
+    }
+
+    #[test]
+    fn what_slack_refuses_once_is_closed_for_all() {
+        let rates = rates();
+        rates.close(&Lane::Ordinary, Duration::from_secs(30));
+        assert!(rates.enter(&Lane::Favoured).is_err() && rates.enter(&Lane::Ordinary).is_err());
+        rates.close(&channel("a"), Duration::from_secs(30));
+        rates.close(&channel("a"), Duration::from_secs(1));
+        let wait = rates.enter(&channel("a")).unwrap_err().duration_since(Instant::now());
+        assert!(wait > Duration::from_secs(28), "a shorter pause does not end a longer one: {wait:?}");
+        assert!(rates.enter(&channel("b")).is_ok());
+    }
+}

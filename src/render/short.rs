@@ -1,0 +1,49 @@
+//! A message cut down to what every medium takes: few lines, nothing to press, no pictures.
+
+use super::{Line, Message, Part};
+
+/// Parts that stay.
+const PARTS: usize = 5;
+/// Lines of a part that stay.
+const LINES: usize = 4;
+/// Characters of a line that stay.
+const CHARS: usize = 250;
+
+/// The same message, short and plain.
+pub fn short(message: &Message) -> Message {
+    let lines = |lines: &[Line]| lines.iter().take(LINES).map(cut).collect::<Vec<_>>();
+    let parts = message.parts.iter().filter_map(|part| match part {
+        Part::Paragraph(line) => Some(Part::Paragraph(cut(line))),
+        Part::Section(title, said) => Some(Part::Section(title.chars().take(CHARS).collect(), lines(said))),
+        Part::Steps(title, said) => Some(Part::Steps(title.chars().take(CHARS).collect(), lines(said))),
+        Part::Note(line) => Some(Part::Note(cut(line))),
+        Part::Buttons(_) | Part::Picture { .. } => None,
+    });
+    let headline = message.headline.chars().take(CHARS).collect();
+    Message { tone: message.tone, headline, parts: parts.take(PARTS).collect() }
+}
+
+/// A long line loses its look rather than its markup's end.
+fn cut(line: &Line) -> Line {
+    let text = line.text();
+    match text.chars().count() > CHARS {
+        true => Line::default().plain(text.chars().take(CHARS).collect::<String>()),
+        false => line.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::render::{Tone, slack};
+
+    #[test]
+    fn a_short_message_has_nothing_to_press_and_fits_anywhere() {
+        let line = Line::default().plain("x".repeat(10_000));
+        let picture = Part::Picture { file: "F1".into(), alt: "a".into() };
+        let parts = std::iter::once(picture).chain((0..60).map(|_| Part::Section("s".into(), vec![line.clone(); 60])));
+        let message = Message { tone: Tone::Critical, headline: "h".repeat(5_000), parts: parts.collect() };
+        let said = serde_json::to_string(&slack(&short(&message))).unwrap();
+        assert!(said.len() < 9_000 && !said.contains("image"), "{}", said.len());
+    }
+}

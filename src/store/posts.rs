@@ -1,0 +1,228 @@
+//! Posts: what is said once, in the thread of an incident's message.
+
+use std::sync::{LazyLock, Mutex, PoisonError};
+
+use jiff::Timestamp;
+use sqlx::any::AnyRow;
+use sqlx::{AnyConnection, Row};
+use ulid::Generator;
+
+use super::admission::event;
+use super::{Store, StoreError};
+use crate::clock::unix_ms;
+use crate::render::Message;
+
+/// Ids of one moment keep their order, so a thread does too.
+static IDS: LazyLock<Mutex<Generator>> = LazyLock::new(|| Mutex::new(Generator::new()));
+
+/// What a post is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum PostKind {
+    /// What changed since the thread was told last; found out when it is posted.
+    Change,
+    /// What the deciding signals looked like; drawn when it is posted.
+    Picture,
+    /// Calls somebody, because the message itself could not.
+    Mention,
+    /// Whether a step worked.
+    Verify,
+    /// What somebody did.
+    Note,
+}
+
+impl PostKind {
+    const ALL: [Self; 5] = [Self::Change, Self::Picture, Self::Mention, Self::Verify, Self::Note];
+
+    /// As the store and metrics keep it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Change => "change",
+            Self::Picture => "picture",
+            Self::Mention => "mention",
+            Self::Verify => "verify",
+            Self::Note => "note",
+        }
+    }
+}
+
+/// A post that is to be made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Post {
+    /// Sortable by time.
+    pub id: String,
+    /// The incident.
+    pub incident: String,
+    /// What it is.
+    pub kind: PostKind,
+    /// The message as json; of a change nothing, of a picture the cause that it shows, of a mention whom.
+    pub body: String,
+    /// What the thread has been told last.
+    pub told: Option<String>,
+    /// The channel as configured.
+    pub channel: String,
+    /// Slack's channel id and timestamp of the message whose thread it belongs to.
+    pub thread: (String, String),
+    /// How often in a row it failed before.
+    pub tries: u32,
+}
+
+impl Store {
+    /// Puts a message into an incident's thread, once, after those that wait already.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn queue_post(
+        &self,
+        incident: &str,
+        kind: PostKind,
+        message: &Message,
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        let body = serde_json::to_string(message).map_err(|e| StoreError::Unreadable {
+            what: "post",
+            id: incident.to_owned(),
+            error: e.to_string(),
+        })?;
+        self.queue(incident, kind, &body, now).await
+    }
+
+    /// The thread is to be told what changed; changes that wait already are told with it.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn queue_change(&self, incident: &str, now: Timestamp) -> Result<(), StoreError> {
+        self.queue(incident, PostKind::Change, "", now).await
+    }
+
+    /// The thread is to be shown what speaks for a cause. A picture that waits already shows the newest state as well.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn queue_picture(&self, incident: &str, cause: &str, now: Timestamp) -> Result<(), StoreError> {
+        self.queue(incident, PostKind::Picture, cause, now).await
+    }
+
+    /// Somebody is to be called in the thread, by the id of a user or a user group.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn queue_mention(&self, incident: &str, whom: &str, now: Timestamp) -> Result<(), StoreError> {
+        self.queue(incident, PostKind::Mention, whom, now).await
+    }
+
+    /// Only where the incident has a thread; that of a digest is spared its incidents' pictures.
+    async fn queue(&self, incident: &str, kind: PostKind, body: &str, now: Timestamp) -> Result<(), StoreError> {
+        let once = matches!(kind, PostKind::Change | PostKind::Picture | PostKind::Mention);
+        sqlx::query(
+            "INSERT INTO posts (id, incident_id, kind, body, due_ms) SELECT $1, $2, $3, $4, CAST($5 AS BIGINT)
+             WHERE EXISTS (SELECT 1 FROM deliveries WHERE incident_id = $2 AND sink = 'slack'
+                             AND (state <> 'digested' OR $3 <> 'picture'))
+               AND ($6 = 0 OR NOT EXISTS
+                 (SELECT 1 FROM posts WHERE incident_id = $2 AND kind = $3 AND state = 'pending'))",
+        )
+        .bind(next_id())
+        .bind(incident)
+        .bind(kind.as_str())
+        .bind(body)
+        .bind(unix_ms(now))
+        .bind(i64::from(once))
+        .execute(&self.write)
+        .await?;
+        Ok(())
+    }
+
+    /// The post stands, or is not needed any more.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn post_done(&self, post: &Post, note: Option<&str>) -> Result<(), StoreError> {
+        sqlx::query("UPDATE posts SET state = 'done', note = $2 WHERE id = $1")
+            .bind(&post.id)
+            .bind(note)
+            .execute(&self.write)
+            .await?;
+        Ok(())
+    }
+
+    /// It failed: try again at `due`.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn post_postponed(&self, post: &Post, due: Timestamp, note: &str) -> Result<(), StoreError> {
+        sqlx::query("UPDATE posts SET due_ms = $2, tries = tries + 1, note = $3 WHERE id = $1")
+            .bind(&post.id)
+            .bind(unix_ms(due))
+            .bind(note)
+            .execute(&self.write)
+            .await?;
+        Ok(())
+    }
+
+    /// Given up, with the reason.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn post_given_up(&self, post: &Post, note: &str, now: Timestamp) -> Result<(), StoreError> {
+        let mut tx = self.begin().await?;
+        fail(&mut tx, &post.id, note).await?;
+        let detail = format!("{}: {note}", post.kind.as_str());
+        event(&mut tx, &post.incident, unix_ms(now), "post failed", &detail).await?;
+        tx.commit().await?;
+        Ok(())
+    }
+
+    /// Gives up the posts that have waited since `before` for a message to be under. Returns how many.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn give_up_orphans(&self, before: Timestamp) -> Result<u64, StoreError> {
+        let done = sqlx::query(
+            "UPDATE posts SET state = 'failed', note = 'the incident has no message in Slack'
+             WHERE state = 'pending' AND due_ms < $1 AND NOT EXISTS
+               (SELECT 1 FROM deliveries d LEFT JOIN digests g ON g.id = d.digest_id
+                WHERE d.incident_id = posts.incident_id AND d.sink = 'slack'
+                  AND COALESCE(d.posted_ts, g.posted_ts) IS NOT NULL)",
+        )
+        .bind(unix_ms(before))
+        .execute(&self.write)
+        .await?;
+        Ok(done.rows_affected())
+    }
+}
+
+async fn fail(db: &mut AnyConnection, id: &str, note: &str) -> Result<(), StoreError> {
+    let failed = sqlx::query("UPDATE posts SET state = 'failed', note = $2 WHERE id = $1").bind(id).bind(note);
+    failed.execute(db).await?;
+    Ok(())
+}
+
+fn next_id() -> String {
+    let mut ids = IDS.lock().unwrap_or_else(PoisonError::into_inner);
+    match ids.generate() {
+        Ok(id) => id,
+        Err(overflow) => overflow.commit_overflow_increment(),
+    }
+    .to_string()
+}
+
+pub(super) fn post(row: &AnyRow) -> Result<Post, StoreError> {
+    let id: String = row.try_get("id")?;
+    let kind: String = row.try_get("kind")?;
+    let tries: i64 = row.try_get("tries")?;
+    let known = PostKind::ALL.into_iter().find(|k| k.as_str() == kind);
+    let kind = known.ok_or_else(|| StoreError::Unreadable {
+        what: "kind of a post",
+        id: id.clone(),
+        error: format!("`{kind}` is unknown"),
+    })?;
+    Ok(Post {
+        id,
+        incident: row.try_get("incident_id")?,
+        kind,
+        body: row.try_get("body")?,
+        told: row.try_get("told")?,
+        channel: row.try_get("channel")?,
+        thread: (row.try_get("posted_to")?, row.try_get("posted_ts")?),
+        tries: u32::try_from(tries).unwrap_or(u32::MAX),
+    })
+}

@@ -1,0 +1,199 @@
+//! What waits to be said, in the order in which it should be: the first few of each lane, and who takes them.
+
+use jiff::Timestamp;
+use sqlx::Row;
+use sqlx::any::AnyRow;
+
+use super::deliveries::{Delivery, Sink};
+use super::digests::{Digest, digest};
+use super::posts::{Post, post};
+use super::{Store, StoreError};
+use crate::clock::unix_ms;
+
+/// Whose turn comes first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Turn {
+    /// A new message of something critical.
+    NewCritical,
+    /// Another new message.
+    New,
+    /// An edit that says that it is over, or of something critical.
+    Favoured,
+    /// Another edit.
+    Update,
+    /// A post in a thread.
+    Thread,
+    /// An edit of a digest.
+    Digest,
+}
+
+/// What is to be said.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Work {
+    /// An incident's message, new or edited.
+    Message(Delivery),
+    /// A digest, new or edited.
+    Digest(Digest),
+    /// A post in a thread.
+    Post(Post),
+}
+
+/// Something that is due.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Waiting {
+    /// Its turn.
+    pub turn: Turn,
+    /// What it is.
+    pub work: Work,
+    due_ms: i64,
+}
+
+impl Store {
+    /// What is due, best turn first, then the longest waiting; of each channel and turn at most `most`. Nothing is taken.
+    ///
+    /// # Errors
+    /// When the store fails or holds something unreadable.
+    pub async fn waiting(&self, now: Timestamp, most: u32) -> Result<Vec<Waiting>, StoreError> {
+        let mut out = Vec::new();
+        for (sql, read) in [(MESSAGES, message as Read), (DIGESTS, of_digest), (POSTS, of_post)] {
+            let rows = sqlx::query(sql).bind(unix_ms(now)).bind(i64::from(most)).fetch_all(&self.read).await?;
+            for row in &rows {
+                out.push(read(row)?);
+            }
+        }
+        out.sort_by_key(|waiting: &Waiting| (waiting.turn, waiting.due_ms));
+        Ok(out)
+    }
+
+    /// Takes what waits, by a lease of `lease_ms`. False when somebody else has.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn take(&self, waiting: &Waiting, now: Timestamp, lease_ms: i64) -> Result<bool, StoreError> {
+        let query = match &waiting.work {
+            Work::Message(delivery) => sqlx::query(
+                "UPDATE deliveries SET due_ms = $1 + $2, owner = $6
+                 WHERE state = 'pending' AND due_ms <= $1 AND incident_id = $3 AND sink = $4 AND channel = $5",
+            )
+            .bind(unix_ms(now))
+            .bind(lease_ms)
+            .bind(&delivery.incident)
+            .bind(delivery.sink.as_str())
+            .bind(&delivery.channel)
+            .bind(&*self.me),
+            Work::Digest(digest) => sqlx::query(
+                "UPDATE digests SET due_ms = $1 + $2, owner = $4 WHERE state = 'pending' AND due_ms <= $1 AND id = $3",
+            )
+            .bind(unix_ms(now))
+            .bind(lease_ms)
+            .bind(&digest.id)
+            .bind(&*self.me),
+            Work::Post(post) => sqlx::query(
+                "UPDATE posts SET due_ms = $1 + $2, owner = $4 WHERE state = 'pending' AND due_ms <= $1 AND id = $3",
+            )
+            .bind(unix_ms(now))
+            .bind(lease_ms)
+            .bind(&post.id)
+            .bind(&*self.me),
+        };
+        Ok(query.execute(&self.write).await?.rows_affected() > 0)
+    }
+
+    /// When the next diagnosis and the next delivery are due. What is due already waits for a rate, not for a time.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn next_due(&self, now: Timestamp) -> Result<(Option<i64>, Option<i64>), StoreError> {
+        let row = sqlx::query(
+            "SELECT (SELECT MIN(diagnose_due_ms) FROM incidents WHERE diagnose_due_ms IS NOT NULL) AS diagnosis,
+                    (SELECT MIN(d.due_ms) FROM deliveries d JOIN incidents i ON i.id = d.incident_id
+                       WHERE d.state = 'pending' AND d.due_ms > $1 AND d.revision < i.revision) AS message,
+                    (SELECT MIN(due_ms) FROM digests WHERE state = 'pending' AND due_ms > $1) AS digest,
+                    (SELECT MIN(due_ms) FROM posts WHERE state = 'pending' AND due_ms > $1) AS post",
+        )
+        .bind(unix_ms(now))
+        .fetch_one(&self.read)
+        .await?;
+        let mut deliveries: Vec<i64> = Vec::new();
+        for name in ["message", "digest", "post"] {
+            deliveries.extend(row.try_get::<Option<i64>, _>(name)?);
+        }
+        Ok((row.try_get("diagnosis")?, deliveries.into_iter().min()))
+    }
+}
+
+type Read = fn(&AnyRow) -> Result<Waiting, StoreError>;
+
+const MESSAGES: &str = "
+    SELECT * FROM (
+      SELECT w.*, ROW_NUMBER() OVER (PARTITION BY sink, turn, lane ORDER BY due_ms, incident_id) AS place FROM (
+        SELECT d.incident_id, d.sink, d.channel, d.posted_to, d.posted_ts, d.tries, d.told, d.mentioned_ms, d.due_ms,
+               CASE WHEN d.posted_ts IS NULL THEN d.channel ELSE '' END AS lane,
+               CAST(CASE WHEN d.posted_ts IS NULL AND i.critical = 1 THEN 0 WHEN d.posted_ts IS NULL THEN 1
+                         WHEN i.critical = 1 OR i.state = 'resolved' THEN 2 ELSE 3 END AS BIGINT) AS turn
+        FROM deliveries d JOIN incidents i ON i.id = d.incident_id
+        WHERE d.state = 'pending' AND d.due_ms <= $1 AND d.revision < i.revision) w) ranked
+    WHERE place <= $2";
+
+const DIGESTS: &str = "
+    SELECT g.id, g.channel, g.topic, g.opened_ms, g.posted_to, g.posted_ts, g.tries, g.due_ms,
+           CAST(SUM(CASE WHEN i.state = 'open' THEN 1 ELSE 0 END) AS BIGINT) AS firing,
+           CAST(SUM(CASE WHEN i.state = 'open' THEN i.critical ELSE 0 END) AS BIGINT) AS critical
+    FROM digests g JOIN deliveries d ON d.digest_id = g.id JOIN incidents i ON i.id = d.incident_id
+    WHERE g.state = 'pending' AND g.due_ms <= $1
+    GROUP BY g.id, g.channel, g.topic, g.opened_ms, g.posted_to, g.posted_ts, g.tries, g.due_ms, g.delivered
+    HAVING g.delivered < SUM(i.revision) ORDER BY g.due_ms LIMIT $2";
+
+/// Of each incident the first that waits, so that a thread keeps its order; but nothing waits for a picture.
+const POSTS: &str = "
+    SELECT * FROM (
+      SELECT w.*, ROW_NUMBER() OVER (PARTITION BY channel ORDER BY due_ms, id) AS place FROM (
+        SELECT p.id, p.incident_id, p.kind, p.body, p.tries, p.due_ms, d.told,
+               COALESCE(g.channel, d.channel) AS channel,
+               COALESCE(d.posted_to, g.posted_to) AS posted_to, COALESCE(d.posted_ts, g.posted_ts) AS posted_ts
+        FROM posts p JOIN deliveries d ON d.incident_id = p.incident_id AND d.sink = 'slack'
+          LEFT JOIN digests g ON g.id = d.digest_id
+        WHERE p.state = 'pending' AND p.due_ms <= $1 AND COALESCE(d.posted_ts, g.posted_ts) IS NOT NULL
+          AND NOT EXISTS (SELECT 1 FROM posts q
+                          WHERE q.incident_id = p.incident_id AND q.state = 'pending' AND q.kind <> 'picture'
+                            AND q.id < p.id)) w) ranked
+    WHERE place <= $2";
+
+fn message(row: &AnyRow) -> Result<Waiting, StoreError> {
+    let tries: i64 = row.try_get("tries")?;
+    let to: Option<String> = row.try_get("posted_to")?;
+    let ts: Option<String> = row.try_get("posted_ts")?;
+    let delivery = Delivery {
+        incident: row.try_get("incident_id")?,
+        sink: Sink::of(row.try_get("sink")?),
+        channel: row.try_get("channel")?,
+        posted: to.zip(ts),
+        tries: u32::try_from(tries).unwrap_or(u32::MAX),
+        mentioned: row.try_get::<Option<i64>, _>("mentioned_ms")?.is_some(),
+        told: row.try_get("told")?,
+    };
+    let turn = match row.try_get::<i64, _>("turn")? {
+        0 => Turn::NewCritical,
+        1 => Turn::New,
+        2 => Turn::Favoured,
+        _ => Turn::Update,
+    };
+    Ok(Waiting { turn, work: Work::Message(delivery), due_ms: row.try_get("due_ms")? })
+}
+
+fn of_digest(row: &AnyRow) -> Result<Waiting, StoreError> {
+    let digest = digest(row)?;
+    let (firing, critical): (i64, i64) = (row.try_get("firing")?, row.try_get("critical")?);
+    let turn = match (&digest.posted, critical > 0, firing > 0) {
+        (None, true, _) => Turn::NewCritical,
+        (None, false, _) => Turn::New,
+        // The last word of a digest is one.
+        (Some(_), _, false) => Turn::Favoured,
+        (Some(_), _, true) => Turn::Digest,
+    };
+    Ok(Waiting { turn, work: Work::Digest(digest), due_ms: row.try_get("due_ms")? })
+}
+
+fn of_post(row: &AnyRow) -> Result<Waiting, StoreError> {
+    Ok(Waiting { turn: Turn::Thread, work: Work::Post(post(row)?), due_ms: row.try_get("due_ms")? })
+}

@@ -1,0 +1,170 @@
+//! Many incidents at once: all of them are seen, in time, inside Slack's rates.
+
+use std::time::{Duration, Instant};
+
+use llm_diagnose_lab::slack::{Message, Options, Outcome, State};
+use serde_json::Value;
+
+use crate::running::{CHANNEL, Running, group, whole};
+
+const NOWHERE: &str = "prometheus: [{ url: \"http://127.0.0.1:1\" }]";
+/// Never a digest.
+const APART: &str = ", storm: { incidents: 0 }";
+/// In green, as the attachments carry it.
+const GREEN: &str = "#2f9e6e";
+
+/// One of many groups of the same alert.
+fn one_of_many(i: usize, status: &str, severity: &str) -> Value {
+    let mut group = group("LLMHighTTFT", status, severity, &[&format!("pod-{i}")]);
+    group["groupKey"] = format!("{{}}:{{alertname=\"LLMHighTTFT\", pod=\"{i}\"}}").into();
+    group
+}
+
+fn tops(state: &State) -> Vec<&Message> {
+    state.messages(CHANNEL).filter(|message| message.thread_ts.is_none()).collect()
+}
+
+fn refused(run: &Running) -> usize {
+    run.slack.calls().iter().filter(|call| matches!(call.outcome, Outcome::RateLimited(_))).count()
+}
+
+fn digest(state: &State) -> Option<&Message> {
+    tops(state).into_iter().find(|message| message.content.text.contains("storm of"))
+}
+
+#[tokio::test]
+async fn a_hundred_incidents_at_once_are_all_seen_within_115_seconds_and_the_critical_ones_first() {
+    let run = Running::start_slack(Options::default(), APART, NOWHERE).await;
+    let sent = Instant::now();
+    for i in 0..90 {
+        run.send(&one_of_many(i, "firing", "warning")).await;
+    }
+    for i in 90..100 {
+        run.send(&one_of_many(i, "firing", "critical")).await;
+    }
+    let storm = sent.elapsed();
+    let all = run.slack.wait_for(|s| tops(s).len() == 100, Duration::from_secs(130)).await;
+    let took = sent.elapsed();
+    let seen = run.slack.with(|s| tops(s).len());
+    assert!(all.is_ok(), "{seen} of 100 after {took:?}\n{}", run.service.stderr());
+    println!(
+        "100 incidents, sent within {storm:?}, were all seen after {took:?}; {} calls were refused",
+        refused(&run)
+    );
+    assert!(took < Duration::from_secs(115), "{took:?}");
+    assert!(refused(&run) <= 3, "{} calls answered 429", refused(&run));
+    // What had gone out before the critical ones came may be before them; nothing that waited is.
+    let places: Vec<usize> = run.slack.with(|s| {
+        let texts = tops(s).into_iter().enumerate().filter(|(_, m)| m.content.text.starts_with("CRITICAL"));
+        texts.map(|(place, _)| place).collect()
+    });
+    assert_eq!(places.len(), 10);
+    let before = 4 + storm.as_secs() as usize + 2;
+    assert!(places.iter().all(|place| *place < before + 10), "{places:?} with {before} before");
+    assert_eq!(run.slack.violations(), []);
+}
+
+#[tokio::test]
+async fn a_storm_becomes_one_digest_that_counts_everything_and_turns_green() {
+    let run = Running::start_slack(Options::default(), "", NOWHERE).await;
+    for i in 0..100 {
+        run.send(&one_of_many(i, "firing", "warning")).await;
+    }
+    let collapsed =
+        |s: &State| tops(s).len() == 21 && digest(s).is_some_and(|m| m.content.text.contains("80 incidents"));
+    let all = run.slack.wait_for(collapsed, Duration::from_secs(60)).await;
+    assert!(all.is_ok(), "{}\n{}", all.unwrap_err(), run.service.stderr());
+    let shown = run.slack.with(|s| whole(digest(s).unwrap()));
+    assert!(shown.contains("80 firing"), "{shown}");
+    let (_, metrics) = run.get("/metrics").await;
+    assert!(metrics.contains("deliveries_total{sink=\"slack\",result=\"digested\"} 80"), "{metrics}");
+    for i in 0..100 {
+        run.send(&one_of_many(i, "resolved", "warning")).await;
+    }
+    let over = |s: &State| tops(s).iter().all(|message| whole(message).contains(GREEN));
+    let all = run.slack.wait_for(over, Duration::from_secs(90)).await;
+    assert!(all.is_ok(), "{}\n{}", all.unwrap_err(), run.service.stderr());
+    assert_eq!(run.slack.with(|s| tops(s).len()), 21);
+    assert_eq!((refused(&run), run.slack.violations()), (0, vec![]));
+}
+
+#[tokio::test]
+async fn topics_have_digests_of_their_own_and_from_the_sixth_on_share_one() {
+    let run = Running::start_slack(Options::unlimited(), ", storm: { incidents: 1 }, posts_burst: 50", NOWHERE).await;
+    for i in 0..10 {
+        run.send(&group(&format!("Odd{i}"), "firing", "warning", &["a"])).await;
+    }
+    // The first incident, five digests of one topic each, and that of the others.
+    let various = "storm of 4 incidents · various causes";
+    let shared = |s: &State| tops(s).len() == 7 && tops(s).iter().any(|m| m.content.text.contains(various));
+    let all = run.slack.wait_for(shared, Duration::from_secs(30)).await;
+    assert!(all.is_ok(), "{}\n{}", all.unwrap_err(), run.service.stderr());
+}
+
+#[tokio::test]
+async fn a_full_queue_goes_into_a_digest_even_where_storms_do_not() {
+    let keys = ", storm: { incidents: 0 }, queue: 5, posts_burst: 1";
+    let run = Running::start_slack(Options::unlimited(), keys, NOWHERE).await;
+    for i in 0..30 {
+        run.send(&one_of_many(i, "firing", "warning")).await;
+    }
+    let counted = |s: &State| {
+        let digest = digest(s).and_then(|m| m.content.text.split(' ').find_map(|word| word.parse::<usize>().ok()));
+        digest.is_some_and(|count| count >= 20 && count + tops(s).len() - 1 == 30)
+    };
+    let all = run.slack.wait_for(counted, Duration::from_secs(40)).await;
+    assert!(all.is_ok(), "{}\n{}", all.unwrap_err(), run.service.stderr());
+}
+
+#[tokio::test]
+async fn a_restart_in_the_middle_of_a_storm_loses_and_doubles_nothing() {
+    let mut run = Running::start_slack(Options::default(), "", NOWHERE).await;
+    for i in 0..60 {
+        run.send(&one_of_many(i, "firing", "warning")).await;
+    }
+    run.slack.wait_for(|s| tops(s).len() >= 8, Duration::from_secs(30)).await.unwrap();
+    run.service.terminate(Duration::from_secs(10)).await.unwrap();
+    run.service.restart().await.unwrap();
+    for i in 60..70 {
+        run.send(&one_of_many(i, "firing", "warning")).await;
+    }
+    let collapsed =
+        |s: &State| tops(s).len() == 21 && digest(s).is_some_and(|m| m.content.text.contains("50 incidents"));
+    let all = run.slack.wait_for(collapsed, Duration::from_secs(60)).await;
+    assert!(all.is_ok(), "{}\n{}", all.unwrap_err(), run.service.stderr());
+    let posts = run.slack.with(|s| s.count("chat.postMessage"));
+    assert_eq!(posts, 21, "every message was posted once");
+}
+
+#[tokio::test]
+async fn in_a_flood_of_edits_the_last_states_come_first() {
+    let run = Running::start_slack(
+        Options { post_rate: None, ..Options::default() },
+        ", storm: { incidents: 0 }, posts_burst: 50",
+        "",
+    )
+    .await;
+    let send = async |i: usize, status: &str, pods: &[&str]| {
+        run.send(&group(&format!("Odd{i}"), status, "warning", pods)).await;
+    };
+    for i in 0..40 {
+        send(i, "firing", &["a"]).await;
+    }
+    run.slack.wait_for(|s| tops(s).len() == 40, Duration::from_secs(30)).await.unwrap();
+    for i in 0..40 {
+        send(i, "firing", &["a", "b"]).await;
+    }
+    for i in 25..40 {
+        send(i, "resolved", &["a", "b"]).await;
+    }
+    let resolved = Instant::now();
+    let green = |s: &State| tops(s).iter().filter(|m| whole(m).contains(GREEN)).count() == 15;
+    let all = run.slack.wait_for(green, Duration::from_secs(40)).await;
+    assert!(all.is_ok(), "{}\n{}", all.unwrap_err(), run.service.stderr());
+    println!("15 last states stood after {:?} among 25 other edits", resolved.elapsed());
+    // And the others are not forgotten.
+    let every = |s: &State| tops(s).iter().all(|m| whole(m).contains("2 firing") || whole(m).contains(GREEN));
+    let all = run.slack.wait_for(every, Duration::from_secs(90)).await;
+    assert!(all.is_ok(), "{}\n{}", all.unwrap_err(), run.service.stderr());
+    assert_eq!(refused(&run), 0);
+}
