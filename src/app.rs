@@ -12,7 +12,8 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{info, warn};
 
-use crate::chatops::{Desk, Recent};
+use crate::alertmanager::Alertmanager;
+use crate::chatops::{Desk, People, Recent};
 use crate::clock;
 use crate::config::{Config, secret};
 use crate::exporter::Reader;
@@ -76,12 +77,18 @@ pub async fn run(
 
     let halt = CancellationToken::new();
     let tasks = TaskTracker::new();
-    let desk = slack.clone().map(|slack| Arc::new(desk(&pipeline, slack, words, tasks.clone())));
+    let desk = match slack.clone() {
+        Some(slack) => Some(Arc::new(desk(&pipeline, slack, words, tasks.clone())?)),
+        None => None,
+    };
     let admitting = tokio::spawn(Arc::clone(&pipeline).admit_loop(groups));
     tasks.spawn(Arc::clone(&pipeline).diagnose_loop(halt.clone(), tasks.clone()));
     tasks.spawn(Arc::clone(&pipeline).deliver_loop(halt.clone(), tasks.clone()));
     tasks.spawn(Arc::clone(&pipeline).housekeeping_loop(halt.clone()));
     tasks.spawn(Arc::clone(&pipeline).learn_loop(halt.clone()));
+    if let Some(desk) = &desk {
+        tasks.spawn(Arc::clone(desk).followups_loop(halt.clone()));
+    }
 
     let closing = CancellationToken::new();
     let app = router(Shared { pipeline, inbox, credentials, slack, desk, open_pages: loopback });
@@ -112,25 +119,27 @@ pub async fn run(
 }
 
 /// What answers people in Slack: the same parts that the pipeline works with.
-fn desk(pipeline: &Arc<Pipeline>, slack: Slack, words: Arc<Words>, tasks: TaskTracker) -> Desk {
+fn desk(pipeline: &Arc<Pipeline>, slack: Slack, words: Arc<Words>, tasks: TaskTracker) -> anyhow::Result<Desk> {
     let config = &pipeline.config;
-    Desk {
+    Ok(Desk {
         library: Arc::clone(&pipeline.library),
         store: pipeline.store.clone(),
         prometheus: pipeline.prometheus.clone(),
         reader: pipeline.reader.clone(),
         exporters: config.exporters.clone(),
         diagnosing: config.diagnose.clone(),
-        alertmanagers: config.alertmanagers.clone(),
+        alertmanagers: config.alertmanagers.iter().map(Alertmanager::new).collect::<Result<_, _>>()?,
         slack,
         config: config.slack.clone(),
         notifier: Arc::clone(&pipeline.notifier),
         words,
         metrics: Arc::clone(&pipeline.metrics),
         wake: Arc::clone(&pipeline.diagnoses),
+        deliveries: Arc::clone(&pipeline.deliveries),
         tasks,
         seen: Recent::default(),
-    }
+        people: People::new(&config.slack),
+    })
 }
 
 fn pagers(config: &Config) -> anyhow::Result<Vec<PagerClient>> {

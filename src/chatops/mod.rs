@@ -6,6 +6,14 @@
 mod acts;
 mod authority;
 mod commands;
+mod escalate;
+mod feedback;
+mod forms;
+mod people;
+mod silence_form;
+mod silences;
+mod talk;
+mod verify;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,7 +24,7 @@ use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
 use tracing::{Instrument, info_span, warn};
 
-use crate::alertmanager;
+use crate::alertmanager::Alertmanager;
 use crate::diagnose;
 use crate::exporter::{self, Reader};
 use crate::notify::Notifier;
@@ -26,6 +34,9 @@ use crate::render::Words;
 use crate::slack::{self, Ack, Inbound, Slack, What};
 use crate::store::Store;
 use crate::telemetry::Metrics;
+pub use authority::{Power, Refusal, may};
+pub use people::{Facts, People, Turn};
+pub(crate) use silences::SilenceRequest;
 
 /// How long a repetition is recognised; Slack repeats within minutes, and signatures are valid for five.
 const REMEMBER: Duration = Duration::from_secs(15 * 60);
@@ -51,8 +62,8 @@ pub struct Desk {
     pub exporters: exporter::Config,
     /// How diagnoses are made.
     pub diagnosing: diagnose::Config,
-    /// Where silences are made, with the alert labels that choose them.
-    pub alertmanagers: Vec<alertmanager::Config>,
+    /// Where silences are made.
+    pub alertmanagers: Vec<Alertmanager>,
     /// Where answers go.
     pub slack: Slack,
     /// Who may do what, and how often.
@@ -65,10 +76,14 @@ pub struct Desk {
     pub metrics: Arc<Metrics>,
     /// Tells the diagnose loop that something is due.
     pub wake: Arc<tokio::sync::Notify>,
+    /// Tells the deliver loop that a message says something new.
+    pub deliveries: Arc<tokio::sync::Notify>,
     /// Ended when the service stops.
     pub tasks: TaskTracker,
     /// What arrived lately: Slack repeats what it thinks was lost.
     pub seen: Recent,
+    /// Who may do what, and how often they asked.
+    pub people: People,
 }
 
 /// Ids of what arrived lately, and how much may be worked on at once.
@@ -97,6 +112,18 @@ impl Desk {
             self.metrics.inbound("suggest", if options.is_ok() { "done" } else { "late" });
             return Ack::Options(options.unwrap_or_default());
         }
+        let turn = match &inbound.what {
+            // What was begun may be finished.
+            What::Submit { .. } | What::Suggest { .. } => Turn::Now,
+            What::Command { .. } | What::Mention { .. } | What::Press { .. } => self.people.turn(&inbound).await,
+        };
+        if turn != Turn::Now {
+            self.metrics.inbound(kind(&inbound.what), "limited");
+            warn!(kind = kind(&inbound.what), user = inbound.who.user, "somebody asks too often");
+        }
+        if turn == Turn::Silence {
+            return Ack::Received;
+        }
         let Ok(slot) = Arc::clone(&self.seen.slots).try_acquire_owned() else {
             warn!(kind = kind(&inbound.what), user = inbound.who.user, "too much is asked at once");
             self.metrics.inbound(kind(&inbound.what), "busy");
@@ -111,7 +138,12 @@ impl Desk {
         self.tasks.spawn(
             async move {
                 match &inbound.what {
-                    What::Command { text } | What::Mention { text } => commands::run(&desk, &inbound, text).await,
+                    _ if turn == Turn::Tell => talk::tell(&desk, &inbound, desk.words.line("too-often", &[])).await,
+                    What::Command { text } | What::Mention { text } => {
+                        if acts::permit(&desk, &inbound, kind(&inbound.what), None, Power::Look).await {
+                            commands::run(&desk, &inbound, text).await;
+                        }
+                    }
                     What::Press { action, value } => acts::press(&desk, &inbound, action, value).await,
                     What::Submit { .. } | What::Suggest { .. } => {}
                 }

@@ -4,8 +4,11 @@
 //! answered; and everything that is only done twice if a power cut forgets it. kill -9 loses neither.
 
 mod admission;
+mod audit;
 mod deliveries;
 mod exporters;
+mod feedback;
+mod followups;
 mod incidents;
 
 use std::path::Path;
@@ -17,7 +20,10 @@ use sqlx::SqlitePool;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
 
 pub use admission::{Admitted, Wanted};
+pub use audit::{AuditEntry, AuditResult};
 pub use deliveries::{Delivery, Sink};
+pub use feedback::Feedback;
+pub use followups::Followup;
 pub use incidents::{Due, Incident};
 
 /// How long a statement waits for the other connection.
