@@ -67,8 +67,15 @@ pub async fn run(
     let shown = prometheus.iter().map(|(p, labels)| (p.url.clone(), labels.clone())).collect();
     let words =
         Arc::new(Words::load(&config.language, config.playbooks.dir.as_deref()).context("cannot read the phrases")?);
-    let notifier =
-        Notifier::new(store.clone(), slack.clone(), &config.slack, Arc::clone(&metrics), &config.public_url, shown);
+    let notifier = Notifier::new(
+        store.clone(),
+        slack.clone(),
+        &config.slack,
+        Arc::clone(&metrics),
+        &config.public_url,
+        shown,
+        Arc::clone(&words),
+    );
     let notifier = Arc::new(notifier.with_pagers(pagers(&config)?));
     let (inbox, groups) = mpsc::channel(config.webhook.queue);
     let library = Arc::new(library);

@@ -9,7 +9,7 @@ use super::talk::{into_thread, message, say};
 use super::Desk;
 use crate::clock;
 use crate::render::{self, Act, Line, Part, Span, Tone};
-use crate::slack::Inbound;
+use crate::slack::{Inbound, is_person};
 use crate::store::{AuditResult, Incident};
 
 /// Nobody is called twice for one incident within this time.
@@ -26,7 +26,7 @@ pub(super) async fn escalate(desk: &Desk, inbound: &Inbound, incident: &Incident
         return say(desk, inbound, "escalate-nobody").await;
     };
     match desk.store.notes(&incident.id).await {
-        Ok(notes) if notes.iter().any(|n| n.what == what.as_str() && n.at > clock::before(clock::now(), ONCE_WITHIN)) => {
+        Ok(notes) if notes.iter().any(|n| n.act == what && n.at > clock::before(clock::now(), ONCE_WITHIN)) => {
             desk.metrics.act(what.as_str(), AuditResult::Failed.as_str());
             return say(desk, inbound, "escalate-already").await;
         }
@@ -54,11 +54,10 @@ pub(super) async fn escalate(desk: &Desk, inbound: &Inbound, incident: &Incident
 
 /// A user group's or user's id as Slack writes it; none when it is a pager's name.
 fn person(whom: &str) -> Option<Span> {
-    let id = whom.len() >= 6 && whom.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit());
-    match whom.as_bytes().first() {
-        Some(b'S') if id => Some(Span::Group(whom.to_owned())),
-        Some(b'U' | b'W') if id => Some(Span::User(whom.to_owned())),
-        _ => None,
+    match (is_person(whom), whom.starts_with('S')) {
+        (true, true) => Some(Span::Group(whom.to_owned())),
+        (true, false) => Some(Span::User(whom.to_owned())),
+        (false, _) => None,
     }
 }
 

@@ -36,7 +36,7 @@ use crate::store::Store;
 use crate::telemetry::Metrics;
 pub use authority::{Power, Refusal, may};
 pub use people::{Facts, People, Turn};
-pub(crate) use silences::SilenceRequest;
+pub use silences::SilenceRequest;
 
 /// How long a repetition is recognised; Slack repeats within minutes, and signatures are valid for five.
 const REMEMBER: Duration = Duration::from_secs(15 * 60);

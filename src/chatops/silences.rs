@@ -23,7 +23,7 @@ const MATCHERS_CHARS: usize = 300;
 
 /// What is asked about silences.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum SilenceRequest {
+pub enum SilenceRequest {
     /// Those that count or will.
     List,
     /// End one.
@@ -40,19 +40,21 @@ pub(crate) enum SilenceRequest {
     },
 }
 
-/// Carries out what a command asks about silences; decides and writes down whether they may.
-pub(super) async fn silence(desk: &Desk, inbound: &Inbound, request: SilenceRequest) {
-    match request {
-        SilenceRequest::List => list(desk, inbound).await,
-        SilenceRequest::Expire { id } => press_expire(desk, inbound, &id).await,
-        SilenceRequest::Create { incident, duration } => {
-            let what = Act::Silence.as_str();
-            if !permit(desk, inbound, what, Some(&incident), Power::Act).await {
-                return;
+impl Desk {
+    /// Carries out what a command asks about silences; decides and writes down whether they may, and answers.
+    pub async fn silence(&self, inbound: &Inbound, request: SilenceRequest) {
+        match request {
+            SilenceRequest::List => list(self, inbound).await,
+            SilenceRequest::Expire { id } => press_expire(self, inbound, &id).await,
+            SilenceRequest::Create { incident, duration } => {
+                let what = Act::Silence.as_str();
+                if !permit(self, inbound, what, Some(&incident), Power::Act).await {
+                    return;
+                }
+                let Some(incident) = find(self, inbound, what, &incident).await else { return };
+                let labels = alertmanager::common(&incident.alerts);
+                make(self, inbound, &incident, &labels, duration, "").await;
             }
-            let Some(incident) = find(desk, inbound, what, &incident).await else { return };
-            let labels = alertmanager::common(&incident.alerts);
-            make(desk, inbound, &incident, &labels, duration, "").await;
         }
     }
 }

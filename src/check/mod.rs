@@ -4,8 +4,10 @@
 
 mod lint;
 mod promql;
+mod scenario;
 mod tables;
 mod verdicts;
 
 pub use lint::lint;
+pub use scenario::verdict_test;
 pub use verdicts::{CaseResult, run};

@@ -40,6 +40,12 @@ pub enum Command {
     Explain(ExplainArgs),
     /// Compute from a model's config.json what fits on GPUs, and compare it with the running pool.
     Capacity(Box<CapacityArgs>),
+    /// List, make and end silences through Alertmanager.
+    Silence(super::silence::SilenceArgs),
+    /// Print who did what, when, on what, with which result.
+    Audit(super::audit::AuditArgs),
+    /// Print what people said of named causes, and export verdict tests.
+    Feedback(super::feedback::FeedbackArgs),
 }
 
 /// How `serve` is started; every flag overrides the file.

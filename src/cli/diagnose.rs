@@ -14,7 +14,7 @@ use crate::diagnose::{Exporters, Request, Scope, diagnose_with};
 use crate::exporter::Reader;
 use crate::playbook::{select, suggestion};
 use crate::prom::{self, Prometheus};
-use crate::render;
+use crate::render::{self, Words};
 
 /// Exit status when Prometheus could not be asked.
 const NO_PROMETHEUS: u8 = 3;
@@ -75,14 +75,15 @@ pub(super) fn run(args: DiagnoseArgs) -> anyhow::Result<ExitCode> {
     // Pages tell of now only.
     let exporters = Some(&exporters).filter(|_| args.at.is_none());
     let diagnosis = runtime.block_on(diagnose_with(&library, &prometheus, &request, exporters));
+    let words = Words::load(&config.language, config.playbooks.dir.as_deref())?;
     match args.output {
         Output::Json => anstream::println!("{}", serde_json::to_string_pretty(&diagnosis)?),
         Output::Slack => {
-            let message = render::diagnosis_message(&diagnosis, Some(&prometheus.url));
+            let message = render::diagnosis_message(&diagnosis, Some(&prometheus.url), &words);
             anstream::println!("{}", serde_json::to_string_pretty(&render::slack(&message))?);
         }
         Output::Text => {
-            let message = render::diagnosis_message(&diagnosis, Some(&prometheus.url));
+            let message = render::diagnosis_message(&diagnosis, Some(&prometheus.url), &words);
             anstream::print!("{}", render::terminal(&message));
         }
     }

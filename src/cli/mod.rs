@@ -1,15 +1,18 @@
 //! The command line: parsing, and one file per command.
 
 mod args;
+mod audit;
 mod capacity;
 mod check;
 mod diagnose;
 mod doctor;
 mod explain;
 mod explain_tables;
+mod feedback;
 mod generate;
 pub(crate) mod health;
 mod serve;
+mod silence;
 
 use std::process::ExitCode;
 
@@ -57,6 +60,9 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Generate(args) => generate::run(args),
         Command::Explain(args) => explain::run(&args),
         Command::Capacity(args) => capacity::run(&args),
+        Command::Silence(args) => silence::run(args),
+        Command::Audit(args) => audit::run(args),
+        Command::Feedback(args) => feedback::run(args),
     }
 }
 

@@ -31,6 +31,18 @@ impl State {
     }
 }
 
+/// What an incident cost, from its start until it was resolved.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Impact {
+    /// Requests that arrived.
+    pub requests: Option<f64>,
+    /// Of those, how many failed.
+    pub failed: Option<f64>,
+    /// Of those, how many were slow.
+    pub slow: Option<f64>,
+}
+
 /// What admission must know of an incident that is there already.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Known {

@@ -17,7 +17,7 @@ use tracing::{error, info, warn};
 
 use crate::clock;
 use crate::prom::choose;
-use crate::render::{self, IncidentView, Message};
+use crate::render::{self, IncidentView, Message, Words};
 use crate::slack::{self, Destination, Posted, Slack, SlackError};
 use crate::store::{Delivery, Incident, Sink, Store, StoreError};
 use crate::telemetry::Metrics;
@@ -46,6 +46,7 @@ pub struct Notifier {
     /// Addresses for links, with the alert labels that choose them.
     prometheus: Vec<(String, BTreeMap<String, String>)>,
     pagers: Vec<PagerClient>,
+    words: Arc<Words>,
 }
 
 impl Notifier {
@@ -57,6 +58,7 @@ impl Notifier {
         metrics: Arc<Metrics>,
         public_url: &str,
         prometheus: Vec<(String, BTreeMap<String, String>)>,
+        words: Arc<Words>,
     ) -> Self {
         let at_least_one = |n: u32| NonZeroU32::new(n).unwrap_or(NonZeroU32::MIN);
         let posts =
@@ -72,6 +74,7 @@ impl Notifier {
             public_url: public_url.trim_end_matches('/').to_owned(),
             prometheus,
             pagers: Vec::new(),
+            words,
         }
     }
 
@@ -82,22 +85,28 @@ impl Notifier {
         self
     }
 
+    /// What is said.
+    pub fn words(&self) -> &Words {
+        &self.words
+    }
+
     /// The message of an incident as it stands.
     pub fn message(&self, incident: &Incident) -> Message {
-        let reason = incident.reason.replace('_', " ");
-        render::incident_message(&IncidentView {
+        let view = IncidentView {
             id: &incident.id,
             alerts: &incident.alerts,
             truncated: incident.truncated,
             resolved_at: incident.resolved_at,
             started_at: incident.started_at,
-            reason: &reason,
+            reason: &incident.reason,
             because: incident.because.as_deref(),
             refired: incident.refired,
             page: (!self.public_url.is_empty()).then(|| format!("{}/incidents/{}", self.public_url, incident.id)),
             prometheus: choose(&self.prometheus, &incident.alerts).map(String::as_str),
             diagnosis: incident.diagnosis.as_ref(),
-        })
+            ..IncidentView::default()
+        };
+        render::incident_message(&view, &self.words)
     }
 
     /// Delivers one message, or says in the store when to try again.

@@ -1,23 +1,37 @@
 //! Diagnosis and incident ─▶ [`Message`] ─▶ Slack blocks, terminal text, or a page. Pure.
 //!
-//! A [`Message`] is neutral: what is said stands in [`phrases`], how it looks in one file per medium, and each of
-//! those escapes whatever came from outside at its own border.
+//! A [`Message`] is neutral: what is said stands in `playbooks/phrases`, how it looks in one file per medium, and each
+//! of those escapes whatever came from outside at its own border.
 
 mod blocks;
+mod buttons;
+mod digest;
+mod direct;
+mod evidence;
+mod facts;
 mod health;
+mod links;
+mod message;
 mod page;
-mod phrases;
 mod text;
+mod thread;
+mod view;
+mod whole;
 mod words;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 pub use blocks::{SlackMessage, slack, slack_blocks};
+pub use digest::{DigestEntry, DigestView, VARIOUS, digest_message};
+pub use evidence::evidence_parts;
 pub use health::{coverage, health};
+pub use message::{incident_message, note};
 pub use page::{index_page, message_page};
-pub use phrases::{IncidentView, diagnosis_message, incident_message};
 pub use text::terminal;
+pub use thread::{Told, changes};
+pub use view::{IncidentView, Note, Picture};
+pub use whole::diagnosis_message;
 pub use words::{ENGLISH, Piece, Words};
 
 /// How bad it is, as colour and as word.
@@ -249,8 +263,9 @@ impl Act {
         }
     }
 
-    /// The act of a button's id; none when it is not one of ours.
+    /// The act of a button's id; none when it is not one of ours. `verify:1` is one of several of the same act.
     pub fn of(id: &str) -> Option<Self> {
+        let id = id.split_once(':').map_or(id, |(act, _)| act);
         Self::ALL.into_iter().find(|act| act.as_str() == id)
     }
 }

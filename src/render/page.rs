@@ -1,6 +1,6 @@
 //! Message ─▶ HTML that shows it as Slack would. Server-rendered, no script, no request to anywhere else.
 
-use super::{Line, Message, Part, Span, time_of_day};
+use super::{Line, Message, Part, Span, Words, time_of_day};
 
 const STYLE: &str = "
 :root{color-scheme:light dark;--fg:#1d1c1d;--bg:#f4f5f7;--card:#fff;--dim:#616061;--code:#c01343;--line:#dcdde1}
@@ -23,7 +23,8 @@ pub fn message_page(title: &str, message: &Message) -> String {
 }
 
 /// A whole page with a list: link, headline and small print of each entry.
-pub fn index_page(title: &str, entries: &[(String, String, String)]) -> String {
+pub fn index_page(entries: &[(String, String, String)], words: &Words) -> String {
+    let title = words.text("incidents", &[]);
     let rows: String = entries
         .iter()
         .map(|(url, headline, note)| {
@@ -36,10 +37,10 @@ pub fn index_page(title: &str, entries: &[(String, String, String)]) -> String {
         })
         .collect();
     let body = match entries.is_empty() {
-        true => "<p>No incidents yet.</p>".to_owned(),
+        true => format!("<p>{}</p>", escape(&words.text("no-incidents", &[]))),
         false => format!("<table>{rows}</table>"),
     };
-    page(title, &format!("<article><h1>{}</h1>{body}</article>", escape(title)), true)
+    page(&title, &format!("<article><h1>{}</h1>{body}</article>", escape(&title)), true)
 }
 
 fn page(title: &str, body: &str, live: bool) -> String {

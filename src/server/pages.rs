@@ -28,20 +28,18 @@ async fn recent(shared: &Shared) -> Result<Vec<Incident>, StoreError> {
 pub(super) async fn index(State(shared): State<Shared>) -> Response {
     match recent(&shared).await {
         Ok(incidents) => {
+            let words = shared.pipeline.notifier.words();
             let entries: Vec<_> = incidents
                 .iter()
                 .map(|incident| {
                     let message = shared.pipeline.notifier.message(incident);
-                    let state = if incident.open { "open" } else { "resolved" };
-                    let note = format!(
-                        "{state}, since {}, {}",
-                        incident.started_at.strftime("%Y-%m-%d %H:%M:%S UTC"),
-                        incident.id
-                    );
+                    let key = if incident.open { "incident-open" } else { "incident-resolved" };
+                    let since = incident.started_at.strftime("%Y-%m-%d %H:%M:%S UTC").to_string();
+                    let note = words.text(key, &[("since", since.into()), ("id", incident.id.as_str().into())]);
                     (format!("/incidents/{}", incident.id), message.headline, note)
                 })
                 .collect();
-            html(render::index_page("Incidents", &entries))
+            html(render::index_page(&entries, words))
         }
         Err(error) => unavailable(&error),
     }
@@ -50,7 +48,11 @@ pub(super) async fn index(State(shared): State<Shared>) -> Response {
 pub(super) async fn incident(State(shared): State<Shared>, Path(id): Path<String>) -> Response {
     match shared.pipeline.store.incident(&id).await {
         Ok(Some(incident)) => {
-            let message = shared.pipeline.notifier.message(&incident);
+            let notifier = &shared.pipeline.notifier;
+            let mut message = notifier.message(&incident);
+            if let Some(diagnosis) = &incident.diagnosis {
+                message.parts.extend(render::evidence_parts(diagnosis, notifier.words()));
+            }
             html(render::message_page(&message.headline, &message))
         }
         Ok(None) => (StatusCode::NOT_FOUND, "there is no such incident\n").into_response(),

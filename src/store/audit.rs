@@ -8,6 +8,7 @@ use ulid::Ulid;
 
 use super::{Store, StoreError};
 use crate::clock::{from_unix_ms, unix_ms};
+use crate::render::{Act, Note};
 
 /// How an attempt ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -82,6 +83,11 @@ impl AuditEntry {
             detail: String::new(),
         }
     }
+
+    /// As an incident's message says it; none for what is no button's act.
+    fn note(self) -> Option<Note> {
+        Some(Note { act: Act::of(&self.what)?, who: self.who, at: self.at, detail: self.detail })
+    }
 }
 
 impl Store {
@@ -125,19 +131,20 @@ impl Store {
         rows.iter().map(read).collect()
     }
 
-    /// What people have done with an incident, oldest first.
+    /// What was done with an incident, oldest first, as its message says it.
     ///
     /// # Errors
     /// See [`Self::audit`].
-    pub async fn notes(&self, incident: &str) -> Result<Vec<AuditEntry>, StoreError> {
+    pub async fn notes(&self, incident: &str) -> Result<Vec<Note>, StoreError> {
         let rows = sqlx::query(
             "SELECT id, at_ms, who, place, what, incident_id, target, result, detail FROM audit
-             WHERE incident_id = $1 AND result = 'done' AND what <> 'evidence' ORDER BY at_ms, id LIMIT 200",
+             WHERE incident_id = $1 AND result = 'done' ORDER BY at_ms, id LIMIT 200",
         )
         .bind(incident)
         .fetch_all(&self.read)
         .await?;
-        rows.iter().map(read).collect()
+        let entries = rows.iter().map(read).collect::<Result<Vec<_>, _>>()?;
+        Ok(entries.into_iter().filter_map(AuditEntry::note).collect())
     }
 
     /// Forgets what is older than `before`.

@@ -64,15 +64,6 @@ impl Store {
         .await?;
         rows.iter().map(read).collect()
     }
-
-    /// Forgets what belongs to incidents that are gone.
-    ///
-    /// # Errors
-    /// See [`Self::give_feedback`].
-    pub async fn forget_feedback(&self) -> Result<u64, StoreError> {
-        let orphans = "DELETE FROM feedback WHERE incident_id NOT IN (SELECT id FROM incidents)";
-        Ok(sqlx::query(orphans).execute(&self.write).await?.rows_affected())
-    }
 }
 
 fn read(row: &SqliteRow) -> Result<Feedback, StoreError> {

@@ -188,6 +188,8 @@ impl Store {
                 "DELETE FROM alerts WHERE incident_id NOT IN (SELECT id FROM incidents)",
                 "DELETE FROM deliveries WHERE incident_id NOT IN (SELECT id FROM incidents)",
                 "DELETE FROM events WHERE incident_id NOT IN (SELECT id FROM incidents)",
+                "DELETE FROM feedback WHERE incident_id NOT IN (SELECT id FROM incidents)",
+                "DELETE FROM followups WHERE incident_id NOT IN (SELECT id FROM incidents)",
             ] {
                 sqlx::query(orphans).execute(&mut *tx).await?;
             }

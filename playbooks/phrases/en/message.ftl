@@ -1,3 +1,172 @@
 ### What is said about an incident and its diagnosis.
 
-nothing-fits = The rest does not fit into one message.
+## Words
+
+verdict-likely = likely
+verdict-possible = possible
+verdict-unlikely = unlikely
+verdict-undetermined = cannot tell
+verdict-ruled-out = ruled out
+
+and-more = { $shown } and { $n } more
+change = { $now } ({ $factor }, was { $was })
+change-from-nothing = { $now } (was { $was })
+fact-direct = { $fact } (read directly)
+fact-none = { $title }: none
+no-past = there is no past to compare with
+
+## The first line: what, who is hurt, why
+
+state-critical = CRITICAL
+state-warning = WARNING
+state-unconfirmed = FIRING, not confirmed
+state-resolved = RESOLVED after { $duration }
+asked-confirmed = Confirmed
+asked-absent = Not confirmed
+asked-no-data = Cannot tell
+why-possibly = possibly { $chain }
+why-nothing = no cause stands out
+why-absent = nothing wrong to be seen now
+why-no-data = the evidence is missing
+
+## The symptom and who is hurt
+
+symptom-confirmed = **Confirmed**: { $facts }. { $impact }
+symptom-was = **It was**: { $facts }. { $impact }
+symptom-absent = **Not confirmed**: { $facts } — it may be over, or the alert is stricter than this check.
+symptom-no-data = **Cannot tell**: no data for { $facts }.
+radius-pool = in a pool of { $total ->
+    [one] 1 replica
+   *[other] { $total } replicas
+ }
+radius-all = on all { $total ->
+    [one] 1 replica
+   *[other] { $total } replicas
+ }
+radius-some = on { $n } of { $total ->
+    [one] 1 replica
+   *[other] { $total } replicas
+ }: { $names }
+hits-all = Hits all { $total ->
+    [one] 1 replica
+   *[other] { $total } replicas
+ }.
+hits-some = Hits { $n } of { $total ->
+    [one] 1 replica
+   *[other] { $total } replicas
+ }: **{ $names }**
+hits-on = { $hits } on { $places }
+hits-share = { $hits }, { $share } of the traffic
+looking = **Looking at the evidence …**
+no-playbook = No playbook for this alert
+no-playbook-why = Nothing was diagnosed. Add the alert's name to a playbook's `matches`, or give the alert the label `playbook`.
+
+## Why
+
+why = Why
+why-none = No cause stands out: everything that could be checked speaks against the known causes.
+chain-link = ← **{ $title }** — { $verdict }: { $facts } ({ $agree } of { $known } checks agree)
+chain-link-blind = ← **{ $title }** — { $verdict }: { $facts } ({ $agree } of { $known } checks agree, { $unknown } without data)
+chain-short = ← **{ $title }**
+chain-short-since = ← **{ $title }** since { $at }
+chain-root = ← **{ $title }** — { $verdict }
+chain-root-since = ← **{ $title }** — { $verdict }, since { $at }
+evidence-for = For: { $facts } ({ $agree } of { $known } checks agree)
+evidence-against = Against: { $facts }
+evidence-unknown = Unknown: { $titles }
+not-those = Not: { $titles }
+began = Began: { $story }
+also = Also to be considered: { $causes }
+other-cause = { $title } ({ $verdict })
+
+## What to do
+
+do-now = Do now
+do-now-some = Do now ({ $shown } of { $n })
+lasting = So that it does not come back
+step-worked = { $step } — worked when { $check }
+step-source = { $step } ({ $source })
+source = source
+
+## What is not known
+
+ruled-out = What it is not
+ruled-out-because = { $title } — { $fact } (would need { $when })
+ruled-out-rest = nor: { $titles }
+ruled-out-rest-more = nor: { $titles }; and { $n } more
+unchecked = What could not be checked
+unchecked-reason = { $titles }: { $why }
+unchecked-enable = { $reason } → { $enable }
+and-others = and { $n } more
+while-looking = While looking
+
+## Alerts, and what else is known
+
+alerts = Alerts
+alerts-firing = { $n } firing: **{ $names }**
+alerts-resolved = { $n } resolved: **{ $names }**
+alerts-left-out = Alertmanager left out { $n } more (max_alerts)
+reason-first = new
+reason-new-alerts = new alerts
+reason-fewer-alerts = fewer alerts
+reason-still-firing = still firing
+reason-resolved = resolved
+reason-refired = fires again
+since-reason = { $id } · since { $since } · { $reason }
+refired = re-fired { $n ->
+    [one] once
+   *[other] { $n } times
+ }
+flapping = **Flapping**: { $what }. Each time it may be the same fault that was never fixed.
+flapping-refired = it came back { $n ->
+    [one] once
+   *[other] { $n } times
+ }
+flapping-seen = { $n } incidents of these alerts in the last 24 hours
+meanwhile = **Meanwhile** { $requests } requests arrived{ $bad }.
+meanwhile-failed = , { $n } of them failed ({ $share })
+meanwhile-slow = , { $n } were slow ({ $share })
+meanwhile-failures = **Meanwhile** { $n } requests failed.
+final = **Cause**: { $cause } — { $verdict }
+foot = { $playbook } at { $at }, { $queries ->
+    [one] 1 query
+   *[other] { $queries } queries
+ } in { $took }
+foot-engines = { $foot }, { $engines }
+details = All details: { $link }
+
+link-prometheus = Prometheus
+link-runbook = Runbook
+link-dashboard = Dashboard
+link-silence = Silence
+link-incident = Incident
+
+incidents = Incidents
+no-incidents = No incidents yet.
+incident-open = open, since { $since }, { $id }
+incident-resolved = resolved, since { $since }, { $id }
+
+## What people did
+
+note-acknowledge = Acknowledged by { $who } at { $at }
+note-again = Run again by { $who } at { $at }
+note-right = { $who } at { $at }: the cause is right
+note-wrong = { $who } at { $at }: the cause is wrong
+note-silence = Silenced by { $who } at { $at }
+note-escalate = Escalated by { $who } at { $at }
+note-verify = Fix checked for { $who } at { $at }
+note-verify-alone = Fix checked at { $at }
+note-detail = { $note }: { $detail }
+
+## Buttons
+
+button-acknowledge = Acknowledge
+button-again = Run again
+button-evidence = Show evidence
+button-silence = Silence
+button-escalate = Escalate
+button-escalate-confirm = The next ones are called now, with this incident and its diagnosis. Go on?
+button-right = Right cause
+button-wrong = Wrong cause
+button-verify = Verify fix { $n }
+button-digest = Show incidents

@@ -1,0 +1,19 @@
+### A storm: many incidents in one message.
+
+digest-storm = storm of { $n } { $n ->
+    [one] incident
+   *[other] incidents
+ }
+digest-over = RESOLVED
+digest-various = various causes
+digest-counts = { $firing } firing ({ $critical } critical), { $resolved } resolved
+digest-title = What it is, worst first
+digest-line = { $line } — { $firing } firing ({ $critical } critical), { $resolved } resolved, since { $since }
+digest-more = … and { $n } more { $n ->
+    [one] line
+   *[other] lines
+ } with { $incidents } { $incidents ->
+    [one] incident
+   *[other] incidents
+ }
+digest-times = first at { $oldest }, last at { $newest }

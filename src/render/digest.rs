@@ -1,0 +1,148 @@
+//! A storm's digest: one message for many incidents, one line per cause and pool.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::buttons::button;
+use super::facts::{clip, said};
+use super::message::{hurt, is_critical, what};
+use super::{Act, IncidentView, Line, Message, Part, Span, Tone, Words};
+
+/// Lines before "and N more".
+const LINES: usize = 15;
+/// The topic of what is too diverse to name.
+pub const VARIOUS: &str = "other";
+
+/// A digest, as it is shown.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DigestView {
+    /// The digest's id.
+    pub id: String,
+    /// Which symptom, whose pool; [`VARIOUS`] for all sorts.
+    pub topic: String,
+    /// When the storm began.
+    pub opened_at: Timestamp,
+    /// Its incidents.
+    pub incidents: Vec<DigestEntry>,
+    /// Whether somebody listens to buttons.
+    pub interactive: bool,
+}
+
+/// One incident of a digest.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DigestEntry {
+    /// The incident's id.
+    pub id: String,
+    /// The symptom, else the alert's name.
+    pub what: String,
+    /// The root's clause, once there is one.
+    pub cause: Option<String>,
+    /// Whose pool.
+    pub whom: String,
+    /// Whether it still fires.
+    pub open: bool,
+    /// Whether an alert of it is critical.
+    pub critical: bool,
+    /// When it began.
+    pub since: Timestamp,
+    /// Its page.
+    pub page: Option<String>,
+}
+
+impl DigestEntry {
+    /// The entry of an incident.
+    pub fn of(view: &IncidentView<'_>) -> Self {
+        Self {
+            id: view.id.to_owned(),
+            what: what(view),
+            cause: view.diagnosis.and_then(|d| d.root()).map(|root| root.title.clone()),
+            whom: hurt(view),
+            open: view.resolved_at.is_none(),
+            critical: is_critical(view),
+            since: view.started_at,
+            page: view.page.clone(),
+        }
+    }
+}
+
+/// What the incidents of one cause and pool come to.
+struct Group<'a> {
+    firing: usize,
+    critical: usize,
+    resolved: usize,
+    since: Timestamp,
+    one: &'a DigestEntry,
+}
+
+/// The message of a digest.
+pub fn digest_message(view: &DigestView, words: &Words) -> Message {
+    let mut groups: BTreeMap<(&str, Option<&str>, &str), Group<'_>> = BTreeMap::new();
+    for entry in &view.incidents {
+        let key = (entry.what.as_str(), entry.cause.as_deref(), entry.whom.as_str());
+        let group =
+            groups.entry(key).or_insert(Group { firing: 0, critical: 0, resolved: 0, since: entry.since, one: entry });
+        group.firing += usize::from(entry.open);
+        group.critical += usize::from(entry.open && entry.critical);
+        group.resolved += usize::from(!entry.open);
+        group.since = group.since.min(entry.since);
+    }
+    let sum = |of: fn(&Group<'_>) -> usize| groups.values().map(of).sum::<usize>();
+    let (firing, critical, resolved) = (sum(|g| g.firing), sum(|g| g.critical), sum(|g| g.resolved));
+    let mut worst: Vec<&Group<'_>> = groups.values().collect();
+    worst.sort_by_key(|g| (std::cmp::Reverse((g.critical, g.firing, g.resolved)), g.since));
+    let mut lines: Vec<Line> = worst.iter().take(LINES).map(|group| line(group, words)).collect();
+    if worst.len() > LINES {
+        let incidents: usize = worst.iter().skip(LINES).map(|g| g.firing + g.resolved).sum();
+        let n = ("n", (worst.len() - LINES).into());
+        lines.push(words.line("digest-more", &[n, ("incidents", incidents.into())]));
+    }
+    let mut parts = vec![Part::Section(words.text("digest-title", &[]), lines)];
+    let times = view.incidents.iter().map(|entry| entry.since);
+    if let (Some(oldest), Some(newest)) = (times.clone().min(), times.max()) {
+        let times = [("oldest", Span::Time(oldest).into()), ("newest", Span::Time(newest).into())];
+        parts.push(Part::Note(words.line("digest-times", &times)));
+    }
+    if view.interactive {
+        let label = words.text("button-digest", &[]);
+        parts.push(Part::Buttons(vec![button(Act::Digest.as_str(), label, &view.id)]));
+    }
+    let (tone, state) = match (firing, critical) {
+        (0, _) => (Tone::Good, "digest-over"),
+        (_, 0) => (Tone::Warning, "state-warning"),
+        _ => (Tone::Critical, "state-critical"),
+    };
+    let topic = match view.topic.as_str() {
+        VARIOUS | "" => words.text("digest-various", &[]),
+        topic => clip(topic, 120),
+    };
+    let counts = [("firing", firing.into()), ("critical", critical.into()), ("resolved", resolved.into())];
+    let total = words.text("digest-storm", &[("n", view.incidents.len().into())]);
+    let headline = said(&[words.text(state, &[]), total, topic, words.text("digest-counts", &counts)]);
+    Message { tone, headline, parts }
+}
+
+fn line(group: &Group<'_>, words: &Words) -> Line {
+    let one = group.one;
+    let title = match &one.cause {
+        Some(cause) => format!("{} ← {}", clip(&one.what, 80), clip(cause, 80)),
+        None => clip(&one.what, 120),
+    };
+    let title = match (&one.page, group.firing + group.resolved) {
+        (Some(page), 1) => Span::Link(title, page.clone()),
+        _ => Span::Bold(title),
+    };
+    let mut line = Line(vec![title]);
+    if !one.whom.is_empty() {
+        line = line.plain(format!(" · {}", clip(&one.whom, 80)));
+    }
+    let counts = [
+        ("line", line.into()),
+        ("firing", group.firing.into()),
+        ("critical", group.critical.into()),
+        ("resolved", group.resolved.into()),
+        ("since", Span::Time(group.since).into()),
+    ];
+    words.line("digest-line", &counts)
+}

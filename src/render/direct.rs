@@ -1,0 +1,45 @@
+//! What we say of exporters that were read themselves.
+
+use super::Words;
+use super::facts::{FEW, few};
+use crate::diagnose::{Because, DirectRead, Remark};
+
+/// That exporters were read themselves, why, and what was odd about them.
+pub(super) fn read_directly(direct: &DirectRead, words: &Words) -> Vec<String> {
+    let key = match direct.because {
+        Because::NoAnswer => "direct-no-answer",
+        Because::InPart => "direct-in-part",
+        Because::NoValues => "direct-no-values",
+        Because::Asked => "direct-asked",
+    };
+    let count = |n: usize, known: usize, all: &str, part: &str| {
+        (known > 0).then(|| match n == known {
+            true => words.text(all, &[("n", n.into())]),
+            false => words.text(part, &[("n", n.into()), ("known", known.into())]),
+        })
+    };
+    let engines = count(direct.engines, direct.engines_known, "direct-engines", "direct-engines-of");
+    let gpus = count(direct.gpu_exporters, direct.gpu_exporters_known, "direct-gpus", "direct-gpus-of");
+    let read = match (engines, gpus) {
+        (Some(engines), Some(gpus)) => words.text("direct-both", &[("engines", engines.into()), ("gpus", gpus.into())]),
+        (engines, gpus) => engines.or(gpus).unwrap_or_default(),
+    };
+    let mut lines = vec![words.text(key, &[("read", read.into())])];
+    let mut alike: Vec<(&str, Vec<String>)> = Vec::new();
+    for Remark { exporter, what } in &direct.remarks {
+        match alike.iter_mut().find(|(known, _)| known == what) {
+            Some((_, names)) => names.push(exporter.clone()),
+            None => alike.push((what, vec![exporter.clone()])),
+        }
+    }
+    lines.extend(alike.iter().take(2 * FEW).map(|(what, names)| {
+        words.text("direct-remark", &[("names", few(names, words).into()), ("what", (*what).into())])
+    }));
+    if alike.len() > 2 * FEW {
+        lines.push(words.text("direct-more-remarks", &[("n", (alike.len() - 2 * FEW).into())]));
+    }
+    if direct.left_out > 0 {
+        lines.push(words.text("direct-left-out", &[("n", direct.left_out.into())]));
+    }
+    lines
+}

@@ -1,0 +1,86 @@
+//! Everything that was checked: what "Show evidence" shows.
+
+use std::collections::BTreeSet;
+
+use super::facts::{bullet, fact, verdict};
+use super::whole::{foot, not_this, step, unchecked, while_looking};
+use super::{Line, Part, Words};
+use crate::diagnose::{Diagnosis, EvidenceResult, Outcome, Verdict};
+
+/// Every check with its value, everything that was ruled out or could not be checked, all steps, and the queries.
+pub fn evidence_parts(diagnosis: &Diagnosis, words: &Words) -> Vec<Part> {
+    let mut parts = vec![checks(&diagnosis.symptom.title, None, &diagnosis.symptom.evidence, words)];
+    for (i, cause) in diagnosis.causes.iter().enumerate() {
+        // The others share most of the best chain's links.
+        let via = if i == 0 { cause.via.as_slice() } else { &[] };
+        parts.extend(via.iter().map(|link| checks(&link.title, Some(link.verdict), &link.evidence, words)));
+        let mut part = checks(&cause.title, Some(cause.verdict), &cause.evidence, words);
+        if let (0, Part::Section(_, lines), false) = (i, &mut part, cause.meaning.trim().is_empty()) {
+            lines.push(Line::default().plain(cause.meaning.trim().replace('\n', " ")));
+        }
+        parts.push(part);
+    }
+    if !diagnosis.ruled_out.is_empty() {
+        let lines = diagnosis.ruled_out.iter().map(|cause| bullet(not_this(cause, words))).collect();
+        parts.push(Part::Section(words.text("ruled-out", &[]), lines));
+    }
+    if !diagnosis.unchecked.is_empty() {
+        let lines = unchecked(diagnosis, usize::MAX, usize::MAX, words);
+        parts.push(Part::Section(words.text("unchecked", &[]), lines));
+    }
+    if !diagnosis.fix.now.is_empty() {
+        let steps = diagnosis.fix.now.iter().map(|fix| step(fix, words)).collect();
+        parts.push(Part::Steps(words.text("do-now", &[]), steps));
+    }
+    if !diagnosis.fix.lasting.is_empty() {
+        let steps = diagnosis.fix.lasting.iter().map(|fix| bullet(step(fix, words))).collect();
+        parts.push(Part::Section(words.text("lasting", &[]), steps));
+    }
+    let odd = while_looking(diagnosis, words);
+    if !odd.is_empty() {
+        parts.push(Part::Section(words.text("while-looking", &[]), odd));
+    }
+    let queries = queries(diagnosis);
+    if !queries.is_empty() {
+        parts.push(Part::Section(words.text("evidence-queries", &[]), queries));
+    }
+    parts.push(Part::Note(Line::default().plain(foot(diagnosis, words))));
+    parts
+}
+
+fn checks(title: &str, sure: Option<Verdict>, evidence: &[EvidenceResult], words: &Words) -> Part {
+    let title = match sure {
+        None => title.to_owned(),
+        Some(sure) => words.text("other-cause", &[("title", title.into()), ("verdict", verdict(sure, words).into())]),
+    };
+    Part::Section(title, evidence.iter().map(|e| check(e, words)).collect())
+}
+
+/// `✓ KV cache peak 99 % (asked: > 0.95)`: a mark, so that nobody needs colour.
+fn check(e: &EvidenceResult, words: &Words) -> Line {
+    let key = match e.outcome {
+        Outcome::Met => "evidence-met",
+        Outcome::NotMet => "evidence-not-met",
+        Outcome::NoData => "evidence-no-data",
+    };
+    let why = e.why.as_deref().unwrap_or_default();
+    let fact = fact(e, words).into();
+    match (e.outcome, why) {
+        (Outcome::NoData, why) if !why.is_empty() => {
+            words.line("evidence-no-data-why", &[("fact", fact), ("why", why.into())])
+        }
+        _ => words.line(key, &[("fact", fact), ("when", e.when.as_str().into())]),
+    }
+}
+
+/// What was asked to tell the symptom and the best chain, each once.
+fn queries(diagnosis: &Diagnosis) -> Vec<Line> {
+    let root = diagnosis.root();
+    let via = root.into_iter().flat_map(|root| root.via.iter().flat_map(|link| &link.evidence).chain(&root.evidence));
+    let mut seen = BTreeSet::new();
+    let all = diagnosis.symptom.evidence.iter().chain(via);
+    all.filter_map(|e| Some((e.title.as_str(), e.query.as_deref()?)))
+        .filter(|(_, query)| seen.insert(*query))
+        .map(|(title, query)| bullet(Line::default().plain(format!("{title}: ")).code(query.replace('\n', " "))))
+        .collect()
+}

@@ -1,0 +1,155 @@
+//! The clauses that sentences are made of.
+
+use std::collections::BTreeSet;
+
+use super::{Line, Words};
+use crate::alert::Labels;
+use crate::diagnose::{BlastRadius, CauseFound, Diagnosis, EvidenceResult, Outcome, Source, SymptomVerdict, Verdict};
+use crate::signal::{Unit, format_value};
+
+/// How many items of a list are said before "and N more".
+pub(super) const FEW: usize = 3;
+
+/// The first names of a list, and how many more there are.
+pub(super) fn few(names: &[String], words: &Words) -> String {
+    some(names, FEW, ", ", words)
+}
+
+/// As [`few`], of another number and with another separator.
+pub(super) fn some(names: &[String], most: usize, between: &str, words: &Words) -> String {
+    let shown = names.iter().take(most).cloned().collect::<Vec<_>>().join(between);
+    match names.len().saturating_sub(most) {
+        0 => shown,
+        more => words.text("and-more", &[("shown", shown.into()), ("n", more.into())]),
+    }
+}
+
+/// One check as a fact: `KV cache peak 99 %`, `prompt length 3.9k tokens (2.2x, was 1.8k tokens)`.
+pub(super) fn fact(e: &EvidenceResult, words: &Words) -> String {
+    let fact = match (e.value, e.baseline) {
+        (Some(value), Some(baseline)) => format!("{} {}", e.title, change(value, baseline, e.unit, words)),
+        (Some(value), None) => format!("{} {}", e.title, format_value(value, e.unit)),
+        (None, _) if e.outcome == Outcome::NoData => e.title.clone(),
+        (None, _) => words.text("fact-none", &[("title", e.title.as_str().into())]),
+    };
+    match e.source {
+        Source::Exporter => words.text("fact-direct", &[("fact", fact.into())]),
+        Source::Prometheus => fact,
+    }
+}
+
+fn change(value: f64, baseline: f64, unit: Unit, words: &Words) -> String {
+    let (now, was) = (format_value(value, unit).into(), format_value(baseline, unit).into());
+    if baseline.abs() < 1e-12 {
+        return words.text("change-from-nothing", &[("now", now), ("was", was)]);
+    }
+    let factor = format_value(value / baseline, Unit::Factor).into();
+    words.text("change", &[("now", now), ("factor", factor), ("was", was)])
+}
+
+/// The facts of one outcome; two checks on one number are one fact.
+pub(super) fn facts<'a>(
+    evidence: impl IntoIterator<Item = &'a EvidenceResult>,
+    outcome: Outcome,
+    words: &Words,
+) -> Vec<String> {
+    let mut out: Vec<String> = Vec::new();
+    for e in evidence.into_iter().filter(|e| e.outcome == outcome) {
+        let fact = fact(e, words);
+        if !out.contains(&fact) {
+            out.push(fact);
+        }
+    }
+    out
+}
+
+/// How sure, in a word.
+pub(super) fn verdict(verdict: Verdict, words: &Words) -> String {
+    let key = match verdict {
+        Verdict::Likely => "verdict-likely",
+        Verdict::Possible => "verdict-possible",
+        Verdict::Unlikely => "verdict-unlikely",
+        Verdict::Undetermined => "verdict-undetermined",
+        Verdict::RuledOut => "verdict-ruled-out",
+    };
+    words.text(key, &[])
+}
+
+/// Whose pool: `prod/llama`.
+pub(super) fn whom(labels: &Labels) -> String {
+    ["cluster", "namespace", "model"].iter().filter_map(|name| labels.get(*name)).cloned().collect::<Vec<_>>().join("/")
+}
+
+/// The best chain in a few words: `KV cache is exhausted ← prompts became longer`.
+pub(super) fn why(diagnosis: &Diagnosis, words: &Words) -> String {
+    match (diagnosis.root(), diagnosis.symptom.verdict) {
+        (Some(cause), _) => {
+            let links: Vec<&str> = cause.via.iter().map(|j| j.title.as_str()).chain([cause.title.as_str()]).collect();
+            let chain = links.join(" ← ");
+            match cause.verdict {
+                Verdict::Likely => chain,
+                _ => words.text("why-possibly", &[("chain", chain.into())]),
+            }
+        }
+        (None, SymptomVerdict::Confirmed) => words.text("why-nothing", &[]),
+        (None, SymptomVerdict::Absent) => words.text("why-absent", &[]),
+        (None, SymptomVerdict::NoData) => words.text("why-no-data", &[]),
+    }
+}
+
+/// Which replicas show the symptom: ` on 2 of 8 replicas: a, b`; empty when nobody knows.
+pub(super) fn radius(radius: &BlastRadius, words: &Words) -> String {
+    let total = ("total", radius.total.into());
+    let said = match (radius.affected.len(), radius.total) {
+        (_, 0) => return String::new(),
+        (0, _) => words.text("radius-pool", &[total]),
+        (n, all) if n >= all => words.text("radius-all", &[total]),
+        (n, _) => {
+            let names = few(&radius.affected, words).into();
+            words.text("radius-some", &[("n", n.into()), total, ("names", names)])
+        }
+    };
+    format!(" {said}")
+}
+
+/// Whom a cause hits, where, and how much of the traffic that is.
+pub(super) fn hits(cause: &CauseFound, words: &Words) -> Option<Line> {
+    let radius = &cause.replicas;
+    let total = ("total", radius.total.into());
+    match radius.affected.len() {
+        0 => None,
+        n if n >= radius.total => Some(words.line("hits-all", &[total])),
+        n => {
+            let names = few(&radius.affected, words).into();
+            let mut line = words.line("hits-some", &[("n", n.into()), total, ("names", names)]);
+            let places: BTreeSet<&str> = radius.places.values().flatten().map(String::as_str).collect();
+            if !places.is_empty() {
+                let places = places.into_iter().collect::<Vec<_>>().join(", ");
+                line = words.line("hits-on", &[("hits", line.into()), ("places", places.into())]);
+            }
+            if let Some(share) = radius.traffic {
+                let share = format_value(share, Unit::Ratio).into();
+                line = words.line("hits-share", &[("hits", line.into()), ("share", share)]);
+            }
+            Some(line)
+        }
+    }
+}
+
+/// A line of a list.
+pub(super) fn bullet(line: Line) -> Line {
+    Line::default().plain("• ").then(line)
+}
+
+/// At most so many characters.
+pub(super) fn clip(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        None => text.to_owned(),
+        Some((at, _)) => format!("{}…", &text[..at]),
+    }
+}
+
+/// The parts of a headline that say something.
+pub(super) fn said(parts: &[String]) -> String {
+    parts.iter().filter(|p| !p.is_empty()).map(String::as_str).collect::<Vec<_>>().join(" · ")
+}

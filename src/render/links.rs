@@ -1,0 +1,124 @@
+//! Where to look further: addresses that are filled in for one incident.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::{IncidentView, Line, Span, Words};
+use crate::alert::{Labels, active, common_labels};
+use crate::clock;
+use crate::diagnose::{Diagnosis, Outcome, Scope};
+
+/// Of the 3,000 characters that one text may have in Slack, what its addresses may take together.
+const ADDRESSES: usize = 2_400;
+/// What is shown before an incident began.
+const BEFORE: Duration = Duration::from_secs(30 * 60);
+/// What is shown after it ended, or after the diagnosis.
+const AFTER: Duration = Duration::from_secs(5 * 60);
+
+/// The links of an incident, as many as fit.
+pub(super) fn links(view: &IncidentView<'_>, words: &Words) -> Vec<Line> {
+    let runbook = active(view.alerts).iter().find_map(|a| a.annotations.get("runbook_url").cloned());
+    let graph = view.diagnosis.and_then(|diagnosis| graph(diagnosis, view.prometheus, Some(span(view))));
+    let silence = view.alertmanager.filter(|_| view.resolved_at.is_none()).and_then(|url| silence(url, view));
+    let all = [
+        ("link-incident", view.page.clone()),
+        ("link-runbook", runbook),
+        ("link-dashboard", view.dashboard.filter(|url| !url.is_empty()).map(|url| dashboard(url, view))),
+        ("link-silence", silence),
+        ("link-prometheus", graph),
+    ];
+    let mut left = ADDRESSES;
+    let mut out = Vec::new();
+    for (key, url) in all {
+        let Some(url) = url.filter(|url| !url.is_empty() && url.len() <= left) else { continue };
+        left -= url.len();
+        out.push(Line(vec![Span::Link(words.text(key, &[]), url)]));
+    }
+    out
+}
+
+/// From before it began until after it ended.
+fn span(view: &IncidentView<'_>) -> (Timestamp, Timestamp) {
+    let end = view.resolved_at.or(view.diagnosis.map(|d| d.at)).unwrap_or(view.started_at);
+    (clock::before(view.started_at, BEFORE), clock::after(end, AFTER))
+}
+
+/// The symptom's query and the one that decided, in Prometheus' own page; over the hour before unless told.
+pub(super) fn graph(
+    diagnosis: &Diagnosis,
+    prometheus: Option<&str>,
+    span: Option<(Timestamp, Timestamp)>,
+) -> Option<String> {
+    let symptom = diagnosis.symptom.evidence.iter().find_map(|e| e.query.as_deref());
+    let met = diagnosis.root().map(|root| root.evidence.iter().filter(|e| e.outcome == Outcome::Met));
+    let decided = met.into_iter().flatten().find_map(|e| e.query.as_deref()).filter(|query| Some(*query) != symptom);
+    let queries: Vec<&str> = symptom.into_iter().chain(decided).collect();
+    let both = graph_of(&queries, prometheus?, diagnosis.at, span)?;
+    if both.len() <= ADDRESSES / 2 { Some(both) } else { graph_of(queries.get(..1)?, prometheus?, diagnosis.at, span) }
+}
+
+fn graph_of(queries: &[&str], prometheus: &str, at: Timestamp, span: Option<(Timestamp, Timestamp)>) -> Option<String> {
+    let minute = Duration::from_secs(60);
+    let (from, to) = span.unwrap_or((clock::before(at, 60 * minute), clock::after(at, minute)));
+    let minutes = clock::between(from, to).as_secs().div_ceil(60).clamp(1, 7 * 24 * 60);
+    let mut url = url::Url::parse(prometheus).ok()?;
+    url.path_segments_mut().ok()?.pop_if_empty().push("graph");
+    if queries.is_empty() {
+        return None;
+    }
+    for (i, query) in queries.iter().enumerate() {
+        url.query_pairs_mut()
+            .append_pair(&format!("g{i}.expr"), query)
+            .append_pair(&format!("g{i}.tab"), "0")
+            .append_pair(&format!("g{i}.range_input"), &format!("{minutes}m"))
+            .append_pair(&format!("g{i}.end_input"), &to.strftime("%Y-%m-%d %H:%M:%S").to_string());
+    }
+    Some(url.to_string())
+}
+
+/// The dashboard's address with its placeholders filled in; what is not known becomes empty.
+fn dashboard(template: &str, view: &IncidentView<'_>) -> String {
+    let (from, to) = span(view);
+    let labels = match view.diagnosis {
+        Some(diagnosis) => diagnosis.scope.labels.clone(),
+        None => Scope::of_alerts(view.alerts).dimensions,
+    };
+    let mut url =
+        template.replace("{from}", &clock::unix_ms(from).to_string()).replace("{to}", &clock::unix_ms(to).to_string());
+    for name in ["namespace", "model", "cluster"] {
+        url = url.replace(&format!("{{{name}}}"), &encoded(labels.get(name).map_or("", String::as_str)));
+    }
+    url
+}
+
+/// Alertmanager's form for a silence, with the labels that all active alerts share.
+fn silence(alertmanager: &str, view: &IncidentView<'_>) -> Option<String> {
+    let labels = common_labels(&active(view.alerts));
+    let base = alertmanager.trim_end_matches('/');
+    (!labels.is_empty()).then(|| format!("{base}/#/silences/new?filter={}", encoded(&matchers(&labels))))
+}
+
+/// `{alertname="A", namespace="n"}`.
+fn matchers(labels: &Labels) -> String {
+    let classic = |name: &str| {
+        name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+            && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+    };
+    let quoted = |text: &str| format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n"));
+    let all: Vec<String> = labels
+        .iter()
+        // Names that are quoted are understood from Alertmanager 0.27 on, where alone they can arrive.
+        .map(|(name, value)| match classic(name) {
+            true => format!("{name}={}", quoted(value)),
+            false => format!("{}={}", quoted(name), quoted(value)),
+        })
+        .collect();
+    format!("{{{}}}", all.join(", "))
+}
+
+/// As it may stand anywhere in an address.
+fn encoded(text: &str) -> String {
+    // The form's encoding writes a blank as `+`, which means a blank in queries only.
+    url::form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>().replace('+', "%20")
+}

@@ -1,0 +1,329 @@
+//! The message of an incident: a 10-second read on a phone. Everything else stands behind "Show evidence".
+
+use jiff::Timestamp;
+
+use super::facts::{FEW, bullet, clip, facts, hits, said, some, verdict, whom, why};
+use super::whole::{also, step, symptom, unchecked, unknown, while_looking};
+use super::{Act, IncidentView, Line, Message, Note, Part, Piece, Span, Tone, Words, buttons, links};
+use crate::alert::{AlertStatus, active, common_labels};
+use crate::clock;
+use crate::diagnose::{CauseFound, Diagnosis, EvidenceResult, Outcome, Scope, SymptomVerdict};
+use crate::incident::Impact;
+use crate::signal::{Unit, format_value};
+
+/// Steps that are said at once.
+const STEPS: usize = 3;
+/// What was done that is said at once.
+const NOTES: usize = 3;
+/// Incidents of a day from which on it flaps.
+const OFTEN: u32 = 3;
+/// Re-fired so often it flaps.
+pub(super) const FLAPS: u32 = 2;
+
+/// The message of an incident.
+pub fn incident_message(view: &IncidentView<'_>, words: &Words) -> Message {
+    let mut parts = Vec::new();
+    let mut first = Vec::new();
+    match (view.diagnosis, view.because) {
+        (Some(diagnosis), _) => {
+            first.push(symptom(diagnosis, view.resolved_at.is_some(), words));
+            first.extend(view.impact.and_then(|impact| meanwhile(&impact, words)));
+            first.extend(flapping(view, words));
+        }
+        (None, Some(_)) => {
+            first.push(words.line("looking", &[]));
+            first.extend(flapping(view, words));
+        }
+        (None, None) => {
+            let why = vec![words.line("no-playbook-why", &[])];
+            parts.push(Part::Section(words.text("no-playbook", &[]), why));
+            first.extend(flapping(view, words));
+        }
+    }
+    parts.extend(first.into_iter().map(Part::Paragraph));
+    if let Some(diagnosis) = view.diagnosis {
+        parts.extend(diagnosed(diagnosis, view, words));
+    }
+    parts.push(alerts(view, words));
+    parts.extend(notes(view.notes, words).into_iter().map(Part::Note));
+    if let Some(picture) = &view.picture {
+        parts.push(Part::Picture { file: picture.file.clone(), alt: picture.alt.clone() });
+    }
+    parts.push(Part::Note(foot(view, words)));
+    if view.interactive {
+        parts.extend(buttons::of_incident(view, words));
+    }
+    let tone = tone(view);
+    Message { tone, headline: headline(view, tone, words), parts }
+}
+
+fn tone(view: &IncidentView<'_>) -> Tone {
+    if view.resolved_at.is_some() {
+        return Tone::Good;
+    }
+    match (is_critical(view), view.diagnosis.map(|d| d.symptom.verdict)) {
+        (_, Some(SymptomVerdict::Absent)) => Tone::Unknown,
+        (true, _) => Tone::Critical,
+        (false, _) => Tone::Warning,
+    }
+}
+
+/// Whether an alert that is active says so.
+pub(super) fn is_critical(view: &IncidentView<'_>) -> bool {
+    active(view.alerts)
+        .iter()
+        .any(|a| matches!(a.labels.get("severity").map(String::as_str), Some("critical" | "page")))
+}
+
+/// What, who is hurt, why: the line that shows in the notification.
+fn headline(view: &IncidentView<'_>, tone: Tone, words: &Words) -> String {
+    let state = match (view.resolved_at, tone) {
+        (Some(at), _) => {
+            let duration = clock::spoken(clock::between(view.started_at, at)).into();
+            words.text("state-resolved", &[("duration", duration)])
+        }
+        (None, Tone::Critical) => words.text("state-critical", &[]),
+        (None, Tone::Warning) => words.text("state-warning", &[]),
+        (None, Tone::Good | Tone::Unknown) => words.text("state-unconfirmed", &[]),
+    };
+    let why = view.diagnosis.map(|diagnosis| why(diagnosis, words)).unwrap_or_default();
+    said(&[state, what(view), hurt(view), why])
+}
+
+/// The symptom, else the alert.
+pub(super) fn what(view: &IncidentView<'_>) -> String {
+    match view.diagnosis {
+        Some(diagnosis) => diagnosis.symptom.title.clone(),
+        None => active(view.alerts).first().map(|a| clip(a.name(), 80)).unwrap_or_default(),
+    }
+}
+
+/// Whose pool.
+pub(super) fn hurt(view: &IncidentView<'_>) -> String {
+    clip(
+        &match view.diagnosis {
+            Some(diagnosis) => whom(&diagnosis.scope.labels),
+            None => whom(&Scope::of_alerts(view.alerts).dimensions),
+        },
+        120,
+    )
+}
+
+/// That it comes and goes, when it does.
+fn flapping(view: &IncidentView<'_>, words: &Words) -> Option<Line> {
+    let refired = (view.refired > 0).then(|| words.text("flapping-refired", &[("n", view.refired.into())]));
+    let seen = (view.seen_before >= OFTEN).then(|| {
+        // The reader counts this one too.
+        words.text("flapping-seen", &[("n", view.seen_before.saturating_add(1).into())])
+    });
+    if view.refired < FLAPS && view.seen_before < OFTEN {
+        return None;
+    }
+    let what = refired.into_iter().chain(seen).collect::<Vec<_>>().join(", ");
+    Some(words.line("flapping", &[("what", what.into())]))
+}
+
+/// What it cost.
+pub(super) fn meanwhile(impact: &Impact, words: &Words) -> Option<Line> {
+    let count = |n: f64| Piece::from(format_value(n.round(), Unit::Requests));
+    let Some(requests) = impact.requests.filter(|n| n.round() >= 1.0) else {
+        let failed = impact.failed.filter(|n| n.round() >= 1.0)?;
+        return Some(words.line("meanwhile-failures", &[("n", count(failed))]));
+    };
+    let bad = |key, n: Option<f64>| {
+        let n = n.filter(|n| n.round() >= 1.0)?;
+        let share = format_value((n / requests).min(1.0), Unit::Ratio).into();
+        Some(words.text(key, &[("n", count(n)), ("share", share)]))
+    };
+    let said: String =
+        bad("meanwhile-failed", impact.failed).into_iter().chain(bad("meanwhile-slow", impact.slow)).collect();
+    Some(words.line("meanwhile", &[("requests", count(requests)), ("bad", said.into())]))
+}
+
+fn diagnosed(diagnosis: &Diagnosis, view: &IncidentView<'_>, words: &Words) -> Vec<Part> {
+    let resolved = view.resolved_at.is_some();
+    let mut parts = Vec::new();
+    match diagnosis.root() {
+        Some(root) => parts.push(Part::Section(words.text("why", &[]), chain(diagnosis, root, words))),
+        None if diagnosis.symptom.verdict == SymptomVerdict::Confirmed => {
+            parts.push(Part::Section(words.text("why", &[]), vec![words.line("why-none", &[])]));
+        }
+        None => {}
+    }
+    let now = &diagnosis.fix.now;
+    if !resolved && !now.is_empty() {
+        let title = match now.len() {
+            n if n > STEPS => words.text("do-now-some", &[("shown", STEPS.into()), ("n", n.into())]),
+            _ => words.text("do-now", &[]),
+        };
+        parts.push(Part::Steps(title, now.iter().take(STEPS).map(|fix| step(fix, words)).collect()));
+    }
+    let most = if resolved { 2 } else { 1 };
+    let lasting: Vec<Line> = diagnosis.fix.lasting.iter().take(most).map(|fix| bullet(step(fix, words))).collect();
+    if !lasting.is_empty() {
+        parts.push(Part::Section(words.text("lasting", &[]), lasting));
+    }
+    if !resolved && !diagnosis.unchecked.is_empty() {
+        parts.push(Part::Section(words.text("unchecked", &[]), unchecked(diagnosis, 2, FEW, words)));
+    }
+    let mut odd = while_looking(diagnosis, words);
+    if !odd.is_empty() {
+        odd.truncate(FEW);
+        parts.push(Part::Section(words.text("while-looking", &[]), odd));
+    }
+    parts
+}
+
+/// The chain with its times, whom it hits, and what speaks for it, against it, and is not known: a line each.
+fn chain(diagnosis: &Diagnosis, root: &CauseFound, words: &Words) -> Vec<Line> {
+    let since = |id: &str| diagnosis.timeline.iter().find(|onset| onset.id == id).map(|onset| Span::Time(onset.at));
+    let mut lines: Vec<Line> = root
+        .via
+        .iter()
+        .map(|link| {
+            let title = ("title", link.title.as_str().into());
+            match since(&link.id) {
+                Some(at) => words.line("chain-short-since", &[title, ("at", at.into())]),
+                None => words.line("chain-short", &[title]),
+            }
+        })
+        .collect();
+    let pieces = [("title", root.title.as_str().into()), ("verdict", verdict(root.verdict, words).into())];
+    lines.push(match since(&root.id) {
+        Some(at) => {
+            let [title, verdict] = pieces;
+            words.line("chain-root-since", &[title, verdict, ("at", at.into())])
+        }
+        None => words.line("chain-root", &pieces),
+    });
+    // Where the symptom's line has said it of the same replicas, once is enough.
+    if root.replicas.affected != diagnosis.replicas.affected || !root.replicas.places.is_empty() {
+        lines.extend(hits(root, words));
+    }
+    lines.extend(evidence(root, words));
+    let not: Vec<String> = diagnosis.ruled_out.iter().map(|cause| cause.title.clone()).collect();
+    if !not.is_empty() {
+        lines.push(words.line("not-those", &[("titles", some(&not, 2, "; ", words).into())]));
+    }
+    lines.extend(also(diagnosis, words));
+    lines
+}
+
+fn evidence(root: &CauseFound, words: &Words) -> Vec<Line> {
+    let all: Vec<&EvidenceResult> =
+        root.evidence.iter().chain(root.via.iter().rev().flat_map(|link| &link.evidence)).collect();
+    let agree = all.iter().filter(|e| e.outcome == Outcome::Met).count();
+    let known = all.iter().filter(|e| e.outcome != Outcome::NoData).count();
+    let of = |outcome| facts(all.iter().copied(), outcome, words);
+    let met = some(&of(Outcome::Met), FEW, ", ", words).into();
+    let mut lines =
+        vec![words.line("evidence-for", &[("facts", met), ("agree", agree.into()), ("known", known.into())])];
+    let against = of(Outcome::NotMet);
+    if !against.is_empty() {
+        lines.push(words.line("evidence-against", &[("facts", some(&against, 2, ", ", words).into())]));
+    }
+    if let Some(titles) = unknown(all, words) {
+        lines.push(words.line("evidence-unknown", &[("titles", titles.into())]));
+    }
+    lines
+}
+
+fn alerts(view: &IncidentView<'_>, words: &Words) -> Part {
+    let firing = view.alerts.iter().filter(|a| a.status == AlertStatus::Firing).count();
+    let active = active(view.alerts);
+    let mut names: Vec<String> = active.iter().map(|a| clip(a.name(), 80)).collect();
+    names.sort();
+    names.dedup();
+    let names = ("names", super::facts::few(&names, words).into());
+    let mut lines = vec![match view.resolved_at.is_some() {
+        true => words.line("alerts-resolved", &[("n", view.alerts.len().into()), names]),
+        false => words.line("alerts-firing", &[("n", firing.into()), names]),
+    }];
+    if view.truncated > 0 {
+        let n = usize::try_from(view.truncated).unwrap_or(usize::MAX);
+        lines.push(words.line("alerts-left-out", &[("n", n.into())]));
+    }
+    let summaries = active.iter().filter_map(|a| a.annotations.get("summary"));
+    if let Some(summary) = summaries.into_iter().find(|s| !s.trim().is_empty()) {
+        lines.push(Line::default().plain(clip(summary.trim(), 160)));
+    }
+    let labels: Vec<String> = common_labels(&active)
+        .iter()
+        .filter(|(name, _)| *name != "alertname" && *name != "playbook")
+        .map(|(name, value)| format!("{}={}", clip(name, 40), clip(value, 60)))
+        .collect();
+    if !labels.is_empty() {
+        lines.push(Line::default().code(clip(&labels.join(" "), 240)));
+    }
+    Part::Section(words.text("alerts", &[]), lines)
+}
+
+/// What people did, the last few.
+fn notes(notes: &[Note], words: &Words) -> Vec<Line> {
+    let said: Vec<Line> = notes.iter().filter_map(|note| self::note(note, words)).collect();
+    said.into_iter().rev().take(NOTES).rev().collect()
+}
+
+/// Who did what when; none for what only looked.
+pub fn note(note: &Note, words: &Words) -> Option<Line> {
+    let key = match note.act {
+        Act::Acknowledge => "note-acknowledge",
+        Act::Again => "note-again",
+        Act::Right => "note-right",
+        Act::Wrong => "note-wrong",
+        Act::Silence => "note-silence",
+        Act::Escalate => "note-escalate",
+        Act::Verify if note.who.is_empty() => "note-verify-alone",
+        Act::Verify => "note-verify",
+        Act::Evidence | Act::Digest => return None,
+    };
+    let mut pieces = vec![("at", Span::Time(note.at).into())];
+    if key != "note-verify-alone" {
+        pieces.push(("who", Span::User(note.who.clone()).into()));
+    }
+    let line = words.line(key, &pieces);
+    Some(match note.detail.trim() {
+        "" => line,
+        detail => words.line("note-detail", &[("note", line.into()), ("detail", clip(detail, 200).into())]),
+    })
+}
+
+/// What it is, since when, why it changed, and where to look further.
+fn foot(view: &IncidentView<'_>, words: &Words) -> Line {
+    let since: Timestamp = view.started_at;
+    let mut reason = reason(view.reason, words);
+    if view.refired > 0 {
+        reason = format!("{reason}, {}", words.text("refired", &[("n", view.refired.into())]));
+    }
+    let mut line = words.line(
+        "since-reason",
+        &[("id", view.id.into()), ("since", Span::Time(since).into()), ("reason", reason.into())],
+    );
+    for link in links::links(view, words) {
+        line = line.plain(" · ").then(link);
+    }
+    line
+}
+
+/// Why the message changed, in words.
+fn reason(reason: &str, words: &Words) -> String {
+    let key = match reason {
+        "first" => "reason-first",
+        "new_alerts" => "reason-new-alerts",
+        "fewer_alerts" => "reason-fewer-alerts",
+        "still_firing" => "reason-still-firing",
+        "resolved" => "reason-resolved",
+        "refired" => "reason-refired",
+        other => return other.replace('_', " "),
+    };
+    words.text(key, &[])
+}
+
+/// As the thread and the digest count: replicas that are hit, of how many.
+pub(super) fn hit(diagnosis: &Diagnosis) -> (usize, usize) {
+    let of = diagnosis.root().map_or(&diagnosis.replicas, |root| &root.replicas);
+    match (of.affected.len(), diagnosis.replicas.affected.len()) {
+        (0, n) => (n, diagnosis.replicas.total),
+        (n, _) => (n, of.total),
+    }
+}

@@ -1,0 +1,123 @@
+//! What an incident's thread is told: what a reader of the message would want to know has changed.
+
+use serde::{Deserialize, Serialize};
+
+use super::message::{FLAPS, hit};
+use super::{IncidentView, Line, Words};
+use crate::alert::AlertStatus;
+use crate::clock;
+use crate::diagnose::{SymptomVerdict, Verdict};
+
+/// What was said of an incident last; kept with its delivery.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Told {
+    /// Whether the symptom is there; none before a diagnosis.
+    symptom: Option<SymptomVerdict>,
+    /// The root's id, clause, and how sure it is.
+    cause: Option<(String, String, Verdict)>,
+    /// Replicas that are hit.
+    hit: usize,
+    /// Of how many.
+    total: usize,
+    /// Alerts that fire.
+    firing: usize,
+    /// After how long it was resolved.
+    resolved_after: Option<String>,
+    /// How often it came back.
+    refired: u32,
+}
+
+impl Told {
+    /// What the message of this view says.
+    pub fn of(view: &IncidentView<'_>) -> Self {
+        let root = view.diagnosis.and_then(|diagnosis| diagnosis.root());
+        let (hit, total) = view.diagnosis.map(hit).unwrap_or_default();
+        Self {
+            symptom: view.diagnosis.map(|diagnosis| diagnosis.symptom.verdict),
+            cause: root.map(|root| (root.id.clone(), root.title.clone(), root.verdict)),
+            hit,
+            total,
+            firing: view.alerts.iter().filter(|alert| alert.status == AlertStatus::Firing).count(),
+            resolved_after: view.resolved_at.map(|at| clock::spoken(clock::between(view.started_at, at))),
+            refired: view.refired,
+        }
+    }
+}
+
+/// What has changed, as one line; none when nothing that a reader would care about.
+pub fn changes(before: &Told, now: &Told, words: &Words) -> Option<Line> {
+    let mut clauses = Vec::new();
+    let flaps = now.refired >= FLAPS;
+    let back = now.refired > before.refired;
+    if back && flaps && before.refired < FLAPS {
+        clauses.push(words.line("thread-flaps", &[("n", now.refired.into())]));
+    } else if back && !flaps {
+        clauses.push(words.line("thread-refired", &[]));
+    }
+    if let (None, Some(after)) = (&before.resolved_after, &now.resolved_after)
+        && !flaps
+    {
+        clauses.push(words.line("thread-resolved", &[("duration", after.as_str().into())]));
+    }
+    if now.resolved_after.is_none() && !back {
+        clauses.extend(alerts(before, now, words));
+    }
+    // What a diagnosis says while things end is fading; before the first there is nothing to compare with.
+    if now.resolved_after.is_none() && before.symptom.is_some() && now.symptom.is_some() {
+        clauses.extend(symptom(before, now, words));
+        clauses.extend(replicas(before, now, words));
+        clauses.extend(cause(before, now, words));
+    }
+    let mut clauses = clauses.into_iter();
+    let first = clauses.next()?;
+    Some(clauses.fold(first, |line, clause| line.plain(", ").then(clause)).joined())
+}
+
+fn alerts(before: &Told, now: &Told, words: &Words) -> Option<Line> {
+    let all = ("all", now.firing.into());
+    match (before.firing, now.firing) {
+        (was, is) if is > was => Some(words.line("thread-alerts-more", &[("n", (is - was).into()), all])),
+        (was, is) if is < was => Some(words.line("thread-alerts-fewer", &[("n", (was - is).into()), all])),
+        _ => None,
+    }
+}
+
+fn symptom(before: &Told, now: &Told, words: &Words) -> Option<Line> {
+    if before.symptom == now.symptom {
+        return None;
+    }
+    let key = match now.symptom? {
+        SymptomVerdict::Confirmed => "thread-confirmed",
+        SymptomVerdict::Absent => "thread-absent",
+        SymptomVerdict::NoData => "thread-no-data",
+    };
+    Some(words.line(key, &[]))
+}
+
+fn replicas(before: &Told, now: &Told, words: &Words) -> Option<Line> {
+    // With the evidence gone nobody knows who is hit.
+    if now.symptom != Some(SymptomVerdict::Confirmed) {
+        return None;
+    }
+    let now_hit = [("hit", now.hit.into()), ("total", now.total.into())];
+    let [hit, total] = now_hit;
+    match (before.hit, now.hit) {
+        (was, is) if is > was => Some(words.line("thread-replicas-more", &[("n", (is - was).into()), hit, total])),
+        (was, is) if is < was => Some(words.line("thread-replicas-fewer", &[("n", (was - is).into()), hit, total])),
+        _ => None,
+    }
+}
+
+fn cause(before: &Told, now: &Told, words: &Words) -> Option<Line> {
+    match (&before.cause, &now.cause) {
+        (Some((was, _, sure)), Some((is, title, surer))) if was == is => {
+            let grew = surer > sure && *surer == Verdict::Likely;
+            grew.then(|| words.line("thread-cause-likely", &[("title", title.as_str().into())]))
+        }
+        (Some(_), Some((_, title, _))) => Some(words.line("thread-cause-now", &[("title", title.as_str().into())])),
+        (None, Some((_, title, _))) => Some(words.line("thread-cause-found", &[("title", title.as_str().into())])),
+        (Some(_), None) => Some(words.line("thread-cause-gone", &[])),
+        (None, None) => None,
+    }
+}

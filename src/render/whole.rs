@@ -1,0 +1,239 @@
+//! A diagnosis, told completely: for terminals, where there is room.
+
+use super::facts::{FEW, bullet, fact, facts, few, hits, radius, said, verdict, whom, why};
+use super::links::graph;
+use super::{Line, Message, Part, Span, Tone, Words, direct};
+use crate::diagnose::{Diagnosis, EvidenceResult, Fix, NO_PAST, Outcome, RuledOut, SymptomVerdict, Verdict};
+use crate::signal::{Unit, format_value};
+
+/// The message of a diagnosis that somebody asked for.
+pub fn diagnosis_message(diagnosis: &Diagnosis, prometheus: Option<&str>, words: &Words) -> Message {
+    let (tone, word) = match diagnosis.symptom.verdict {
+        SymptomVerdict::Confirmed => (Tone::Critical, "asked-confirmed"),
+        SymptomVerdict::Absent => (Tone::Good, "asked-absent"),
+        SymptomVerdict::NoData => (Tone::Unknown, "asked-no-data"),
+    };
+    let mut parts = vec![Part::Paragraph(symptom(diagnosis, false, words))];
+    parts.extend(chain(diagnosis, words));
+    if !diagnosis.fix.now.is_empty() {
+        let steps = diagnosis.fix.now.iter().map(|fix| step(fix, words)).collect();
+        parts.push(Part::Steps(words.text("do-now", &[]), steps));
+    }
+    if !diagnosis.fix.lasting.is_empty() {
+        let steps = diagnosis.fix.lasting.iter().map(|fix| bullet(step(fix, words))).collect();
+        parts.push(Part::Section(words.text("lasting", &[]), steps));
+    }
+    if !diagnosis.ruled_out.is_empty() {
+        parts.push(ruled_out(&diagnosis.ruled_out, words));
+    }
+    if !diagnosis.unchecked.is_empty() {
+        parts.push(Part::Section(words.text("unchecked", &[]), unchecked(diagnosis, 2 * FEW, FEW, words)));
+    }
+    let lines = while_looking(diagnosis, words);
+    if !lines.is_empty() {
+        parts.push(Part::Section(words.text("while-looking", &[]), lines));
+    }
+    let mut foot = Line::default().plain(foot(diagnosis, words));
+    if let Some(link) = graph(diagnosis, prometheus, None) {
+        foot = foot.plain(" · ").link(words.text("link-prometheus", &[]), link);
+    }
+    parts.push(Part::Note(foot));
+    let headline =
+        [words.text(word, &[]), diagnosis.symptom.title.clone(), whom(&diagnosis.scope.labels), why(diagnosis, words)];
+    Message { tone, headline: said(&headline), parts }
+}
+
+/// Whether the symptom is there, by what, where, and what that means for people.
+pub(super) fn symptom(diagnosis: &Diagnosis, resolved: bool, words: &Words) -> Line {
+    let symptom = &diagnosis.symptom;
+    let of = |outcome| facts(&symptom.evidence, outcome, words).join(", ");
+    match symptom.verdict {
+        SymptomVerdict::Confirmed => {
+            let facts = format!("{}{}", of(Outcome::Met), radius(&diagnosis.replicas, words)).into();
+            let key = if resolved { "symptom-was" } else { "symptom-confirmed" };
+            words.line(key, &[("facts", facts), ("impact", symptom.impact.trim().into())])
+        }
+        SymptomVerdict::Absent => words.line("symptom-absent", &[("facts", of(Outcome::NotMet).into())]),
+        SymptomVerdict::NoData => words.line("symptom-no-data", &[("facts", of(Outcome::NoData).into())]),
+    }
+}
+
+fn chain(diagnosis: &Diagnosis, words: &Words) -> Option<Part> {
+    let title = words.text("why", &[]);
+    let Some(best) = diagnosis.root() else {
+        let stands = diagnosis.symptom.verdict == SymptomVerdict::Confirmed;
+        return stands.then(|| Part::Section(title, vec![words.line("why-none", &[])]));
+    };
+    let mut lines: Vec<Line> = best.via.iter().map(|j| link(&j.title, j.verdict, &j.evidence, words)).collect();
+    lines.push(link(&best.title, best.verdict, &best.evidence, words));
+    lines.extend(hits(best, words));
+    lines.extend(story(diagnosis, words));
+    let meaning = best.meaning.trim();
+    if !meaning.is_empty() {
+        lines.push(Line::default().plain(meaning.replace('\n', " ")));
+    }
+    lines.extend(also(diagnosis, words));
+    Some(Part::Section(title, lines))
+}
+
+/// What else may be the cause.
+pub(super) fn also(diagnosis: &Diagnosis, words: &Words) -> Option<Line> {
+    let one = |title: &str, sure| {
+        words.text("other-cause", &[("title", title.into()), ("verdict", verdict(sure, words).into())])
+    };
+    let others: Vec<String> = diagnosis.causes.iter().skip(1).take(FEW).map(|c| one(&c.title, c.verdict)).collect();
+    (!others.is_empty()).then(|| words.line("also", &[("causes", others.join("; ").into())]))
+}
+
+fn link(title: &str, sure: Verdict, evidence: &[EvidenceResult], words: &Words) -> Line {
+    let agree = evidence.iter().filter(|e| e.outcome == Outcome::Met).count();
+    let known = evidence.iter().filter(|e| e.outcome != Outcome::NoData).count();
+    let unknown = evidence.len() - known;
+    let met = facts(evidence, Outcome::Met, words).join(", ");
+    let mut pieces = vec![
+        ("title", title.into()),
+        ("verdict", verdict(sure, words).into()),
+        ("facts", met.into()),
+        ("agree", agree.into()),
+        ("known", known.into()),
+    ];
+    if unknown == 0 {
+        return words.line("chain-link", &pieces);
+    }
+    pieces.push(("unknown", unknown.into()));
+    words.line("chain-link-blind", &pieces)
+}
+
+/// What began when, the cause first: `prompt length 2.2x 14:02 → KV cache peak 99 % 14:05 → TTFT p99 8.2 s 14:06`.
+fn story(diagnosis: &Diagnosis, words: &Words) -> Option<Line> {
+    if diagnosis.timeline.len() < 2 {
+        return None;
+    }
+    let mut story = Line::default();
+    for (i, onset) in diagnosis.timeline.iter().enumerate() {
+        let e = &onset.evidence;
+        let much = match (e.value, e.baseline) {
+            (Some(value), Some(baseline)) if baseline.abs() > 1e-9 => format_value(value / baseline, Unit::Factor),
+            (Some(value), _) => format_value(value, e.unit),
+            (None, _) => String::new(),
+        };
+        story = story.plain(format!("{}{} {much} ", if i == 0 { "" } else { " → " }, e.title)).time(onset.at);
+    }
+    Some(words.line("began", &[("story", story.into())]))
+}
+
+/// A fix with the check that shows that it worked, and where it comes from.
+pub(super) fn step(fix: &Fix, words: &Words) -> Line {
+    let mut line = Line::of(&fix.action.replace('\n', " "));
+    if let Some(check) = &fix.verify {
+        let check = format!("{} {}", check.title, check.when).into();
+        line = words.line("step-worked", &[("step", line.into()), ("check", check)]);
+    }
+    if let Some(url) = &fix.source {
+        let source = Span::Link(words.text("source", &[]), url.clone());
+        line = words.line("step-source", &[("step", line.into()), ("source", source.into())]);
+    }
+    line
+}
+
+/// A cause that is not it, and what speaks against it.
+pub(super) fn not_this(cause: &RuledOut, words: &Words) -> Line {
+    match &cause.because {
+        None => Line::default().plain(cause.title.clone()),
+        Some(e) => {
+            let (title, fact) = (cause.title.as_str().into(), fact(e, words).into());
+            words.line("ruled-out-because", &[("title", title), ("fact", fact), ("when", e.when.as_str().into())])
+        }
+    }
+}
+
+/// The nearest misses in words, the rest by name: everything is in the JSON.
+fn ruled_out(list: &[RuledOut], words: &Words) -> Part {
+    let mut lines: Vec<Line> = list.iter().take(FEW).map(|cause| bullet(not_this(cause, words))).collect();
+    let rest: Vec<&str> = list.iter().skip(FEW).map(|r| r.title.as_str()).collect();
+    if !rest.is_empty() {
+        let titles = ("titles", rest.iter().take(2 * FEW).copied().collect::<Vec<_>>().join("; ").into());
+        lines.push(bullet(match rest.len().saturating_sub(2 * FEW) {
+            0 => words.line("ruled-out-rest", &[titles]),
+            n => words.line("ruled-out-rest-more", &[titles, ("n", n.into())]),
+        }));
+    }
+    Part::Section(words.text("ruled-out", &[]), lines)
+}
+
+/// One line per reason, because one missing exporter blinds many signals: so many reasons, with so many titles each.
+pub(super) fn unchecked(diagnosis: &Diagnosis, reasons_most: usize, titles_most: usize, words: &Words) -> Vec<Line> {
+    struct Reason<'a> {
+        why: &'a str,
+        enable: Option<&'a str>,
+        titles: Vec<String>,
+    }
+    let mut reasons: Vec<Reason<'_>> = Vec::new();
+    for u in &diagnosis.unchecked {
+        let (why, enable) = (u.why.as_str(), u.enable.as_deref().filter(|_| u.why != NO_PAST));
+        match reasons.iter_mut().find(|r| r.why == why && r.enable == enable) {
+            Some(reason) => reason.titles.push(u.title.clone()),
+            None => reasons.push(Reason { why, enable, titles: vec![u.title.clone()] }),
+        }
+    }
+    let one = |Reason { why, enable, titles }: &Reason<'_>| {
+        let why = if *why == NO_PAST { words.text("no-past", &[]) } else { (*why).to_owned() };
+        let titles = super::facts::some(titles, titles_most, ", ", words).into();
+        let line = words.line("unchecked-reason", &[("titles", titles), ("why", why.into())]);
+        bullet(match enable {
+            Some(enable) => {
+                words.line("unchecked-enable", &[("reason", line.into()), ("enable", Line::of(enable).into())])
+            }
+            None => line,
+        })
+    };
+    let mut lines: Vec<Line> = reasons.iter().take(reasons_most).map(one).collect();
+    if reasons.len() > reasons_most {
+        lines.push(bullet(words.line("and-others", &[("n", (reasons.len() - reasons_most).into())])));
+    }
+    lines
+}
+
+/// What was odd on the way.
+pub(super) fn while_looking(diagnosis: &Diagnosis, words: &Words) -> Vec<Line> {
+    let direct = diagnosis.direct.as_ref().map(|read| direct::read_directly(read, words)).unwrap_or_default();
+    let said =
+        direct.into_iter().chain(diagnosis.problems.iter().cloned()).chain(diagnosis.scope.notes.iter().cloned());
+    said.map(|line| bullet(Line::default().plain(line))).collect()
+}
+
+/// How the diagnosis was made.
+pub(super) fn foot(diagnosis: &Diagnosis, words: &Words) -> String {
+    let engines: Vec<String> = diagnosis
+        .engines
+        .iter()
+        .map(|e| match &e.at_least {
+            Some(version) => format!("{} ≥ {version}", e.engine),
+            None => e.engine.clone(),
+        })
+        .collect();
+    let foot = words.text(
+        "foot",
+        &[
+            ("playbook", diagnosis.symptom.playbook.as_str().into()),
+            ("at", diagnosis.at.strftime("%Y-%m-%d %H:%M:%S UTC").to_string().into()),
+            ("queries", diagnosis.queries.into()),
+            ("took", format_value(diagnosis.took_seconds, Unit::Seconds).into()),
+        ],
+    );
+    match engines.is_empty() {
+        true => foot,
+        false => words.text("foot-engines", &[("foot", foot.into()), ("engines", engines.join(", ").into())]),
+    }
+}
+
+/// The names of what was not known.
+pub(super) fn unknown<'a>(evidence: impl IntoIterator<Item = &'a EvidenceResult>, words: &Words) -> Option<String> {
+    let mut titles: Vec<String> = Vec::new();
+    for e in evidence.into_iter().filter(|e| e.outcome == Outcome::NoData) {
+        if !titles.contains(&e.title) {
+            titles.push(e.title.clone());
+        }
+    }
+    (!titles.is_empty()).then(|| few(&titles, words))
+}
