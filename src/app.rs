@@ -15,15 +15,16 @@ use tracing::{info, warn};
 use crate::alertmanager::Alertmanager;
 use crate::chatops::{Desk, People, Recent};
 use crate::clock;
-use crate::config::{Config, secret};
+use crate::config::{Config, Inlet, bot_token, inlet, secret};
 use crate::exporter::Reader;
 use crate::notify::{Notifier, PagerClient};
 use crate::pipeline::Pipeline;
 use crate::playbook::Library;
 use crate::prom::Prometheus;
 use crate::render::Words;
-use crate::server::{Credentials, Shared, router};
-use crate::slack::Slack;
+use crate::server::{Credentials, Door, Shared, router};
+use crate::slack::socket::{self, Socket, Timing};
+use crate::slack::{Signing, Slack, SocketState};
 use crate::store::Store;
 use crate::telemetry::Metrics;
 
@@ -43,10 +44,7 @@ pub async fn run(
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> anyhow::Result<()> {
     let metrics = Arc::new(Metrics::default());
-    std::fs::create_dir_all(&config.state_dir)
-        .with_context(|| format!("cannot make the state directory {}", config.state_dir.display()))?;
-    let database = config.state_dir.join("llm-diagnose.db");
-    let store = Store::open(&database).await.with_context(|| format!("cannot open {}", database.display()))?;
+    let store = store(&config).await?;
     store.release(clock::now()).await?;
     let prometheus = config
         .prometheus
@@ -58,6 +56,10 @@ pub async fn run(
     }
     let reader = Reader::new(&config.exporters.allow).context("cannot prepare the HTTP client for exporters")?;
     let slack = slack(&config)?;
+    let inlet = match &slack {
+        Some(_) => inlet(&config.slack)?,
+        None => Inlet::Off("set `slack.channel`"),
+    };
     let credentials = Arc::new(Credentials::new(&config.webhook)?);
     let address = listener.local_addr().context("cannot tell the own address")?;
     let loopback = address.ip().is_loopback();
@@ -75,6 +77,7 @@ pub async fn run(
         &config.public_url,
         shown,
         Arc::clone(&words),
+        !matches!(inlet, Inlet::Off(_)),
     );
     let notifier = Arc::new(notifier.with_pagers(pagers(&config)?));
     let (inbox, groups) = mpsc::channel(config.webhook.queue);
@@ -88,22 +91,23 @@ pub async fn run(
         Some(slack) => Some(Arc::new(desk(&pipeline, slack, words, tasks.clone())?)),
         None => None,
     };
+    if let Some(desk) = &desk {
+        tasks.spawn(Arc::clone(desk).followups_loop(halt.clone()));
+    }
+    let closing = CancellationToken::new();
+    let (door, socket) = inward(inlet, desk, &pipeline, &closing, &tasks);
     let admitting = tokio::spawn(Arc::clone(&pipeline).admit_loop(groups));
     tasks.spawn(Arc::clone(&pipeline).diagnose_loop(halt.clone(), tasks.clone()));
     tasks.spawn(Arc::clone(&pipeline).deliver_loop(halt.clone(), tasks.clone()));
     tasks.spawn(Arc::clone(&pipeline).housekeeping_loop(halt.clone()));
     tasks.spawn(Arc::clone(&pipeline).learn_loop(halt.clone()));
-    if let Some(desk) = &desk {
-        tasks.spawn(Arc::clone(desk).followups_loop(halt.clone()));
-    }
 
-    let closing = CancellationToken::new();
-    let app = router(Shared { pipeline, inbox, credentials, slack, desk, open_pages: loopback });
+    let app = router(Shared { pipeline, inbox, credentials, slack, door, socket, open_pages: loopback });
     let serving = {
         let closing = closing.clone();
         tokio::spawn(async move { axum::serve(listener, app).with_graceful_shutdown(closing.cancelled_owned()).await })
     };
-    info!(%address, "ready");
+    info!(%address, store = store.named(), "ready");
     stop.await;
     info!("stopping");
     let finish = async {
@@ -154,16 +158,57 @@ fn pagers(config: &Config) -> anyhow::Result<Vec<PagerClient>> {
     config.pagers.iter().map(client).collect()
 }
 
+async fn store(config: &Config) -> anyhow::Result<Store> {
+    if let Some(file) = &config.database.url_file {
+        let url = secret(file)?;
+        return Store::connect(url.expose_secret())
+            .await
+            .with_context(|| format!("cannot use the database that {} names (`database.url_file`)", file.display()));
+    }
+    std::fs::create_dir_all(&config.state_dir)
+        .with_context(|| format!("cannot make the state directory {}", config.state_dir.display()))?;
+    let database = config.state_dir.join("llm-diagnose.db");
+    Store::open(&database).await.with_context(|| format!("cannot open {}", database.display()))
+}
+
+/// Opens Slack's way in: the door for requests, or the connections of Socket Mode.
+fn inward(
+    inlet: Inlet,
+    desk: Option<Arc<Desk>>,
+    pipeline: &Pipeline,
+    closing: &CancellationToken,
+    tasks: &TaskTracker,
+) -> (Option<Door>, Option<SocketState>) {
+    let Some(desk) = desk else { return (None, None) };
+    match inlet {
+        Inlet::Off(hint) => {
+            info!(hint, "Slack shows messages only: nothing listens to buttons and commands, /slack/* answers 404");
+            (None, None)
+        }
+        Inlet::Http(secret) => {
+            info!("Slack reaches us by HTTP, at /slack/commands, /slack/interactions and /slack/events");
+            (Some(Door { signing: Arc::new(Signing::new(&secret)), desk }), None)
+        }
+        Inlet::Socket(app_token) => {
+            info!("Slack reaches us by Socket Mode: /slack/* answers 404");
+            let metrics = Arc::clone(&pipeline.metrics);
+            let state = SocketState::new(pipeline.config.slack.connections, Arc::clone(&metrics));
+            let (slack, timing) = (desk.slack.clone(), Timing::default());
+            let handle = move |inbound| {
+                let desk = Arc::clone(&desk);
+                async move { desk.receive(inbound).await }
+            };
+            let socket = Socket { slack, app_token, state: state.clone(), metrics, timing, handle };
+            tasks.spawn(socket::run(socket, closing.clone()));
+            (None, Some(state))
+        }
+    }
+}
+
 fn slack(config: &Config) -> anyhow::Result<Option<Slack>> {
     if config.slack.channel.is_empty() && config.slack.routes.is_empty() {
         return Ok(None);
     }
-    let token = match &config.slack.bot_token_file {
-        Some(path) => secret(path)?,
-        None => std::env::var("SLACK_BOT_TOKEN")
-            .map(Into::into)
-            .ok()
-            .context("Slack needs a bot token: set SLACK_BOT_TOKEN or `slack.bot_token_file`")?,
-    };
+    let token = bot_token(&config.slack)?;
     Slack::new(&config.slack.api_url, token.expose_secret()).map(Some).context("cannot prepare the Slack client")
 }

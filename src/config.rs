@@ -1,5 +1,7 @@
 //! The configuration file: composes the components' own parts, with defaults for every key.
 
+mod secrets;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -12,7 +14,8 @@ use serde::Deserialize;
 use crate::clock::duration;
 use crate::playbook::{SourceFile, parse};
 use crate::signal::OwnLabels;
-use crate::{alertmanager, diagnose, exporter, notify, prom, render, slack};
+use crate::{alertmanager, diagnose, exporter, notify, prom, render, slack, store};
+pub use secrets::{Inlet, bot_token, inlet};
 
 /// Everything that `serve` needs.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
@@ -22,6 +25,8 @@ pub struct Config {
     pub listen: String,
     /// The directory of the database; empty takes $STATE_DIRECTORY, else ~/.local/state/llm-diagnose.
     pub state_dir: PathBuf,
+    /// A database that several replicas share, instead of that directory.
+    pub database: store::Config,
     /// Where people reach the incident pages; empty leaves the links out.
     pub public_url: String,
     /// How the webhook is protected.
@@ -59,6 +64,7 @@ impl Default for Config {
         Self {
             listen: "127.0.0.1:9098".to_owned(),
             state_dir: PathBuf::new(),
+            database: store::Config::default(),
             public_url: String::new(),
             webhook: Webhook::default(),
             prometheus: vec![prom::Config::default()],
@@ -207,6 +213,9 @@ impl Config {
         }
         if self.slack.posts_per_second == 0 || self.slack.posts_burst == 0 || self.slack.updates_per_minute == 0 {
             bail!("Slack's rates are at least 1");
+        }
+        if !(1..=10).contains(&self.slack.connections) {
+            bail!("`slack.connections` is 1 to 10: Slack refuses more");
         }
         Ok(())
     }

@@ -20,6 +20,7 @@ pub mod exporter;
 pub mod generate;
 pub mod health;
 pub mod incident;
+pub mod logs;
 pub mod notify;
 pub mod pipeline;
 pub mod playbook;

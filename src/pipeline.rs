@@ -338,6 +338,9 @@ impl Pipeline {
                 () = stop.cancelled() => return,
             }
             let now = clock::now();
+            if let Err(error) = self.store.report(now).await {
+                warn!(%error, "cannot tell the other replicas that this one lives");
+            }
             match self.store.depths(now).await {
                 Ok((open, diagnoses, deliveries)) => {
                     self.metrics.open_incidents.set(open);

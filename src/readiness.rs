@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::clock;
 use crate::prom::Prometheus;
-use crate::slack::Slack;
+use crate::slack::{Slack, SocketState};
 use crate::store::Store;
 
 /// How long one check may take: less than the second after which Kubernetes gives up on a probe.
@@ -15,7 +15,7 @@ const CHECK: Duration = Duration::from_millis(700);
 /// What one check found.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Check {
-    /// `store`, `prometheus/<name>`, `slack`.
+    /// `store`, `prometheus/<name>`, `slack`, `slack socket`.
     pub name: String,
     /// It works.
     pub ok: bool,
@@ -27,7 +27,12 @@ pub struct Check {
 }
 
 /// Runs all checks at once.
-pub async fn checks(store: &Store, prometheus: &[&Prometheus], slack: Option<&Slack>) -> Vec<Check> {
+pub async fn checks(
+    store: &Store,
+    prometheus: &[&Prometheus],
+    slack: Option<&Slack>,
+    socket: Option<&SocketState>,
+) -> Vec<Check> {
     let store = async {
         let result = tokio::time::timeout(CHECK, store.ping()).await;
         check("store".into(), true, result.map(|r| r.map(drop).map_err(|e| e.to_string())))
@@ -46,7 +51,17 @@ pub async fn checks(store: &Store, prometheus: &[&Prometheus], slack: Option<&Sl
         ))
     };
     let (store, prometheus, slack) = futures::future::join3(store, prometheus, slack).await;
-    std::iter::once(store).chain(prometheus).chain(slack).collect()
+    std::iter::once(store).chain(prometheus).chain(slack).chain(socket.map(connected)).collect()
+}
+
+/// Socket Mode: one connection is enough, the others are for the moments in which one is renewed.
+fn connected(socket: &SocketState) -> Check {
+    let status = socket.status();
+    let detail = (status.connected == 0).then(|| {
+        let why = status.error.map(|error| format!(": {error}")).unwrap_or_default();
+        format!("0 of {} connections{why}; buttons and commands do nothing meanwhile", status.wanted)
+    });
+    Check { name: "slack socket".to_owned(), ok: detail.is_none(), required: false, detail }
 }
 
 fn check(name: String, required: bool, result: Result<Result<(), String>, tokio::time::error::Elapsed>) -> Check {

@@ -85,6 +85,8 @@ pub struct Metrics {
     pub diagnosis_queue: Gauge<i64, AtomicI64>,
     /// Messages that are not up to date.
     pub delivery_queue: Gauge<i64, AtomicI64>,
+    /// Socket Mode's connections that are up.
+    pub socket_connections: Gauge<i64, AtomicI64>,
     /// Exporters learnt from Prometheus' targets.
     pub exporters: Gauge<i64, AtomicI64>,
 }
@@ -108,6 +110,7 @@ impl Default for Metrics {
             open_incidents: Gauge::default(),
             diagnosis_queue: Gauge::default(),
             delivery_queue: Gauge::default(),
+            socket_connections: Gauge::default(),
             exporters: Gauge::default(),
         };
         metrics.registered()
@@ -140,6 +143,7 @@ impl Metrics {
         r.register("incidents_open", "Incidents that are open", self.open_incidents.clone());
         r.register("diagnosis_queue_depth", "Diagnoses that are due", self.diagnosis_queue.clone());
         r.register("delivery_queue_depth", "Messages that are not up to date", self.delivery_queue.clone());
+        r.register("slack_connections", "Socket Mode's connections that are up", self.socket_connections.clone());
         r.register("exporters_learnt", "Exporters learnt from Prometheus' targets", self.exporters.clone());
         self
     }

@@ -3,6 +3,7 @@
 //! Every finding is a [`Problem`](crate::playbook::Problem): rule, file, line, the line's text, and a way out.
 
 mod lint;
+mod logs;
 mod promql;
 mod scenario;
 mod tables;

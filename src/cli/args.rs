@@ -38,6 +38,8 @@ pub enum Command {
     Generate(GenerateArgs),
     /// Print a playbook's whole tree, or what a code, an Xid, a flag, a line of a log, a signal or an engine means.
     Explain(ExplainArgs),
+    /// Read an engine's log: what went wrong first, what only followed, what is harmless, and the numbers it tells.
+    Logs(LogsArgs),
     /// Compute from a model's config.json what fits on GPUs, and compare it with the running pool.
     Capacity(Box<CapacityArgs>),
     /// List, make and end silences through Alertmanager.
@@ -297,6 +299,25 @@ pub struct ExplainArgs {
     /// A directory of playbooks on top of the shipped ones.
     #[arg(long, value_name = "DIR")]
     pub playbooks: Option<PathBuf>,
+}
+
+/// Which log `logs` reads.
+#[derive(Debug, Args)]
+#[command(after_help = "Exit status: 0 nothing went wrong in it, 1 a root error was found, 2 wrong use.\n\
+Examples:\n  kubectl logs -n llm llama-0 --previous | llm-diagnose logs -\n  llm-diagnose logs vllm.log --output json")]
+pub struct LogsArgs {
+    /// The log; `-` reads standard input.
+    #[arg(value_name = "FILE|-")]
+    pub file: String,
+    /// Whose log it is: vllm, sglang; found out unless told.
+    #[arg(long, value_name = "ENGINE")]
+    pub engine: Option<String>,
+    /// A directory of playbooks on top of the shipped ones.
+    #[arg(long, value_name = "DIR")]
+    pub playbooks: Option<PathBuf>,
+    /// How to print.
+    #[arg(long, value_enum, default_value_t = HealthOutput::Text)]
+    pub output: HealthOutput,
 }
 
 /// What `capacity` computes and asks.

@@ -1,5 +1,7 @@
 //! `doctor`: whether everything that the service needs is fit, and what to do where it is not.
 
+mod slack;
+
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -7,7 +9,6 @@ use std::time::{Duration, Instant};
 use anstyle::{AnsiColor, Style};
 use anyhow::Context;
 use jiff::Timestamp;
-use secrecy::ExposeSecret;
 use serde::Serialize;
 
 use super::args::{DoctorArgs, HealthOutput};
@@ -18,7 +19,7 @@ use crate::health::{Answer, Coverage, coverage};
 use crate::playbook::{Library, Problem, load};
 use crate::prom::{self, Prometheus};
 use crate::server::Credentials;
-use crate::slack::Slack;
+use crate::store::Store;
 use crate::{check, clock, render};
 
 /// The version of the JSON output; a change that breaks readers gives it another name.
@@ -77,7 +78,9 @@ pub(super) fn run(args: DoctorArgs) -> anyhow::Result<ExitCode> {
     let dir = args.playbooks.as_deref().or_else(|| config.as_ref()?.playbooks.dir.as_deref());
     let library = playbooks(&mut findings, dir);
     if let Some(config) = &config {
-        store(&mut findings, &serve::state_directory(config));
+        if config.database.url_file.is_none() {
+            store(&mut findings, &serve::state_directory(config));
+        }
         webhook(&mut findings, config);
     }
     let asked = match (&args.prometheus, &config) {
@@ -87,11 +90,14 @@ pub(super) fn run(args: DoctorArgs) -> anyhow::Result<ExitCode> {
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
     runtime.block_on(async {
+        if let Some(file) = config.as_ref().and_then(|config| config.database.url_file.as_deref()) {
+            shared_store(&mut findings, file).await;
+        }
         for one in &asked {
             prometheus(&mut findings, one, library.as_ref(), config.as_ref(), args.signals).await;
         }
         if let Some(config) = &config {
-            slack(&mut findings, config).await;
+            slack::check(&mut findings, config).await;
         }
     });
     match args.output {
@@ -166,11 +172,37 @@ fn store(findings: &mut Findings, dir: &Path) {
         false => Ok(()),
     };
     match written.and(opened) {
-        Ok(()) if nearest == dir => findings.ok("store", format!("{shown} can be written")),
-        Ok(()) => findings.ok("store", format!("{shown} will be made by the first start")),
+        Ok(()) if nearest == dir => findings.ok("store", format!("SQLite in {shown}, which can be written")),
+        Ok(()) => findings.ok("store", format!("SQLite in {shown}, which will be made by the first start")),
         Err(error) => {
             let todo = "let the service's user write there, or set `state_dir` to a directory that it may write";
             findings.say("store", Level::Fail, format!("{shown} cannot be written: {error}"), todo);
+        }
+    }
+}
+
+/// Asks a PostgreSQL, and changes nothing in it.
+async fn shared_store(findings: &mut Findings, file: &Path) {
+    let url = match secret(file) {
+        Ok(url) => url,
+        Err(error) => {
+            let todo = "put postgres://user:password@host:5432/database into the file of `database.url_file`";
+            return findings.say("store", Level::Fail, format!("{error:#}"), todo);
+        }
+    };
+    let asked = Instant::now();
+    match Store::examine(url.expose_secret()).await {
+        Ok((named, version, true)) => {
+            let took = asked.elapsed().as_millis();
+            findings.ok("store", format!("{named} (version {version}) answers in {took} ms"));
+        }
+        Ok((named, _, false)) => {
+            let todo = "make its user the database's owner, or `GRANT CREATE ON SCHEMA public` to it";
+            findings.say("store", Level::Fail, format!("{named} lets its user make no tables"), todo);
+        }
+        Err(error) => {
+            let todo = "see that the address in the file of `database.url_file` is right and answers from here";
+            findings.say("store", Level::Fail, format!("PostgreSQL cannot be used: {error}"), todo);
         }
     }
 }
@@ -256,36 +288,6 @@ async fn age(findings: &mut Findings, name: &str, client: &Prometheus, library: 
             }
             Some(age) => findings.ok(&name, format!("the engines' newest sample is {:.0} s old", age.max(0.0))),
         },
-    }
-}
-
-/// Asks Slack only when a channel is configured and a token is there.
-async fn slack(findings: &mut Findings, config: &Config) {
-    let slack = &config.slack;
-    if slack.channel.is_empty() && slack.routes.is_empty() {
-        return findings.ok("slack", "no channel is configured: messages are printed".to_owned());
-    }
-    let token = match &slack.bot_token_file {
-        Some(path) => secret(path),
-        None => std::env::var("SLACK_BOT_TOKEN").map(Into::into).context("SLACK_BOT_TOKEN is not set"),
-    };
-    let token = match token {
-        Ok(token) => token,
-        Err(error) => {
-            let todo = "put the bot token (`xoxb-…`) into SLACK_BOT_TOKEN or the file of `slack.bot_token_file`";
-            return findings.say("slack", Level::Fail, format!("{error:#}"), todo);
-        }
-    };
-    let asked = match Slack::new(&slack.api_url, token.expose_secret()) {
-        Ok(client) => tokio::time::timeout(CALL, client.identity()).await.map_err(|_| "no answer in time".to_owned()),
-        Err(error) => Err(error.to_string()),
-    };
-    match asked {
-        Ok(Ok(_)) => findings.ok("slack", format!("the token is good, messages go to {}", slack.channel)),
-        Ok(Err(error)) => {
-            findings.say("slack", Level::Fail, error.to_string(), "reinstall the app, copy its bot token")
-        }
-        Err(error) => findings.say("slack", Level::Warn, error, "see that the service may reach `slack.api_url`"),
     }
 }
 

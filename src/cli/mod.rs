@@ -11,6 +11,7 @@ mod explain_tables;
 mod feedback;
 mod generate;
 pub(crate) mod health;
+mod logs;
 mod serve;
 mod silence;
 
@@ -59,6 +60,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Test(args) => check::test(args),
         Command::Generate(args) => generate::run(args),
         Command::Explain(args) => explain::run(&args),
+        Command::Logs(args) => logs::run(&args),
         Command::Capacity(args) => capacity::run(&args),
         Command::Silence(args) => silence::run(args),
         Command::Audit(args) => audit::run(args),

@@ -47,6 +47,8 @@ pub struct Notifier {
     prometheus: Vec<(String, BTreeMap<String, String>)>,
     pagers: Vec<PagerClient>,
     words: Arc<Words>,
+    /// Whether somebody hears when a button is pressed; without, messages carry none.
+    pub interactive: bool,
 }
 
 impl Notifier {
@@ -59,6 +61,7 @@ impl Notifier {
         public_url: &str,
         prometheus: Vec<(String, BTreeMap<String, String>)>,
         words: Arc<Words>,
+        interactive: bool,
     ) -> Self {
         let at_least_one = |n: u32| NonZeroU32::new(n).unwrap_or(NonZeroU32::MIN);
         let posts =
@@ -75,6 +78,7 @@ impl Notifier {
             prometheus,
             pagers: Vec::new(),
             words,
+            interactive,
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Cause, CauseEntry, Evidence, Kind, Playbook, QuickLook, SourceFile, Step, Tables};
+use super::{Cause, CauseEntry, Evidence, Kind, LogFile, Playbook, QuickLook, SourceFile, Step, Tables};
 use crate::signal::{Engine, OwnLabels, Signal};
 
 /// Everything loaded: signals, engines, playbooks, causes, and the text they came from.
@@ -18,6 +18,8 @@ pub struct Library {
     pub causes: BTreeMap<String, Cause>,
     /// What the quick look at a fleet shows.
     pub health: QuickLook,
+    /// Engine name to what its log says.
+    pub logs: BTreeMap<String, LogFile>,
     /// Reference tables.
     pub tables: Tables,
     /// Path to text, for errors that show the line.

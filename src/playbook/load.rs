@@ -7,7 +7,7 @@ use std::path::Path;
 use rust_embed::RustEmbed;
 use serde::de::DeserializeOwned;
 
-use super::{Cause, Library, Playbook, QuickLook, SCHEMA, Table};
+use super::{Cause, Library, LogFile, Playbook, QuickLook, SCHEMA, Table};
 use crate::signal::{Catalog, Engine};
 
 /// The shipped data: inside the binary in release builds, read from disk in debug builds.
@@ -206,6 +206,11 @@ fn add(library: &mut Library, name: &str, file: &SourceFile) -> Result<(), Box<P
             same("health", "health", health.schema)?;
             library.health = health;
         }
+        ["logs", _] => {
+            let log: LogFile = parse(file)?;
+            same("logs", &log.logs, log.schema)?;
+            library.logs.insert(log.logs.clone(), log);
+        }
         ["causes", _] => {
             let cause: Cause = parse(file)?;
             same("cause", &cause.cause, cause.schema)?;
@@ -222,7 +227,8 @@ fn add(library: &mut Library, name: &str, file: &SourceFile) -> Result<(), Box<P
         _ => {
             let message = "a file in an unknown place".to_owned();
             let hint =
-                "playbooks stand at the top, leaves in `causes/`, engines in `signals/`, known tables in `tables/`"
+                "playbooks stand at the top, leaves in `causes/`, engines in `signals/`, their logs in `logs/`, \
+                 known tables in `tables/`"
                     .to_owned();
             return Err(Box::new(Problem::on_line("files/place", file, 1, message, Some(hint))));
         }
@@ -241,7 +247,7 @@ fn table<R: DeserializeOwned>(
 
 fn read_dir(dir: &Path) -> std::io::Result<BTreeMap<String, SourceFile>> {
     let mut out = BTreeMap::new();
-    for prefix in ["", "causes/", "signals/", "tables/"] {
+    for prefix in ["", "causes/", "logs/", "signals/", "tables/"] {
         let place = dir.join(prefix);
         if !prefix.is_empty() && !place.exists() {
             continue;

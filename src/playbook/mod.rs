@@ -7,6 +7,7 @@ mod condition;
 mod health;
 mod library;
 mod load;
+mod logs;
 mod select;
 mod tables;
 
@@ -19,6 +20,7 @@ pub use condition::{Comparison, Condition, Op, Reference};
 pub use health::{Heading, QuickCheck, QuickLook};
 pub use library::{Children, Library, Node, NodeKind};
 pub use load::{CATALOG, Problem, SourceFile, load, parse, phrases, shipped, suggestion};
+pub use logs::{LogExample, LogFile, LogFinding, LogNumbers, LogRank, LogValue};
 pub use select::{Selection, select};
 pub use tables::{CodeRow, Direction, Heading as TableHeading, LogRow, Table, Tables, XidCounts, XidRow};
 

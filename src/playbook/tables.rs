@@ -207,14 +207,7 @@ pub struct LogRow {
 impl LogRow {
     /// How many characters of the pattern stand in `line`, in order and whatever the case; none when one part is missing.
     pub fn matched(&self, line: &str) -> Option<usize> {
-        let line = line.to_lowercase();
-        let mut rest = line.as_str();
-        let mut matched = 0;
-        for part in self.log.split('*').map(|part| part.trim().to_lowercase()).filter(|part| !part.is_empty()) {
-            rest = &rest[rest.find(&part)? + part.len()..];
-            matched += part.len();
-        }
-        (matched > 0).then_some(matched)
+        super::logs::matched(&self.log, line)
     }
 }
 

@@ -3,6 +3,7 @@
 mod auth;
 mod health;
 mod pages;
+mod slack;
 mod webhook;
 
 use std::sync::Arc;
@@ -15,11 +16,11 @@ use axum::response::{IntoResponse, Json};
 use axum::routing::{get, post};
 use tokio::sync::mpsc;
 
-use crate::chatops::Desk;
 use crate::pipeline::{Pipeline, Received};
 use crate::readiness;
-use crate::slack::Slack;
+use crate::slack::{Slack, SocketState};
 pub use auth::Credentials;
+pub use slack::Door;
 
 /// What handlers share.
 #[derive(Clone)]
@@ -32,8 +33,10 @@ pub struct Shared {
     pub credentials: Arc<Credentials>,
     /// For the readiness check.
     pub slack: Option<Slack>,
-    /// Who answers people in Slack; none without Slack.
-    pub desk: Option<Arc<Desk>>,
+    /// Slack's way in by HTTP; none when it is another one.
+    pub door: Option<Door>,
+    /// How Socket Mode stands, when that is the way in.
+    pub socket: Option<SocketState>,
     /// Whether pages need the webhook's credentials: when others than this machine can reach them.
     pub open_pages: bool,
 }
@@ -59,13 +62,15 @@ pub fn router(shared: Shared) -> Router {
         .route("/metrics", get(metrics))
         .merge(webhook)
         .merge(pages)
+        .merge(slack::routes(shared.door.clone()))
         .with_state(shared)
 }
 
 /// 200 as long as alerts can be stored; what else is down is named but does not turn alerts away.
 async fn ready(State(shared): State<Shared>) -> impl IntoResponse {
     let prometheus: Vec<_> = shared.pipeline.prometheus.iter().map(|(p, _)| p).collect();
-    let checks = readiness::checks(&shared.pipeline.store, &prometheus, shared.slack.as_ref()).await;
+    let checks =
+        readiness::checks(&shared.pipeline.store, &prometheus, shared.slack.as_ref(), shared.socket.as_ref()).await;
     let ready = checks.iter().all(|c| c.ok || !c.required);
     let degraded = checks.iter().any(|c| !c.ok);
     let status = match (ready, degraded) {

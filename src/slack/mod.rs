@@ -7,6 +7,11 @@ mod config;
 mod connector;
 mod error;
 mod inbound;
+mod look;
+pub mod payload;
+pub mod scopes;
+mod signature;
+pub mod socket;
 
 use std::time::Duration;
 
@@ -19,6 +24,10 @@ pub use config::{Config, Powers, Route, Storm, Transport, is_person};
 use connector::ReqwestConnector;
 pub use error::SlackError;
 pub use inbound::{Ack, Choice, Inbound, Place, What, Who};
+pub use look::{ChannelInfo, Introduction};
+pub use payload::Payload;
+pub use signature::{Forged, Signing};
+pub use socket::{SocketState, SocketStatus};
 
 /// Of one call, how long Slack may take.
 const CALL: Duration = Duration::from_secs(10);
@@ -28,6 +37,7 @@ const CALL: Duration = Duration::from_secs(10);
 pub struct Slack {
     client: std::sync::Arc<SlackClient<ReqwestConnector>>,
     token: SlackApiToken,
+    api_url: String,
     /// For addresses that Slack hands out: they take no token.
     http: reqwest::Client,
 }
@@ -120,7 +130,8 @@ impl Slack {
     pub fn new(api_url: &str, token: &str) -> Result<Self, SlackError> {
         let connector = ReqwestConnector::new(api_url, CALL)?;
         let http = connector.http.clone();
-        Ok(Self { client: std::sync::Arc::new(SlackClient::new(connector)), token: api_token(token), http })
+        let api_url = api_url.trim_end_matches('/').to_owned();
+        Ok(Self { client: std::sync::Arc::new(SlackClient::new(connector)), token: api_token(token), api_url, http })
     }
 
     /// `chat.postMessage`.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use sqlx::{Row, SqliteConnection};
+use sqlx::{AnyConnection, Row};
 use ulid::Ulid;
 
 use super::deliveries::Sink;
@@ -44,7 +44,9 @@ impl Store {
         now: Timestamp,
         rules: &Rules,
     ) -> Result<Vec<Result<Admitted, StoreError>>, StoreError> {
-        let mut tx = self.durable.begin_with("BEGIN IMMEDIATE").await?;
+        let mut tx = self.durable.begin_with(self.engine.begin()).await?;
+        let keys: Vec<&str> = groups.iter().map(|(group, _)| group.group_key.as_str()).collect();
+        self.engine.hold(&mut tx, &keys).await?;
         let mut out = Vec::with_capacity(groups.len());
         for (group, wanted) in groups {
             sqlx::query("SAVEPOINT one").execute(&mut *tx).await?;
@@ -59,7 +61,7 @@ impl Store {
 }
 
 async fn admit_one(
-    db: &mut SqliteConnection,
+    db: &mut AnyConnection,
     group: &AlertGroup,
     wanted: &Wanted,
     now: Timestamp,
@@ -98,7 +100,7 @@ async fn admit_one(
 }
 
 /// The open incident of a group key, else the one resolved last.
-async fn known(db: &mut SqliteConnection, group_key: &str) -> Result<Option<Known>, StoreError> {
+async fn known(db: &mut AnyConnection, group_key: &str) -> Result<Option<Known>, StoreError> {
     let row = sqlx::query(
         "SELECT id, state, notified_ms, resolved_ms FROM incidents WHERE group_key = $1
          ORDER BY CASE state WHEN 'open' THEN 0 ELSE 1 END, opened_ms DESC LIMIT 1",
@@ -131,7 +133,7 @@ async fn known(db: &mut SqliteConnection, group_key: &str) -> Result<Option<Know
 }
 
 async fn open(
-    db: &mut SqliteConnection,
+    db: &mut AnyConnection,
     group: &AlertGroup,
     wanted: &Wanted,
     reason: AdmitReason,
@@ -180,7 +182,7 @@ async fn open(
 }
 
 async fn change(
-    db: &mut SqliteConnection,
+    db: &mut AnyConnection,
     id: &str,
     group: &AlertGroup,
     reason: AdmitReason,
@@ -217,7 +219,7 @@ async fn change(
 }
 
 /// Alerts that joined may say better where to begin.
-async fn select_again(db: &mut SqliteConnection, id: &str, wanted: &Wanted) -> Result<(), StoreError> {
+async fn select_again(db: &mut AnyConnection, id: &str, wanted: &Wanted) -> Result<(), StoreError> {
     let Some((playbook, because)) = &wanted.selection else { return Ok(()) };
     sqlx::query(
         "UPDATE incidents SET playbook = $2, because = $3, diagnose_due_ms = COALESCE(diagnose_due_ms, notified_ms)
@@ -231,7 +233,7 @@ async fn select_again(db: &mut SqliteConnection, id: &str, wanted: &Wanted) -> R
     Ok(())
 }
 
-async fn write_alerts(db: &mut SqliteConnection, id: &str, group: &AlertGroup) -> Result<(), StoreError> {
+async fn write_alerts(db: &mut AnyConnection, id: &str, group: &AlertGroup) -> Result<(), StoreError> {
     for alert in &group.alerts {
         let (fingerprint, start) = alert.episode();
         let status = match alert.status {
@@ -259,7 +261,7 @@ async fn write_alerts(db: &mut SqliteConnection, id: &str, group: &AlertGroup) -
 }
 
 pub(super) async fn event(
-    db: &mut SqliteConnection,
+    db: &mut AnyConnection,
     id: &str,
     at_ms: i64,
     what: &str,

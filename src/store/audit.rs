@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use sqlx::Row;
-use sqlx::sqlite::SqliteRow;
+use sqlx::any::AnyRow;
 use ulid::Ulid;
 
 use super::{Store, StoreError};
@@ -158,7 +158,7 @@ impl Store {
     }
 }
 
-fn read(row: &SqliteRow) -> Result<AuditEntry, StoreError> {
+fn read(row: &AnyRow) -> Result<AuditEntry, StoreError> {
     Ok(AuditEntry {
         id: row.try_get("id")?,
         at: from_unix_ms(row.try_get("at_ms")?),

@@ -58,16 +58,19 @@ impl Store {
     /// # Errors
     /// When the store fails.
     pub async fn take_deliveries(&self, now: Timestamp, lease_ms: i64, most: u32) -> Result<Vec<Delivery>, StoreError> {
-        let rows = sqlx::query(
-            "UPDATE deliveries SET due_ms = $1 + $2 WHERE (incident_id, sink, channel) IN
-               (SELECT d.incident_id, d.sink, d.channel FROM deliveries d JOIN incidents i ON i.id = d.incident_id
+        let rows = sqlx::query(self.engine.sql(
+            "WITH due AS (SELECT d.incident_id, d.sink, d.channel FROM deliveries d JOIN incidents i ON i.id = d.incident_id
                 WHERE d.state = 'pending' AND d.due_ms <= $1 AND d.revision < i.revision
-                ORDER BY CASE WHEN d.posted_ts IS NULL THEN 0 ELSE 1 END, d.due_ms LIMIT $3)
+                ORDER BY CASE WHEN d.posted_ts IS NULL THEN 0 ELSE 1 END, d.due_ms LIMIT $3
+                /*postgres FOR UPDATE OF d SKIP LOCKED*/)
+             UPDATE deliveries SET due_ms = $1 + $2, owner = $4
+             WHERE (incident_id, sink, channel) IN (SELECT incident_id, sink, channel FROM due)
              RETURNING incident_id, sink, channel, posted_to, posted_ts, tries",
-        )
+        ))
         .bind(unix_ms(now))
         .bind(lease_ms)
         .bind(i64::from(most))
+        .bind(&*self.me)
         .fetch_all(&self.write)
         .await?;
         rows.iter()
@@ -97,7 +100,7 @@ impl Store {
         revision: i64,
         now: Timestamp,
     ) -> Result<(), StoreError> {
-        let mut tx = self.write.begin_with("BEGIN IMMEDIATE").await?;
+        let mut tx = self.begin().await?;
         sqlx::query(
             "UPDATE deliveries SET posted_to = $3, posted_ts = $4, revision = $5, due_ms = $6, tries = 0, note = NULL
              WHERE incident_id = $1 AND sink = $2 AND channel = $7",
@@ -213,7 +216,7 @@ impl Store {
     /// # Errors
     /// When the store fails.
     pub async fn give_up(&self, delivery: &Delivery, note: &str, now: Timestamp) -> Result<(), StoreError> {
-        let mut tx = self.write.begin_with("BEGIN IMMEDIATE").await?;
+        let mut tx = self.begin().await?;
         sqlx::query(
             "UPDATE deliveries SET state = 'failed', note = $3 WHERE incident_id = $1 AND sink = $2 AND channel = $4",
         )

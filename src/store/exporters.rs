@@ -11,7 +11,8 @@ impl Store {
     /// # Errors
     /// When the database refuses.
     pub async fn remember_exporters(&self, prometheus: &str, targets: &[Target]) -> Result<(), StoreError> {
-        let mut tx = self.write.begin_with("BEGIN IMMEDIATE").await?;
+        let mut tx = self.begin().await?;
+        self.engine.hold(&mut tx, &["exporters"]).await?;
         sqlx::query("DELETE FROM exporters WHERE prometheus = $1").bind(prometheus).execute(&mut *tx).await?;
         for target in targets {
             let json = serde_json::to_string(target).map_err(|e| unreadable(&target.url, &e))?;

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use sqlx::Row;
-use sqlx::sqlite::SqliteRow;
+use sqlx::any::AnyRow;
 
 use super::{Store, StoreError};
 use crate::clock::{from_unix_ms, unix_ms};
@@ -66,7 +66,7 @@ impl Store {
     }
 }
 
-fn read(row: &SqliteRow) -> Result<Feedback, StoreError> {
+fn read(row: &AnyRow) -> Result<Feedback, StoreError> {
     Ok(Feedback {
         incident: row.try_get("incident_id")?,
         who: row.try_get("who")?,

@@ -55,14 +55,16 @@ impl Store {
     /// # Errors
     /// See [`Self::follow_up`].
     pub async fn take_followups(&self, now: Timestamp, lease_ms: i64, most: u32) -> Result<Vec<Followup>, StoreError> {
-        let rows = sqlx::query(
-            "UPDATE followups SET due_ms = $1 + $2 WHERE id IN
-               (SELECT id FROM followups WHERE due_ms <= $1 ORDER BY due_ms LIMIT $3)
+        let rows = sqlx::query(self.engine.sql(
+            "WITH due AS (SELECT id FROM followups WHERE due_ms <= $1 ORDER BY due_ms LIMIT $3
+                /*postgres FOR UPDATE SKIP LOCKED*/)
+             UPDATE followups SET due_ms = $1 + $2, owner = $4 WHERE id IN (SELECT id FROM due)
              RETURNING id, incident_id, kind, data",
-        )
+        ))
         .bind(unix_ms(now))
         .bind(lease_ms)
         .bind(i64::from(most))
+        .bind(&*self.me)
         .fetch_all(&self.write)
         .await?;
         rows.iter()
@@ -84,14 +86,6 @@ impl Store {
     pub async fn followed_up(&self, id: &str) -> Result<(), StoreError> {
         sqlx::query("DELETE FROM followups WHERE id = $1").bind(id).execute(&self.write).await?;
         Ok(())
-    }
-
-    /// When the next one is due, in unix milliseconds.
-    ///
-    /// # Errors
-    /// See [`Self::follow_up`].
-    pub async fn next_followup(&self) -> Result<Option<i64>, StoreError> {
-        Ok(sqlx::query_scalar("SELECT MIN(due_ms) FROM followups").fetch_one(&self.read).await?)
     }
 
     /// Somebody is on it; false when it is over, or they were already.

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use sqlx::Row;
-use sqlx::sqlite::SqliteRow;
+use sqlx::any::AnyRow;
 
 use super::admission::event;
 use super::{Store, StoreError};
@@ -95,14 +95,16 @@ impl Store {
     /// # Errors
     /// When the store fails.
     pub async fn take_diagnoses(&self, now: Timestamp, lease_ms: i64, most: u32) -> Result<Vec<Due>, StoreError> {
-        let rows = sqlx::query(
-            "UPDATE incidents SET diagnose_due_ms = $1 + $2 WHERE id IN
-               (SELECT id FROM incidents WHERE diagnose_due_ms <= $1 ORDER BY diagnose_due_ms LIMIT $3)
+        let rows = sqlx::query(self.engine.sql(
+            "WITH due AS (SELECT id FROM incidents WHERE diagnose_due_ms <= $1 ORDER BY diagnose_due_ms LIMIT $3
+                          /*postgres FOR UPDATE SKIP LOCKED*/)
+             UPDATE incidents SET diagnose_due_ms = $1 + $2, owner = $4 WHERE id IN (SELECT id FROM due)
              RETURNING id, diagnose_tries",
-        )
+        ))
         .bind(unix_ms(now))
         .bind(lease_ms)
         .bind(i64::from(most))
+        .bind(&*self.me)
         .fetch_all(&self.write)
         .await?;
         rows.iter()
@@ -129,7 +131,7 @@ impl Store {
         let json =
             diagnosis.map(serde_json::to_string).transpose().map_err(|e| unreadable("diagnosis", &incident.id, &e))?;
         let failed = diagnosis.is_none_or(|d| d.degraded);
-        let mut tx = self.write.begin_with("BEGIN IMMEDIATE").await?;
+        let mut tx = self.begin().await?;
         sqlx::query(
             "UPDATE incidents SET diagnosis = COALESCE($2, diagnosis), revision = revision + $3,
                diagnose_tries = CASE WHEN $4 THEN diagnose_tries + 1 ELSE 0 END,
@@ -164,10 +166,11 @@ impl Store {
     /// # Errors
     /// When the store fails.
     pub async fn resolve_stale(&self, before: Timestamp, now: Timestamp) -> Result<u64, StoreError> {
-        let done = sqlx::query(
+        let done = sqlx::query(self.engine.sql(
             "UPDATE incidents SET state = 'resolved', reason = 'stale', resolved_ms = $2, revision = revision + 1,
-               diagnose_due_ms = NULL WHERE state = 'open' AND notified_ms < $1",
-        )
+               diagnose_due_ms = NULL WHERE id IN
+               (SELECT id FROM incidents WHERE state = 'open' AND notified_ms < $1 /*postgres FOR UPDATE SKIP LOCKED*/)",
+        ))
         .bind(unix_ms(before))
         .bind(unix_ms(now))
         .execute(&self.write)
@@ -180,7 +183,7 @@ impl Store {
     /// # Errors
     /// When the store fails.
     pub async fn forget(&self, before: Timestamp) -> Result<u64, StoreError> {
-        let mut tx = self.write.begin_with("BEGIN IMMEDIATE").await?;
+        let mut tx = self.begin().await?;
         let old = "DELETE FROM incidents WHERE state = 'resolved' AND resolved_ms < $1";
         let gone = sqlx::query(old).bind(unix_ms(before)).execute(&mut *tx).await?.rows_affected();
         if gone > 0 {
@@ -196,23 +199,6 @@ impl Store {
         }
         tx.commit().await?;
         Ok(gone)
-    }
-
-    /// After a restart: what was being worked on is due again at once.
-    ///
-    /// # Errors
-    /// When the store fails.
-    pub async fn release(&self, now: Timestamp) -> Result<(), StoreError> {
-        let now = unix_ms(now);
-        sqlx::query("UPDATE incidents SET diagnose_due_ms = $1 WHERE diagnose_due_ms > $1 AND diagnosis IS NULL")
-            .bind(now)
-            .execute(&self.write)
-            .await?;
-        sqlx::query("UPDATE deliveries SET due_ms = $1 WHERE due_ms > $1 AND tries = 0")
-            .bind(now)
-            .execute(&self.write)
-            .await?;
-        Ok(())
     }
 
     /// How many incidents are open, how many diagnoses and deliveries wait.
@@ -237,7 +223,7 @@ fn unreadable(what: &'static str, id: &str, error: &serde_json::Error) -> StoreE
     StoreError::Unreadable { what, id: id.to_owned(), error: error.to_string() }
 }
 
-fn read(row: &SqliteRow) -> Result<Incident, StoreError> {
+fn read(row: &AnyRow) -> Result<Incident, StoreError> {
     let id: String = row.try_get("id")?;
     let diagnosis = row
         .try_get::<Option<&str>, _>("diagnosis")?

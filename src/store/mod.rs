@@ -1,33 +1,37 @@
-//! The store: incidents, their alerts, deliveries and events, and known exporters, in SQLite. No state lives only in memory.
+//! The store: incidents, their alerts, deliveries and events, and known exporters. No state lives only in memory.
 //!
-//! Writes wait for each other on two connections: webhooks, committed together and flushed to the disk before they are
-//! answered; and everything that is only done twice if a power cut forgets it. kill -9 loses neither.
+//! In SQLite writes wait for each other on two connections: webhooks, committed together and flushed to the disk before
+//! they are answered; and everything that is only done twice if a power cut forgets it. kill -9 loses neither.
+//!
+//! In PostgreSQL several replicas of ours share it. Groups of one key are decided one after the other (`Engine::hold`),
+//! work is claimed by a lease, and the leases of a replica that is gone are released by the others (`replicas.rs`).
 
 mod admission;
 mod audit;
+mod database;
 mod deliveries;
 mod exporters;
 mod feedback;
 mod followups;
 mod incidents;
+mod replicas;
 
-use std::path::Path;
-use std::str::FromStr;
-use std::time::Duration;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use jiff::Timestamp;
-use sqlx::SqlitePool;
-use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use sqlx::{Any, AnyPool, Connection, Transaction};
+use ulid::Ulid;
 
 pub use admission::{Admitted, Wanted};
 pub use audit::{AuditEntry, AuditResult};
+use database::{Access, Engine};
 pub use deliveries::{Delivery, Sink};
 pub use feedback::Feedback;
 pub use followups::Followup;
 pub use incidents::{Due, Incident};
-
-/// How long a statement waits for the other connection.
-const BUSY: Duration = Duration::from_secs(5);
 
 /// Why the store did not do it.
 #[derive(Debug, thiserror::Error)]
@@ -38,6 +42,9 @@ pub enum StoreError {
     /// The database's shape cannot be brought up to date.
     #[error("the store cannot be migrated: {0}")]
     Migration(#[from] sqlx::migrate::MigrateError),
+    /// The address of the database cannot be used; the text says why and never shows it.
+    #[error("the database's address: {0}")]
+    Address(String),
     /// A value in it is not what this version writes.
     #[error("the store holds an unreadable {what} of {id}: {error}")]
     Unreadable {
@@ -54,10 +61,22 @@ pub enum StoreError {
 #[derive(Debug, Clone)]
 pub struct Store {
     /// For what must survive a power cut: the groups that were answered 200.
-    durable: SqlitePool,
+    durable: AnyPool,
     /// For what may be done twice after one: leases, diagnoses, delivery states.
-    write: SqlitePool,
-    read: SqlitePool,
+    write: AnyPool,
+    read: AnyPool,
+    engine: Engine,
+    /// Whose leases are ours.
+    me: Arc<str>,
+    named: Arc<str>,
+}
+
+/// The key `database:`.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// A file with the address of a PostgreSQL, postgres://…; not set, SQLite in `state_dir`.
+    pub url_file: Option<PathBuf>,
 }
 
 impl Store {
@@ -66,18 +85,48 @@ impl Store {
     /// # Errors
     /// When the file cannot be opened or is another program's.
     pub async fn open(path: &Path) -> Result<Self, StoreError> {
-        let options = SqliteConnectOptions::from_str("sqlite://")?
-            .filename(path)
-            .create_if_missing(true)
-            .journal_mode(SqliteJournalMode::Wal)
-            .synchronous(SqliteSynchronous::Full)
-            .busy_timeout(BUSY);
-        let pool = |most| SqlitePoolOptions::new().max_connections(most).acquire_timeout(BUSY);
-        let durable = pool(1).connect_with(options.clone()).await?;
+        let durable = database::sqlite(path, Access::Durable).await?;
         sqlx::migrate!("src/store/migrations").run(&durable).await?;
-        let write = pool(1).connect_with(options.clone().synchronous(SqliteSynchronous::Normal)).await?;
-        let read = pool(2).connect_with(options.read_only(true)).await?;
-        Ok(Self { durable, write, read })
+        let write = database::sqlite(path, Access::Write).await?;
+        let read = database::sqlite(path, Access::Read).await?;
+        let named = format!("SQLite at {}", path.display());
+        Ok(Self { durable, write, read, engine: Engine::Sqlite, me: name(), named: named.into() })
+    }
+
+    /// Connects to a PostgreSQL that several of us may share, and migrates it.
+    ///
+    /// # Errors
+    /// When the address is none, or the database cannot be reached, used or migrated.
+    pub async fn connect(url: &str) -> Result<Self, StoreError> {
+        let (options, named) = database::address(url).map_err(StoreError::Address)?;
+        let mut first = database::knock(&options).await?;
+        sqlx::migrate!("src/store/migrations").run(&mut first).await?;
+        first.close().await?;
+        // Webhooks have a connection of their own, so that they never wait for anything but each other.
+        let durable = database::postgres(&options, 1).await?;
+        let write = database::postgres(&options, 4).await?;
+        let read = database::postgres(&options, 3).await?;
+        Ok(Self { durable, write, read, engine: Engine::Postgres, me: name(), named: named.into() })
+    }
+
+    /// What a PostgreSQL is called, which version it says it has, and whether we may make tables in it; changes nothing.
+    ///
+    /// # Errors
+    /// When the address is none, or the database cannot be reached.
+    pub async fn examine(url: &str) -> Result<(String, String, bool), StoreError> {
+        let (options, named) = database::address(url).map_err(StoreError::Address)?;
+        let (version, may) = database::examine(&options).await?;
+        Ok((named, version, may))
+    }
+
+    /// Which database it is and where, without its password.
+    pub fn named(&self) -> &str {
+        &self.named
+    }
+
+    /// A transaction that will write.
+    async fn begin(&self) -> Result<Transaction<'static, Any>, StoreError> {
+        Ok(self.write.begin_with(self.engine.begin()).await?)
     }
 
     /// Whether it can be written.
@@ -85,18 +134,25 @@ impl Store {
     /// # Errors
     /// When it cannot.
     pub async fn ping(&self) -> Result<(), StoreError> {
-        let mut tx = self.write.begin_with("BEGIN IMMEDIATE").await?;
+        let mut tx = self.begin().await?;
         sqlx::query("DELETE FROM events WHERE incident_id = ''").execute(&mut *tx).await?;
         tx.commit().await?;
         Ok(())
     }
 
-    /// Waits for running statements and closes the file.
+    /// Says good-bye to the other replicas, waits for running statements and closes the database.
     pub async fn close(&self) {
+        // Whoever cannot say it is missed a little later.
+        let _ = self.leave().await;
         self.read.close().await;
         self.write.close().await;
         self.durable.close().await;
     }
+}
+
+/// A name of its own for each start.
+fn name() -> Arc<str> {
+    Ulid::generate().to_string().into()
 }
 
 /// Times are kept in nanoseconds as text where they are identities, because two episodes may start in one millisecond.

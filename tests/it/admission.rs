@@ -32,17 +32,23 @@ fn known(group: &AlertGroup, notified: i64) -> Known {
     }
 }
 
-/// A store in a directory of its own.
-struct Kept {
+/// A store of its own: an SQLite in a directory, unless it is given.
+pub(crate) struct Kept {
     store: Store,
-    _directory: TempDir,
+    _directory: Option<TempDir>,
+}
+
+impl From<Store> for Kept {
+    fn from(store: Store) -> Self {
+        Self { store, _directory: None }
+    }
 }
 
 impl Kept {
     async fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
         let store = Store::open(&directory.path().join("state.db")).await.unwrap();
-        Self { store, _directory: directory }
+        Self { store, _directory: Some(directory) }
     }
 
     async fn admit(&self, group: AlertGroup, seconds: i64) -> Admitted {
@@ -140,8 +146,11 @@ async fn label_names_and_values_of_any_utf_8_come_back_as_they_were() {
 
 #[tokio::test]
 async fn five_thousand_characters_and_a_direction_override_survive_the_store() {
+    odd_characters_come_back(&Kept::new().await).await;
+}
+
+pub(crate) async fn odd_characters_come_back(kept: &Kept) {
     for name in ["0.25/unicode_04_firing", "0.28/unicode_07_firing", "0.33/unicode_04_firing"] {
-        let kept = Kept::new().await;
         let sent = group(name);
         let admitted = kept.admit(sent.clone(), 0).await;
         let incident = kept.incident(&admitted).await;
@@ -163,7 +172,10 @@ fn the_same_notification_at_once_and_after_15_seconds_is_a_duplicate_and_later_a
 
 #[tokio::test]
 async fn a_late_duplicate_does_not_undo_what_came_after_it() {
-    let kept = Kept::new().await;
+    late_duplicates_change_nothing(&Kept::new().await).await;
+}
+
+pub(crate) async fn late_duplicates_change_nothing(kept: &Kept) {
     let opened = kept.admit(group("0.25/grouped_03_firing"), 0).await;
     kept.admit(group("0.25/grouped_12_firing"), 30).await;
     let over = kept.admit(group("0.25/grouped_14_resolved"), 60).await;
@@ -174,7 +186,10 @@ async fn a_late_duplicate_does_not_undo_what_came_after_it() {
 
 #[tokio::test]
 async fn a_group_that_fires_again_soon_reopens_its_incident_and_later_is_a_new_one() {
-    let kept = Kept::new().await;
+    refiring_reopens_soon_and_opens_later(&Kept::new().await).await;
+}
+
+pub(crate) async fn refiring_reopens_soon_and_opens_later(kept: &Kept) {
     let [fires, over] = ["0.25/grouped_03_firing", "0.25/grouped_14_resolved"].map(group);
     let opened = kept.admit(fires.clone(), 0).await;
     kept.admit(over.clone(), 60).await;

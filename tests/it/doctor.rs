@@ -126,7 +126,7 @@ async fn slack_is_asked_only_with_a_channel_and_a_token() {
     let wrong = ask(Some("xoxb-wrong".to_owned())).await;
     assert_eq!(line(&wrong, "slack").0, "fail", "{wrong:#}");
     let right = ask(Some(slack.token.clone())).await;
-    assert_eq!(line(&right, "slack"), ("ok", "the token is good, messages go to #llm-alerts", ""));
+    assert_eq!(line(&right, "slack"), ("ok", "the token is good, in workspace T0LAB", ""));
 }
 
 fn covered(name: &str) -> Coverage {

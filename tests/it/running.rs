@@ -35,20 +35,7 @@ impl Running {
     pub(crate) async fn start_with(options: Options, extra: &str) -> Self {
         tls();
         let slack = FakeSlack::start(options.channel(Channel::new("C0CRIT", "critical"))).await.unwrap();
-        let config = format!(
-            "listen: 127.0.0.1:$PORT\nstate_dir: $DIR/state\nslack: {{ api_url: \"{}\", channel: \"{CHANNEL}\", \
-             routes: [{{ labels: {{ severity: page }}, channel: \"#critical\" }}] }}\n{extra}\n",
-            slack.base_url
-        );
-        let token = slack.token.clone();
-        let service = Service::start(
-            Path::new(BINARY),
-            &["serve", "--config", "$CONFIG"],
-            &[("SLACK_BOT_TOKEN", &token)],
-            &config,
-        )
-        .await
-        .unwrap();
+        let service = serve(&slack, extra).await.unwrap();
         Self { service, slack, http: reqwest::Client::new() }
     }
 
@@ -78,6 +65,17 @@ impl Running {
             panic!("{error}\n{}", self.service.stderr());
         }
     }
+}
+
+/// Starts the product beside a fake Slack; another start beside the same one is another replica.
+pub(crate) async fn serve(slack: &FakeSlack, extra: &str) -> anyhow::Result<Service> {
+    let config = format!(
+        "listen: 127.0.0.1:$PORT\nstate_dir: $DIR/state\nslack: {{ api_url: \"{}\", channel: \"{CHANNEL}\", \
+         routes: [{{ labels: {{ severity: page }}, channel: \"#critical\" }}] }}\n{extra}\n",
+        slack.base_url
+    );
+    let token = [("SLACK_BOT_TOKEN", slack.token.as_str())];
+    Service::start(Path::new(BINARY), &["serve", "--config", "$CONFIG"], &token, &config).await
 }
 
 /// Everything that a message says.

@@ -1,4 +1,4 @@
-//! Real programs on loopback: Prometheus, Alertmanager, and the product itself.
+//! Real programs on loopback: Prometheus, Alertmanager, PostgreSQL, and the product itself.
 //!
 //! Each runs in a directory of its own with its output in files, is ready when its start returns, and is killed when
 //! dropped. Nothing here is a mock; [`backfill`] writes the history that Prometheus answers from.
@@ -16,6 +16,7 @@
 mod alertmanager;
 pub mod backfill;
 mod exposition;
+mod postgres;
 mod process;
 mod prometheus;
 mod service;
@@ -30,6 +31,7 @@ use anyhow::Context;
 
 pub use alertmanager::{Alertmanager, AlertmanagerBuilder};
 pub use exposition::stamp_exposition;
+pub use postgres::Postgres;
 pub use prometheus::{Prometheus, PrometheusBuilder};
 pub use service::{Service, ServiceBuilder};
 

@@ -1,0 +1,32 @@
+### Was über das Protokoll einer Engine gesagt wird.
+
+logs-unknown = UNBEKANNT · an diesem Protokoll ist keine Engine zu erkennen
+logs-clean = { $engine } · in diesem Protokoll ging nichts schief
+logs-root = { $engine } · { $root }
+logs-secondary-only = { $engine } · die Engine ist weg, und was sie beendet hat, steht nicht in diesem Protokoll: ansehen, was davor geschrieben wurde
+logs-span = { $lines ->
+    [one] 1 Zeile
+   *[other] { $lines } Zeilen
+  }, { $from } bis { $to }
+logs-span-untimed = { $lines ->
+    [one] 1 Zeile, ohne Zeitangaben
+   *[other] { $lines } Zeilen, ohne Zeitangaben
+  }
+logs-first-root = Hier begann es
+logs-line = Zeile { $line }, { $when }: { $text }
+logs-line-untimed = Zeile { $line }: { $text }
+logs-findings = Was darin steht, der Reihe nach
+logs-finding = **{ $title }** ({ $rank }{ $count ->
+    [one] {""}
+   *[other] , { $count }-mal
+  }) ab Zeile { $line }
+logs-rank-root = Ursache
+logs-rank-sign = Anzeichen
+logs-rank-secondary = folgt aus etwas weiter oben
+logs-rank-benign = harmlos
+logs-do = Jetzt tun
+logs-startup = Beim Start
+logs-statistics = Im Betrieb
+logs-number = { $title }: { $last }
+logs-range = { $title }: { $min } … { $median } … { $max } (kleinster, mittlerer, größter von { $count } Werten), zuletzt { $last }
+logs-learn = Bekannt sind die Protokolle von { $engines }. Mit `--engine` lässt sich eines nennen.

@@ -1,0 +1,32 @@
+### What is said about an engine's log.
+
+logs-unknown = UNKNOWN · no engine is known by this log
+logs-clean = { $engine } · nothing in this log went wrong
+logs-root = { $engine } · { $root }
+logs-secondary-only = { $engine } · the engine is gone, and what killed it is not in this log: look at what was written before
+logs-span = { $lines ->
+    [one] 1 line
+   *[other] { $lines } lines
+  }, { $from } to { $to }
+logs-span-untimed = { $lines ->
+    [one] 1 line, without times
+   *[other] { $lines } lines, without times
+  }
+logs-first-root = It began here
+logs-line = line { $line }, { $when }: { $text }
+logs-line-untimed = line { $line }: { $text }
+logs-findings = What it says, in order
+logs-finding = **{ $title }** ({ $rank }{ $count ->
+    [one] {""}
+   *[other] , { $count } times
+  }) from line { $line }
+logs-rank-root = root
+logs-rank-sign = sign
+logs-rank-secondary = follows from something above
+logs-rank-benign = harmless
+logs-do = Do now
+logs-startup = At its start
+logs-statistics = While it served
+logs-number = { $title }: { $last }
+logs-range = { $title }: { $min } … { $median } … { $max } (lowest, middle, highest of { $count }), last { $last }
+logs-learn = Known are the logs of { $engines }. Name one with `--engine`.

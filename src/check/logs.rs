@@ -1,0 +1,71 @@
+//! Lints of what logs mean: every pattern finds its real lines, every number is read, every cause exists.
+
+use std::collections::BTreeSet;
+
+use crate::playbook::{Library, LogFile, LogRank, Problem, SourceFile};
+use crate::signal::VersionReq;
+
+/// How far a number may lie from the one that the example tells, relative to it.
+const CLOSE: f64 = 1e-9;
+
+pub(super) fn logs(library: &Library, problems: &mut Vec<Problem>) {
+    for log in library.logs.values() {
+        if let Some(file) = library.files.get(&format!("logs/{}.yaml", log.logs)) {
+            one(library, log, file, problems);
+        }
+    }
+}
+
+fn one(library: &Library, log: &LogFile, file: &SourceFile, problems: &mut Vec<Problem>) {
+    let mut say = |rule, at: &str, message: String| problems.push(Problem::at(rule, file, at, message, None));
+    let mut seen = BTreeSet::new();
+    for finding in &log.findings {
+        let id = finding.id.as_str();
+        if !seen.insert(id) {
+            say("log/twice", id, format!("`{id}` stands here twice"));
+        }
+        if finding.lines.is_empty() || finding.examples.is_empty() {
+            say("log/example", id, format!("`{id}` needs a pattern and a real line that it matches"));
+        }
+        for example in &finding.examples {
+            let best = log.findings.iter().filter_map(|f| Some((f.matched(example)?, f.id.as_str()))).max();
+            if best.map(|(_, best)| best) != Some(id) {
+                let found = best.map_or("nothing".to_owned(), |(_, best)| format!("`{best}`"));
+                say("log/example", id, format!("the example of `{id}` is found by {found}: {example}"));
+            }
+        }
+        if finding.rank == LogRank::Root && finding.action.is_none() {
+            say("log/do", id, format!("`{id}` is a root and tells nobody what to do"));
+        }
+        if let Some(cause) = &finding.cause
+            && !library.playbooks.contains_key(cause)
+            && !library.causes.contains_key(cause)
+            && !library.playbooks.values().flat_map(|p| &p.causes).any(|c| c.id.as_ref() == Some(cause))
+        {
+            say("log/cause", cause, format!("there is no playbook or cause `{cause}`"));
+        }
+        if let Some(engine) = &finding.engine
+            && engine.parse::<VersionReq>().is_err()
+        {
+            say("log/engine", id, format!("`{engine}` is no engine with versions"));
+        }
+        if !finding.source.starts_with("https://") {
+            say("log/source", id, format!("`{id}` has no https source"));
+        }
+    }
+    for numbers in log.statistics.iter().chain(&log.startup) {
+        for example in &numbers.examples {
+            let read = numbers.read(&example.line).unwrap_or_default();
+            let same = read.len() == example.values.len()
+                && example.values.iter().all(|(name, wanted)| {
+                    read.get(name.as_str()).is_some_and(|v| (v - wanted).abs() <= CLOSE * wanted.abs().max(1.0))
+                });
+            if !same {
+                say("log/numbers", &numbers.mark, format!("read {read:?} instead of {:?}", example.values));
+            }
+        }
+        if numbers.examples.is_empty() {
+            say("log/example", &numbers.mark, format!("`{}` needs a real line", numbers.mark));
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! The secrets of Slack, and which way in they open.
+
+use std::path::Path;
+
+use anyhow::{Context, bail};
+use secrecy::SecretString;
+
+use super::secret;
+use crate::slack::{self, Transport};
+
+/// How what people do in Slack reaches us.
+#[derive(Debug)]
+pub enum Inlet {
+    /// Socket Mode, with the app-level token.
+    Socket(SecretString),
+    /// Signed requests, with the signing secret.
+    Http(SecretString),
+    /// Not at all, and how to change that.
+    Off(&'static str),
+}
+
+/// From a file, else from the environment; none when neither is set.
+fn find(file: Option<&Path>, variable: &str) -> anyhow::Result<Option<SecretString>> {
+    match file {
+        Some(path) => secret(path).map(Some),
+        None => Ok(std::env::var(variable).ok().map(|v| v.trim().to_owned()).filter(|v| !v.is_empty()).map(Into::into)),
+    }
+}
+
+/// The bot token.
+///
+/// # Errors
+/// When it is not set or its file cannot be read.
+pub fn bot_token(config: &slack::Config) -> anyhow::Result<SecretString> {
+    find(config.bot_token_file.as_deref(), "SLACK_BOT_TOKEN")?
+        .context("Slack needs a bot token: set SLACK_BOT_TOKEN or `slack.bot_token_file`")
+}
+
+/// The way in: the one that is told, else the one whose secret is there, Socket Mode's first.
+///
+/// # Errors
+/// When the one that is told lacks its secret, or a file cannot be read.
+pub fn inlet(config: &slack::Config) -> anyhow::Result<Inlet> {
+    let app_token = || find(config.app_token_file.as_deref(), "SLACK_APP_TOKEN");
+    let signing = || find(config.signing_secret_file.as_deref(), "SLACK_SIGNING_SECRET");
+    match config.transport {
+        Some(Transport::Off) => Ok(Inlet::Off("`slack.transport` is off: take the line out for buttons and commands")),
+        Some(Transport::Socket) => match app_token()? {
+            Some(token) => Ok(Inlet::Socket(token)),
+            None => bail!(
+                "`slack.transport: socket` needs an app-level token (`xapp-…`): set SLACK_APP_TOKEN or \
+                 `slack.app_token_file`"
+            ),
+        },
+        Some(Transport::Http) => match signing()? {
+            Some(secret) => Ok(Inlet::Http(secret)),
+            None => bail!(
+                "`slack.transport: http` needs the app's signing secret: set SLACK_SIGNING_SECRET or \
+                 `slack.signing_secret_file`"
+            ),
+        },
+        None => Ok(match (app_token()?, signing()?) {
+            (Some(token), _) => Inlet::Socket(token),
+            (None, Some(secret)) => Inlet::Http(secret),
+            (None, None) => {
+                Inlet::Off("set SLACK_APP_TOKEN (Socket Mode) or SLACK_SIGNING_SECRET (HTTP) for buttons and commands")
+            }
+        }),
+    }
+}

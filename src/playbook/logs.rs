@@ -1,0 +1,159 @@
+//! What lines of an engine's log mean: `logs/<engine>.yaml`.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The log of one engine.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LogFile {
+    /// The engine; same as the file name.
+    pub logs: String,
+    /// The format's version: 1.
+    pub schema: u32,
+    /// How to read this log.
+    pub meaning: String,
+    /// Text by which the log is known to be this engine's.
+    pub known_by: Vec<String>,
+    /// Where its facts were read.
+    pub references: Vec<String>,
+    /// Lines that mean something.
+    pub findings: Vec<LogFinding>,
+    /// Lines that tell numbers again and again.
+    #[serde(default)]
+    pub statistics: Vec<LogNumbers>,
+    /// Lines that tell numbers once, at the start.
+    #[serde(default)]
+    pub startup: Vec<LogNumbers>,
+}
+
+/// One meaning.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LogFinding {
+    /// Its id, unique within the file.
+    pub id: String,
+    /// Text of the line, any of these; `*` stands for what differs from case to case.
+    pub lines: Vec<String>,
+    /// A clause: `the KV cache got no memory`.
+    pub title: String,
+    /// What happened, for somebody who has not met it.
+    pub meaning: String,
+    /// Whether it is what went wrong, what followed from it, or nothing.
+    pub rank: LogRank,
+    /// What to do; none for what is harmless.
+    #[serde(rename = "do")]
+    pub action: Option<String>,
+    /// Which way the flag in `do` must go.
+    pub direction: Option<super::Direction>,
+    /// The playbook or cause that it speaks for.
+    pub cause: Option<String>,
+    /// Harmless up to so many times within ten minutes; more of them are what `rank` says.
+    #[serde(default)]
+    pub harmless_up_to: u64,
+    /// For which versions: `vllm >= 0.28`; all when not set.
+    pub engine: Option<String>,
+    /// Real lines that it must match.
+    pub examples: Vec<String>,
+    /// Where it was read.
+    pub source: String,
+}
+
+/// What a line is to the trouble.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum LogRank {
+    /// It went wrong here.
+    Root,
+    /// Worth knowing; not itself an error.
+    Sign,
+    /// It follows from something earlier: look above.
+    Secondary,
+    /// Harmless, however often it comes.
+    Benign,
+}
+
+/// A line with numbers.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LogNumbers {
+    /// Text by which the line is known.
+    pub mark: String,
+    /// Signal, or a name of its own, to where its number stands.
+    pub values: BTreeMap<String, LogValue>,
+    /// Real lines, with what must be read from them.
+    pub examples: Vec<LogExample>,
+}
+
+/// Where a number stands in a line.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LogValue {
+    /// The text right before it.
+    pub after: String,
+    /// What it is multiplied by: 0.01 for percent, 1073741824 for GiB.
+    #[serde(default = "one")]
+    pub scale: f64,
+    /// For people: `running requests`.
+    pub title: String,
+    /// Its unit after scaling.
+    pub unit: crate::signal::Unit,
+}
+
+fn one() -> f64 {
+    1.0
+}
+
+/// A line and what is in it.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LogExample {
+    /// The line.
+    pub line: String,
+    /// The values that must be read, after scaling.
+    pub values: BTreeMap<String, f64>,
+}
+
+impl LogFinding {
+    /// How many characters of its longest pattern stand in `line`; none when it does not match.
+    pub fn matched(&self, line: &str) -> Option<usize> {
+        self.lines.iter().filter_map(|pattern| matched(pattern, line)).max()
+    }
+}
+
+impl LogNumbers {
+    /// The values of a line; none when it is another line.
+    pub fn read(&self, line: &str) -> Option<BTreeMap<&str, f64>> {
+        if !line.contains(&self.mark) {
+            return None;
+        }
+        let values = self.values.iter().filter_map(|(name, value)| Some((name.as_str(), value.read(line)?)));
+        Some(values.collect())
+    }
+}
+
+impl LogValue {
+    /// The number after its text; `1,234`, `10.17x` and `45.2%` are read as 1234, 10.17 and 45.2 times the scale.
+    fn read(&self, line: &str) -> Option<f64> {
+        let rest = line.split_once(&self.after)?.1.trim_start_matches([' ', '=', ':']);
+        let end =
+            rest.find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | ',' | '-' | 'e'))).unwrap_or(rest.len());
+        let digits: String = rest[..end].trim_end_matches(['.', ',', 'e']).chars().filter(|c| *c != ',').collect();
+        let value: f64 = digits.parse().ok()?;
+        value.is_finite().then_some(value * self.scale)
+    }
+}
+
+/// How many characters of `pattern` stand in `line`, in order and whatever the case; `*` matches anything.
+pub(super) fn matched(pattern: &str, line: &str) -> Option<usize> {
+    let line = line.to_lowercase();
+    let mut rest = line.as_str();
+    let mut matched = 0;
+    for part in pattern.split('*').map(|part| part.trim().to_lowercase()).filter(|part| !part.is_empty()) {
+        rest = &rest[rest.find(&part)? + part.len()..];
+        matched += part.len();
+    }
+    (matched > 0).then_some(matched)
+}

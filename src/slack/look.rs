@@ -1,0 +1,135 @@
+//! Looking at the workspace for `doctor`: whose token it is and what it may do, channels, groups.
+
+use jiff::Timestamp;
+use jiff::fmt::rfc2822;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{Identity, Slack, SlackError, User};
+
+/// Channels on one page of a list; Slack advises at most 200 and takes 999.
+const PAGE: &str = "200";
+/// Pages that are read at most: Slack allows 20 a minute.
+const PAGES: usize = 15;
+
+/// What `auth.test` tells, in its body and beside it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Introduction {
+    /// Whose token it is.
+    pub identity: Identity,
+    /// What the token may do; none when Slack did not tell.
+    pub scopes: Option<Vec<String>>,
+    /// Slack's clock, in whole seconds.
+    pub clock: Option<Timestamp>,
+}
+
+/// A channel, as far as it decides whether we can post there.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct ChannelInfo {
+    /// Its id.
+    pub id: String,
+    /// Its name without `#`.
+    pub name: String,
+    /// We were invited.
+    pub is_member: bool,
+    /// Nobody can post.
+    pub is_archived: bool,
+}
+
+impl Slack {
+    /// `auth.test` with its headers.
+    ///
+    /// # Errors
+    /// See [`Slack::post`].
+    pub async fn introduction(&self) -> Result<Introduction, SlackError> {
+        let (body, headers) = self.with_headers("auth.test").await?;
+        let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+        let scopes = header("x-oauth-scopes").map(|list| {
+            list.split(',').map(|scope| scope.trim().to_owned()).filter(|scope| !scope.is_empty()).collect()
+        });
+        let clock = header("date").and_then(|date| rfc2822::DateTimeParser::new().parse_timestamp(date).ok());
+        let malformed = |_| SlackError::Unreachable("the answer is not Slack's".to_owned());
+        Ok(Introduction { identity: serde_json::from_value(body).map_err(malformed)?, scopes, clock })
+    }
+
+    /// A channel by its id or `#name`; none when there is none that we may see.
+    ///
+    /// # Errors
+    /// See [`Slack::post`].
+    pub async fn channel(&self, channel: &str) -> Result<Option<ChannelInfo>, SlackError> {
+        #[derive(Deserialize)]
+        struct One {
+            channel: ChannelInfo,
+        }
+        #[derive(Deserialize)]
+        struct Many {
+            channels: Vec<ChannelInfo>,
+            #[serde(default)]
+            response_metadata: Value,
+        }
+        let Some(name) = channel.strip_prefix('#') else {
+            return match self.form::<One>("conversations.info", &[("channel", channel)]).await {
+                Ok(found) => Ok(Some(found.channel)),
+                Err(SlackError::Refused { code, .. }) if code == "channel_not_found" => Ok(None),
+                Err(error) => Err(error),
+            };
+        };
+        let mut cursor = String::new();
+        for _ in 0..PAGES {
+            let arguments = [("types", "public_channel,private_channel"), ("limit", PAGE), ("cursor", &cursor)];
+            let page: Many = self.form("conversations.list", &arguments).await?;
+            if let Some(found) = page.channels.into_iter().find(|c| c.name == name) {
+                return Ok(Some(found));
+            }
+            cursor = page.response_metadata["next_cursor"].as_str().unwrap_or_default().to_owned();
+            if cursor.is_empty() {
+                return Ok(None);
+            }
+        }
+        let detail = format!(" (more than {PAGES} pages of channels)");
+        Err(SlackError::Refused { code: "too_many_channels".to_owned(), detail })
+    }
+
+    /// `usergroups.list`: the ids of the workspace's user groups that are not disabled.
+    ///
+    /// # Errors
+    /// See [`Slack::post`].
+    pub async fn groups(&self) -> Result<Vec<String>, SlackError> {
+        let answer: Value = self.form("usergroups.list", &[("include_disabled", "false")]).await?;
+        let groups = answer["usergroups"].as_array().into_iter().flatten();
+        Ok(groups.filter_map(|group| group["id"].as_str()).map(str::to_owned).collect())
+    }
+
+    /// A user that is there; none when there is none, or one who left.
+    ///
+    /// # Errors
+    /// See [`Slack::post`].
+    pub async fn member(&self, id: &str) -> Result<Option<User>, SlackError> {
+        match self.user(id).await {
+            Ok(user) => Ok(Some(user).filter(|user| !user.deleted)),
+            Err(SlackError::Refused { code, .. }) if code == "user_not_found" => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// A method without arguments, with the headers of its answer, which slack-morphism leaves out.
+    async fn with_headers(&self, method: &str) -> Result<(Value, reqwest::header::HeaderMap), SlackError> {
+        let unreachable = |error: reqwest::Error| SlackError::Unreachable(error.without_url().to_string());
+        let url = format!("{}/{method}", self.api_url);
+        let request = self.http.post(url).bearer_auth(&self.token.token_value.0).json(&json!({}));
+        let answer = request.send().await.map_err(unreachable)?;
+        if !answer.status().is_success() {
+            return Err(SlackError::Unreachable(format!("HTTP {}", answer.status().as_u16())));
+        }
+        let headers = answer.headers().clone();
+        let body: Value = answer.json().await.map_err(unreachable)?;
+        match body["ok"].as_bool() {
+            Some(true) => Ok((body, headers)),
+            _ => {
+                let code = body["error"].as_str().unwrap_or("unknown_error").to_owned();
+                Err(SlackError::Refused { code, detail: String::new() })
+            }
+        }
+    }
+}

@@ -1,0 +1,256 @@
+//! What Slack sends, by WebSocket or by HTTP, as one [`Inbound`].
+//!
+//! Read tolerantly from JSON and not through slack-morphism's types, which refuse a whole payload for one field that is
+//! null or new to them. All of it is untrusted: texts are cut, and what is not understood is named and left alone.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+
+use super::inbound::{Inbound, Place, What, Who};
+
+/// Characters that are kept of a text; Slack's own boxes take 4,000 and more.
+const TEXT: usize = 4_000;
+/// Characters that are kept of an id; Slack allows 255.
+const ID: usize = 255;
+/// Fields that are kept of a form; Slack allows 100 blocks.
+const FIELDS: usize = 100;
+
+/// What a payload was.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Payload {
+    /// Somebody did something.
+    Inbound(Box<Inbound>),
+    /// Slack asks whether the address is ours, and wants this back.
+    Challenge(String),
+    /// Nothing for us, and why.
+    Nothing(&'static str),
+}
+
+impl Payload {
+    fn of(id: &str, who: Who, place: Place, what: What) -> Self {
+        Self::Inbound(Box::new(Inbound { id: cut(id, ID), who, place, what }))
+    }
+}
+
+/// The fields of a form, as JSON; of a field that is there twice the last.
+pub fn form(body: &[u8]) -> Value {
+    let fields = url::form_urlencoded::parse(body);
+    Value::Object(
+        fields.map(|(name, value)| (name.into_owned(), Value::String(value.into_owned()))).collect::<Map<_, _>>(),
+    )
+}
+
+/// The payload of an envelope of Socket Mode, by the envelope's `type`. `id` is the envelope's.
+pub fn envelope(kind: &str, payload: &Value, id: &str) -> Payload {
+    match kind {
+        "slash_commands" => command(payload, id),
+        "interactive" => interaction(payload, id),
+        "events_api" => event(payload, id),
+        _ => Payload::Nothing("unknown"),
+    }
+}
+
+/// A slash command. `id` stands in where Slack gives it no trigger.
+pub fn command(fields: &Value, id: &str) -> Payload {
+    if text(fields, "ssl_check") == "1" {
+        return Payload::Nothing("ssl_check");
+    }
+    let trigger = optional(fields, "trigger_id");
+    let place = Place {
+        channel: short(fields, "channel_id"),
+        thread: optional(fields, "thread_ts"),
+        message: None,
+        response_url: optional(fields, "response_url"),
+        trigger: trigger.clone(),
+    };
+    let who = Who { user: short(fields, "user_id"), team: short(fields, "team_id"), is_bot: false };
+    if who.user.is_empty() {
+        return Payload::Nothing("malformed");
+    }
+    let what = What::Command { text: cut(plain(text(fields, "text")).trim(), TEXT) };
+    Payload::of(trigger.as_deref().unwrap_or(id), who, place, what)
+}
+
+/// A press, a form, or a menu's question. `id` stands in where Slack gives it no trigger.
+pub fn interaction(payload: &Value, id: &str) -> Payload {
+    let user = &payload["user"];
+    let team =
+        [&user["team_id"], &payload["team"]["id"], &payload["enterprise"]["id"]].into_iter().find_map(Value::as_str);
+    let who = Who {
+        user: short(user, "id"),
+        team: cut(team.unwrap_or_default(), ID),
+        is_bot: user["is_bot"].as_bool().unwrap_or_default(),
+    };
+    let kind = text(payload, "type");
+    let what = match kind {
+        "block_actions" => pressed(payload),
+        "view_submission" => Some(submitted(&payload["view"])),
+        "block_suggestion" => {
+            Some(What::Suggest { action: short(payload, "action_id"), typed: cut(text(payload, "value"), TEXT) })
+        }
+        "view_closed" | "shortcut" | "message_action" => return Payload::Nothing("not_ours"),
+        _ => return Payload::Nothing("unknown"),
+    };
+    let (Some(what), false) = (what, who.user.is_empty()) else { return Payload::Nothing("malformed") };
+    let place = place(payload);
+    // What is typed into a menu has no trigger, and its answer is wanted as often as it is asked.
+    let id = match (&what, &place.trigger) {
+        (What::Suggest { .. }, _) => String::new(),
+        (_, Some(trigger)) => trigger.clone(),
+        (_, None) => id.to_owned(),
+    };
+    Payload::of(&id, who, place, what)
+}
+
+fn place(payload: &Value) -> Place {
+    let (container, message) = (&payload["container"], &payload["message"]);
+    let response = &payload["response_urls"][0];
+    let channel = [&payload["channel"]["id"], &container["channel_id"], &response["channel_id"]];
+    let thread = [&message["thread_ts"], &container["thread_ts"]];
+    let pressed = [&message["ts"], &container["message_ts"]];
+    let answer = [&payload["response_url"], &response["response_url"]];
+    let first = |found: &[&Value], most: usize| {
+        found.iter().find_map(|v| v.as_str()).filter(|v| !v.is_empty()).map(|v| cut(v, most))
+    };
+    Place {
+        channel: first(&channel, ID).unwrap_or_default(),
+        thread: first(&thread, ID),
+        message: first(&pressed, ID),
+        response_url: first(&answer, TEXT),
+        trigger: optional(payload, "trigger_id"),
+    }
+}
+
+/// The first of the actions: Slack sends one for each press.
+fn pressed(payload: &Value) -> Option<What> {
+    let action = payload["actions"].get(0)?;
+    Some(What::Press { action: short(action, "action_id"), value: value(action) })
+}
+
+fn submitted(view: &Value) -> What {
+    let blocks = view["state"]["values"].as_object().into_iter().flat_map(Map::values);
+    let fields = blocks.filter_map(Value::as_object).flatten().take(FIELDS);
+    let values: BTreeMap<String, String> = fields.map(|(action, given)| (cut(action, ID), value(given))).collect();
+    What::Submit { form: short(view, "callback_id"), about: cut(text(view, "private_metadata"), TEXT), values }
+}
+
+/// What a button carries, or what was chosen or written in any other element; several choices with commas between.
+fn value(element: &Value) -> String {
+    let one = ["value", "selected_user", "selected_channel", "selected_conversation", "selected_date", "selected_time"];
+    if let Some(found) = one.iter().find_map(|key| element[*key].as_str()) {
+        return cut(found, TEXT);
+    }
+    if let Some(found) = element["selected_option"]["value"].as_str() {
+        return cut(found, TEXT);
+    }
+    if let Some(at) = element["selected_date_time"].as_i64() {
+        return at.to_string();
+    }
+    let several = element["selected_options"].as_array().into_iter().flatten().filter_map(|o| o["value"].as_str());
+    cut(&several.take(FIELDS).collect::<Vec<_>>().join(","), TEXT)
+}
+
+/// An event, in the envelope that the Events API puts around it. `id` stands in where that names none.
+pub fn event(payload: &Value, id: &str) -> Payload {
+    match text(payload, "type") {
+        "url_verification" => return Payload::Challenge(cut(text(payload, "challenge"), TEXT)),
+        "app_rate_limited" => return Payload::Nothing("rate_limited"),
+        _ => {}
+    }
+    let event = &payload["event"];
+    let kind = text(event, "type");
+    let direct = text(event, "channel_type") == "im";
+    match kind {
+        "app_mention" => {}
+        "message" if direct => {}
+        "message" => return Payload::Nothing("not_ours"),
+        _ => return Payload::Nothing("unknown"),
+    }
+    let own = payload["authorizations"][0]["user_id"].as_str();
+    // Answering programs, ourselves among them, would never end. Edits and joins are messages with a subtype.
+    let user = short(event, "user");
+    let program = !text(event, "bot_id").is_empty() || event["bot_profile"].is_object() || own == Some(&user);
+    if program {
+        return Payload::Nothing("bot");
+    }
+    if !text(event, "subtype").is_empty() || event["hidden"] == true || event["edited"].is_object() {
+        return Payload::Nothing("edit");
+    }
+    if user.is_empty() {
+        return Payload::Nothing("malformed");
+    }
+    let team = [&event["user_team"], &event["team"], &payload["team_id"]].into_iter().find_map(Value::as_str);
+    let who = Who { user, team: cut(team.unwrap_or_default(), ID), is_bot: false };
+    let place = Place {
+        channel: short(event, "channel"),
+        thread: optional(event, "thread_ts"),
+        message: optional(event, "ts"),
+        ..Place::default()
+    };
+    let said = cut(text(event, "text"), TEXT);
+    let what = What::Mention { text: unlinked(&without_mention(&said, own)).trim().to_owned() };
+    let event_id = text(payload, "event_id");
+    Payload::of(if event_id.is_empty() { id } else { event_id }, who, place, what)
+}
+
+/// Without the mention that made it ours: our own wherever it stands, else the one at the beginning.
+fn without_mention(said: &str, own: Option<&str>) -> String {
+    let said = said.trim_start();
+    let mention = |text: &str| -> Option<usize> {
+        let inner = text.strip_prefix("<@")?;
+        let end = inner.find('>')?;
+        let id = inner[..end].split('|').next()?;
+        own.is_none_or(|own| own == id).then_some(end + 3)
+    };
+    let mut rest = said;
+    while let Some(at) = rest.find("<@") {
+        let before = said.len() - rest.len() + at;
+        match mention(&said[before..]) {
+            Some(length) if own.is_some() || before == 0 => {
+                let (left, right) = (said[..before].trim_end(), said[before + length..].trim_start());
+                return [left, right].iter().filter(|part| !part.is_empty()).copied().collect::<Vec<_>>().join(" ");
+            }
+            _ => rest = &said[before + 2..],
+        }
+    }
+    said.trim_end().to_owned()
+}
+
+/// Without the links that Slack makes of what looks like an address, `<http://pod-1.example|pod-1.example>`.
+fn unlinked(said: &str) -> String {
+    let mut out = String::with_capacity(said.len());
+    let mut rest = said;
+    while let Some(at) = rest.find('<') {
+        out.push_str(&rest[..at]);
+        rest = &rest[at..];
+        let Some(end) = rest.find('>') else { break };
+        let inner = &rest[1..end];
+        let is_link = ["http://", "https://", "mailto:", "tel:"].iter().any(|scheme| inner.starts_with(scheme));
+        out.push_str(if is_link { inner.rsplit('|').next().unwrap_or(inner) } else { &rest[..=end] });
+        rest = &rest[end + 1..];
+    }
+    out.push_str(rest);
+    plain(&out)
+}
+
+/// The three characters that Slack escapes in what people write.
+fn plain(said: &str) -> String {
+    said.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
+}
+
+fn text<'a>(value: &'a Value, key: &str) -> &'a str {
+    value[key].as_str().unwrap_or_default()
+}
+
+fn short(value: &Value, key: &str) -> String {
+    cut(text(value, key), ID)
+}
+
+fn optional(value: &Value, key: &str) -> Option<String> {
+    Some(text(value, key)).filter(|v| !v.is_empty()).map(|v| cut(v, TEXT))
+}
+
+fn cut(text: &str, most: usize) -> String {
+    text.chars().take(most).collect()
+}

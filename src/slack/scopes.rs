@@ -1,0 +1,41 @@
+//! What the app may do in Slack, and what for: the least that our calls and events need.
+//!
+//! `config/slack/manifest.yaml` asks for exactly these; a test compares both, and our calls, with this table.
+
+/// Every Web API method that we call with the bot token, and the scopes it needs.
+///
+/// Source: <https://docs.slack.dev/reference/methods>, each method's page under "Required scopes".
+pub const METHODS: &[(&str, &[&str])] = &[
+    ("auth.test", &[]),
+    ("chat.postEphemeral", &["chat:write"]),
+    ("chat.postMessage", &["chat:write"]),
+    ("chat.update", &["chat:write"]),
+    ("conversations.info", &["channels:read", "groups:read"]),
+    ("conversations.list", &["channels:read", "groups:read"]),
+    ("files.completeUploadExternal", &["files:write"]),
+    ("files.getUploadURLExternal", &["files:write"]),
+    ("usergroups.list", &["usergroups:read"]),
+    ("usergroups.users.list", &["usergroups:read"]),
+    ("users.info", &["users:read"]),
+    ("views.open", &[]),
+    ("views.update", &[]),
+];
+
+/// What Slack sends us, and the scopes it needs.
+pub const EVENTS: &[(&str, &[&str])] = &[
+    ("app_mention", &["app_mentions:read"]),
+    ("message.im", &["im:history"]),
+    // Slash commands; Slack lists them beside the events.
+    ("/llm-diagnose", &["commands"]),
+];
+
+/// The method that needs the app-level token, with its scope.
+pub const APP_METHOD: (&str, &str) = ("apps.connections.open", "connections:write");
+
+/// All scopes of the bot token, sorted.
+pub fn scopes() -> Vec<&'static str> {
+    let mut all: Vec<_> = METHODS.iter().chain(EVENTS).flat_map(|(_, scopes)| scopes.iter().copied()).collect();
+    all.sort_unstable();
+    all.dedup();
+    all
+}

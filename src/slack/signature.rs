@@ -1,0 +1,124 @@
+//! Whether a request comes from Slack: HMAC-SHA256 over its time and its raw body.
+//!
+//! Source: <https://docs.slack.dev/authentication/verifying-requests-from-slack>.
+
+use jiff::Timestamp;
+use ring::hmac;
+use secrecy::{ExposeSecret, SecretString};
+
+/// How far a request's time may lie from ours, either way, in seconds; what is older may be a recording.
+const AGE_SECONDS: i64 = 300;
+
+/// The signing secret of the app.
+pub struct Signing(hmac::Key);
+
+impl std::fmt::Debug for Signing {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Signing").finish_non_exhaustive()
+    }
+}
+
+/// Why a request is not taken as Slack's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Forged {
+    /// It is not signed, or not in a way that is known.
+    #[error("it has no signature of Slack's")]
+    Unsigned,
+    /// It is too old or too new.
+    #[error("its time is more than 5 minutes from ours: a repetition, or one of the clocks is wrong")]
+    Stale,
+    /// The signature is another one.
+    #[error("its signature is wrong: not Slack's, or another app's signing secret is configured")]
+    Wrong,
+}
+
+impl Forged {
+    /// As metrics name it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Unsigned => "unsigned",
+            Self::Stale => "stale",
+            Self::Wrong => "forged",
+        }
+    }
+}
+
+impl Signing {
+    /// Prepares the key.
+    pub fn new(secret: &SecretString) -> Self {
+        Self(hmac::Key::new(hmac::HMAC_SHA256, secret.expose_secret().as_bytes()))
+    }
+
+    /// Checks `X-Slack-Request-Timestamp` and `X-Slack-Signature` against the raw body, in constant time.
+    ///
+    /// # Errors
+    /// Why it is not Slack's, or not of now.
+    pub fn verify(&self, timestamp: &str, signature: &str, body: &[u8], now: Timestamp) -> Result<(), Forged> {
+        let seconds: i64 = timestamp.parse().map_err(|_| Forged::Unsigned)?;
+        let given = signature.strip_prefix("v0=").and_then(bytes).ok_or(Forged::Unsigned)?;
+        if seconds.abs_diff(now.as_second()) > AGE_SECONDS.unsigned_abs() {
+            return Err(Forged::Stale);
+        }
+        hmac::verify(&self.0, &[b"v0:", timestamp.as_bytes(), b":", body].concat(), &given).map_err(|_| Forged::Wrong)
+    }
+}
+
+/// Exactly the 32 bytes of a SHA-256 from their hexadecimal digits.
+fn bytes(hex: &str) -> Option<[u8; 32]> {
+    let digits = hex.as_bytes();
+    let mut out = [0; 32];
+    if digits.len() != 2 * out.len() {
+        return None;
+    }
+    for (byte, pair) in out.iter_mut().zip(digits.chunks_exact(2)) {
+        let [high, low] = [pair[0], pair[1]].map(|digit| char::from(digit).to_digit(16));
+        *byte = u8::try_from(high? * 16 + low?).ok()?;
+    }
+    Some(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The example of Slack's documentation.
+    const BODY: &[u8] = b"token=xyzz0WbapA4vBCDEFasx0q6G&team_id=T1DC2JH3J&team_domain=testteamnow&channel_id=G8PSS9T3V&channel_name=foobar&user_id=U2CERLKJA&user_name=roadrunner&command=%2Fwebhook-collect&text=&response_url=https%3A%2F%2Fhooks.slack.com%2Fcommands%2FT1DC2JH3J%2F397700885554%2F96rGlfmibIGlgcZRskXaIFfN&trigger_id=398738663015.47445629121.803a0bc887a14d10d2c447fce8b6703c";
+    const SIGNATURE: &str = "v0=a2114d57b48eac39b9ad189dd8316235a7b4a8d21a10bd27519666489c69b503";
+    const AT: i64 = 1_531_420_618;
+
+    fn check(timestamp: &str, signature: &str, body: &[u8], now: i64) -> Result<(), Forged> {
+        let signing = Signing::new(&SecretString::from("8f742231b10e8888abcd99yyyzzz85a5"));
+        signing.verify(timestamp, signature, body, Timestamp::from_second(now).unwrap())
+    }
+
+    #[test]
+    fn slacks_published_example_is_taken_and_every_other_byte_is_not() {
+        let at = AT.to_string();
+        assert_eq!(check(&at, SIGNATURE, BODY, AT), Ok(()));
+        assert_eq!(check(&at, &SIGNATURE.replace("503", "504"), BODY, AT), Err(Forged::Wrong));
+        assert_eq!(check(&at, SIGNATURE, &BODY[1..], AT), Err(Forged::Wrong));
+        assert_eq!(check(&(AT + 1).to_string(), SIGNATURE, BODY, AT), Err(Forged::Wrong));
+    }
+
+    #[test]
+    fn five_minutes_either_way_are_taken_and_a_second_more_is_not() {
+        let at = AT.to_string();
+        for (now, expected) in
+            [(AT + 300, Ok(())), (AT - 300, Ok(())), (AT + 301, Err(Forged::Stale)), (AT - 301, Err(Forged::Stale))]
+        {
+            assert_eq!(check(&at, SIGNATURE, BODY, now), expected, "{now}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_signed_as_slack_signs_is_unsigned() {
+        let at = AT.to_string();
+        for signature in ["", "v0=", "v1=00", "v0=zz", SIGNATURE.trim_start_matches("v0="), &format!("{SIGNATURE}00")] {
+            assert_eq!(check(&at, signature, BODY, AT), Err(Forged::Unsigned), "{signature}");
+        }
+        for at in ["", "now", "1e9", "99999999999999999999"] {
+            assert_eq!(check(at, SIGNATURE, BODY, AT), Err(Forged::Unsigned), "{at}");
+        }
+        assert_eq!(check("-9223372036854775808", SIGNATURE, BODY, AT), Err(Forged::Stale));
+    }
+}

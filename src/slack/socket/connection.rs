@@ -1,0 +1,332 @@
+//! One WebSocket: takes envelopes, acknowledges each in time, and notices when nobody is there any more.
+
+use std::fmt;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::{FutureExt, SinkExt, StreamExt};
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+use tokio::time::{Instant, MissedTickBehavior, sleep_until};
+use tokio_tungstenite::tungstenite::{Bytes, Error, Message};
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, error, warn};
+
+use super::dial::Line;
+use super::{Shared, Up};
+use crate::slack::{Ack, Inbound, Payload, payload};
+
+/// Acks that may wait to be written.
+const ACKS: usize = 512;
+/// How long one write may take.
+const WRITE: Duration = Duration::from_secs(5);
+/// How long a handler that missed its ack may go on.
+const LATE: Duration = Duration::from_secs(30);
+/// How long the other side may take to close.
+const CLOSE: Duration = Duration::from_secs(1);
+
+/// Why a connection is over, or did not come about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum End {
+    /// We stop.
+    Stopped,
+    /// Slack announced the end and keeps it open a little longer.
+    Refresh,
+    /// Socket Mode was turned off.
+    Disabled,
+    /// The app has more connections than Slack allows.
+    TooMany,
+    /// Slack asks to wait.
+    Wait(Duration),
+    /// Slack refuses the app token, by its code.
+    Refused(String),
+    /// Anything that may pass.
+    Lost(String),
+}
+
+impl fmt::Display for End {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Stopped => f.write_str("it was stopped"),
+            Self::Refresh => f.write_str("Slack ends it soon"),
+            Self::Disabled => f.write_str(
+                "Socket Mode is off for this app: turn it on at https://api.slack.com/apps under Socket Mode, or set \
+                 `slack.transport: http`",
+            ),
+            Self::TooMany => f.write_str(
+                "the app has too many connections: Slack allows 10 over all instances, lower `slack.connections`",
+            ),
+            Self::Wait(wait) => write!(f, "Slack asks to wait {} s", wait.as_secs()),
+            Self::Refused(code) => write!(
+                f,
+                "Slack refuses the app token ({code}): make one with the scope connections:write at \
+                 https://api.slack.com/apps under Basic Information, App-Level Tokens, put it into SLACK_APP_TOKEN or \
+                 the file of `slack.app_token_file`, and restart"
+            ),
+            Self::Lost(why) => f.write_str(why),
+        }
+    }
+}
+
+/// What a slot hears of its connection.
+#[derive(Debug)]
+pub(super) enum News {
+    /// Slack said hello.
+    Ready,
+    /// It is over, or about to be.
+    Ended(End),
+}
+
+/// A connection's part in the whole.
+pub(super) struct Connection<H> {
+    pub(super) shared: Arc<Shared<H>>,
+    pub(super) tell: mpsc::Sender<News>,
+    /// Its successor is there.
+    pub(super) leave: CancellationToken,
+    pub(super) stop: CancellationToken,
+}
+
+/// What a frame means for the connection.
+enum Said {
+    Hello,
+    Over(End),
+    Nothing,
+}
+
+impl<H, A> Connection<H>
+where
+    H: Fn(Inbound) -> A + Send + Sync + 'static,
+    A: Future<Output = Ack> + Send + 'static,
+{
+    /// Reads and acknowledges until it is over.
+    pub(super) async fn serve(self, mut line: Line) {
+        let (acks, mut waiting) = mpsc::channel::<String>(ACKS);
+        let mut up = None;
+        let end = self.read(&mut line, &acks, &mut waiting, &mut up).await;
+        // What was taken is acknowledged before the line is closed.
+        drop(acks);
+        let rest = async {
+            while let Some(ack) = waiting.recv().await {
+                line.send(Message::text(ack)).await?;
+            }
+            line.close(None).await
+        };
+        let sent = tokio::time::timeout(self.shared.socket.timing.ack + CLOSE, rest).await;
+        drop(up);
+        // A second telling is nobody's news; the first one's listener is gone by then.
+        let _ = self.tell.try_send(News::Ended(end));
+        if matches!(sent, Ok(Ok(()))) {
+            let _ = tokio::time::timeout(CLOSE, async { while let Some(Ok(_)) = line.next().await {} }).await;
+        }
+    }
+
+    async fn read(
+        &self,
+        line: &mut Line,
+        acks: &mpsc::Sender<String>,
+        waiting: &mut mpsc::Receiver<String>,
+        up: &mut Option<Up>,
+    ) -> End {
+        let timing = self.shared.socket.timing;
+        let mut heard = Instant::now();
+        let greet_by = heard + timing.open;
+        let mut ping = tokio::time::interval(timing.ping);
+        ping.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut leave_at: Option<Instant> = None;
+        let mut is_ending = false;
+        loop {
+            let dead_at = heard + timing.idle;
+            let write = tokio::select! {
+                frame = line.next() => {
+                    heard = Instant::now();
+                    let text = match frame {
+                        None => return lost("Slack closed the connection"),
+                        Some(Err(Error::Capacity(_))) => {
+                            self.count("frame", "too_large");
+                            return lost("Slack sent more than 1 MB at once");
+                        }
+                        Some(Err(error)) => return lost(&error.to_string()),
+                        Some(Ok(Message::Text(text))) => text,
+                        Some(Ok(Message::Binary(_))) => {
+                            self.count("frame", "malformed");
+                            continue;
+                        }
+                        // Pings are answered by tungstenite; after a close the stream ends.
+                        Some(Ok(_)) => continue,
+                    };
+                    match self.take(&text, acks) {
+                        Said::Nothing => {}
+                        Said::Hello if up.is_none() => {
+                            *up = Some(Up::new(&self.shared.socket.state));
+                            let _ = self.tell.try_send(News::Ready);
+                        }
+                        Said::Hello => {}
+                        Said::Over(End::Refresh) if is_ending => {}
+                        Said::Over(End::Refresh) => {
+                            is_ending = true;
+                            let _ = self.tell.try_send(News::Ended(End::Refresh));
+                        }
+                        Said::Over(end) => return end,
+                    }
+                    continue;
+                }
+                ack = waiting.recv() => match ack {
+                    Some(ack) => Message::text(ack),
+                    // `acks` is alive, so the channel cannot be closed.
+                    None => continue,
+                },
+                _ = ping.tick() => Message::Ping(Bytes::new()),
+                () = sleep_until(dead_at) => return lost("nothing was heard for too long: the connection is dead"),
+                () = sleep_until(greet_by), if up.is_none() => return lost("no hello came over the WebSocket"),
+                () = self.stop.cancelled() => return End::Stopped,
+                () = self.leave.cancelled(), if leave_at.is_none() => {
+                    leave_at = Some(Instant::now() + timing.linger);
+                    continue;
+                }
+                () = sleep_until(leave_at.unwrap_or(dead_at)), if leave_at.is_some() => return End::Refresh,
+            };
+            match tokio::time::timeout(WRITE, line.send(write)).await {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => return lost(&error.to_string()),
+                Err(_) => return lost("nothing can be written: the connection is dead"),
+            }
+        }
+    }
+
+    fn count(&self, kind: &str, result: &str) {
+        self.shared.socket.metrics.inbound(kind, result);
+    }
+
+    fn take(&self, text: &str, acks: &mpsc::Sender<String>) -> Said {
+        let Ok(mut frame) = serde_json::from_str::<Value>(text) else {
+            self.count("frame", "malformed");
+            debug!("a frame that is no JSON came over Slack's socket");
+            return Said::Nothing;
+        };
+        let kind = frame["type"].as_str().unwrap_or_default().to_owned();
+        match kind.as_str() {
+            "hello" => return Said::Hello,
+            "disconnect" => return Said::Over(announced(frame["reason"].as_str().unwrap_or_default())),
+            _ => {}
+        }
+        let Some(id) = frame["envelope_id"].as_str().filter(|id| !id.is_empty() && id.len() <= 255) else {
+            self.count("frame", "malformed");
+            return Said::Nothing;
+        };
+        let envelope = Envelope { id: id.to_owned(), answers: frame["accepts_response_payload"] == true };
+        let found = payload::envelope(&kind, &frame["payload"].take(), &envelope.id);
+        let name = named(&kind);
+        match found {
+            Payload::Inbound(inbound) => self.work(*inbound, name, envelope, acks.clone()),
+            Payload::Challenge(_) => self.acknowledge(&envelope, acks),
+            Payload::Nothing(why) => {
+                self.count(name, why);
+                debug!(kind, why, "nothing to do for an envelope of Slack's");
+                self.acknowledge(&envelope, acks);
+            }
+        }
+        Said::Nothing
+    }
+
+    /// At once, without an answer.
+    fn acknowledge(&self, envelope: &Envelope, acks: &mpsc::Sender<String>) {
+        if acks.try_send(envelope.ack(&Ack::Received)).is_err() {
+            // Slack sends it again.
+            self.count("frame", "ack_queue_full");
+        }
+    }
+
+    /// In a task of its own: a slow one delays nobody else's ack, and one that panics takes nobody with it.
+    fn work(&self, inbound: Inbound, name: &'static str, envelope: Envelope, acks: mpsc::Sender<String>) {
+        let Ok(slot) = Arc::clone(&self.shared.slots).try_acquire_owned() else {
+            warn!(kind = name, "too much comes from Slack at once: dropped");
+            self.count(name, "dropped");
+            return self.acknowledge(&envelope, &acks);
+        };
+        let shared = Arc::clone(&self.shared);
+        self.shared.tasks.spawn(async move {
+            let socket = &shared.socket;
+            // The call itself may panic as well as what it returns.
+            let handling = async { (socket.handle)(inbound).await };
+            let mut handling = std::pin::pin!(AssertUnwindSafe(handling).catch_unwind());
+            let (answer, is_late) = match tokio::time::timeout(socket.timing.ack, &mut handling).await {
+                Ok(Ok(answer)) => (answer, false),
+                Ok(Err(_)) => {
+                    error!(kind = name, "handling something from Slack panicked: this is a bug");
+                    socket.metrics.inbound(name, "panicked");
+                    (Ack::Received, false)
+                }
+                Err(_) => (Ack::Received, true),
+            };
+            // Fails when the connection is gone; Slack then sends it again over another one.
+            let _ = acks.send(envelope.ack(&answer)).await;
+            drop(acks);
+            if is_late {
+                warn!(kind = name, "handling something from Slack takes longer than Slack waits");
+                socket.metrics.inbound(name, "late");
+                let _ = tokio::time::timeout(LATE, handling).await;
+            }
+            drop(slot);
+        });
+    }
+}
+
+/// What is needed to answer an envelope.
+struct Envelope {
+    id: String,
+    /// Slack takes an answer with the ack.
+    answers: bool,
+}
+
+impl Envelope {
+    fn ack(&self, answer: &Ack) -> String {
+        let mut ack = json!({ "envelope_id": self.id });
+        if let Some(body) = answer.body().filter(|_| self.answers) {
+            ack["payload"] = body;
+        }
+        ack.to_string()
+    }
+}
+
+fn lost(why: &str) -> End {
+    End::Lost(why.to_owned())
+}
+
+/// What a `disconnect` means: <https://docs.slack.dev/apis/events-api/using-socket-mode#disconnect>.
+fn announced(reason: &str) -> End {
+    match reason {
+        "link_disabled" => End::Disabled,
+        "too_many_websockets" => End::TooMany,
+        // `warning`, `refresh_requested`, and what is not known yet.
+        _ => End::Refresh,
+    }
+}
+
+/// As metrics name an envelope's type; Slack may have more than we know.
+fn named(kind: &str) -> &'static str {
+    match kind {
+        "slash_commands" => "command",
+        "interactive" => "interaction",
+        "events_api" => "event",
+        _ => "envelope",
+    }
+}
+
+/// Reads until Slack's hello and closes.
+pub(super) async fn greeted(mut line: Line) -> Result<(), String> {
+    while let Some(frame) = line.next().await {
+        let frame = frame.map_err(|error| error.to_string())?;
+        let Message::Text(text) = frame else { continue };
+        let Ok(frame) = serde_json::from_str::<Value>(&text) else { continue };
+        match frame["type"].as_str() {
+            Some("hello") => {
+                let _ = line.close(None).await;
+                return Ok(());
+            }
+            Some("disconnect") => return Err(announced(frame["reason"].as_str().unwrap_or_default()).to_string()),
+            _ => {}
+        }
+    }
+    Err("Slack closed the connection before it said hello".to_owned())
+}

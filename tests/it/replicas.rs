@@ -1,0 +1,203 @@
+//! Several replicas on one PostgreSQL: one incident, one message, whoever handles it and whoever dies.
+
+use std::time::{Duration, Instant};
+
+use jiff::{SignedDuration, Timestamp};
+use llm_diagnose::alert::AlertGroup;
+use llm_diagnose::incident::Rules;
+use llm_diagnose::store::{Sink, Store, Wanted};
+use llm_diagnose_lab::slack::{Failure, FakeSlack, Options};
+use llm_diagnose_lab::stack::{Postgres, Service};
+use serde_json::Value;
+use tempfile::NamedTempFile;
+
+use crate::admission::{self, Kept};
+use crate::running::{CHANNEL, SOON, group, serve, tls, whole};
+
+const RULES: Rules = Rules { duplicate_within: Duration::from_secs(60), reopen_within: Duration::from_secs(600) };
+const LEASE_MS: i64 = 60_000;
+/// A silent replica is known to be gone after 16 s, which is looked at every 5 s; and a busy machine is slow.
+const TAKEN_OVER: Duration = Duration::from_secs(45);
+
+/// A database, and the Slack of all who share it.
+struct Shared {
+    slack: FakeSlack,
+    address: NamedTempFile,
+    http: reqwest::Client,
+    postgres: Postgres,
+}
+
+impl Shared {
+    async fn start() -> Self {
+        tls();
+        let postgres = Postgres::start().unwrap();
+        let address = postgres.file(&postgres.url()).unwrap();
+        let slack = FakeSlack::start(Options::unlimited()).await.unwrap();
+        Self { slack, address, http: reqwest::Client::new(), postgres }
+    }
+
+    fn config(&self) -> String {
+        let file = self.address.path().display();
+        format!("prometheus: [{{ url: \"http://127.0.0.1:1\" }}]\ndatabase: {{ url_file: {file} }}")
+    }
+
+    async fn replica(&self) -> Service {
+        serve(&self.slack, &self.config()).await.unwrap()
+    }
+
+    async fn send(&self, to: &Service, group: &Value) -> (u16, Value) {
+        let url = format!("{}/webhook/alertmanager", to.url);
+        let response = self.http.post(url).json(group).send().await.unwrap();
+        (response.status().as_u16(), response.json().await.unwrap_or(Value::Null))
+    }
+
+    /// Waits until every message in the channel satisfies `shown`, and there are `many`.
+    async fn all(&self, many: usize, within: Duration, shown: impl Fn(&str) -> bool) {
+        let met = |s: &llm_diagnose_lab::slack::State| {
+            let texts: Vec<String> = s.messages(CHANNEL).map(whole).collect();
+            texts.len() == many && texts.iter().all(|text| shown(text))
+        };
+        self.slack.wait_for(met, within).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_storm_sent_to_both_replicas_makes_one_message_per_group() {
+    let shared = Shared::start().await;
+    let (one, other) = tokio::join!(shared.replica(), shared.replica());
+    let names: Vec<String> = (0..50).map(|i| format!("LLMHighTTFT{i}")).collect();
+    for status in ["firing", "resolved"] {
+        let groups: Vec<Value> = names.iter().map(|name| group(name, status, "warning", &["a"])).collect();
+        // As a pair of Alertmanagers does it: everything to both, at once.
+        let answers = futures::future::join_all(groups.iter().map(|group| async {
+            let (a, b) = tokio::join!(shared.send(&one, group), shared.send(&other, group));
+            assert_eq!((a.0, b.0), (200, 200), "{} {}", a.1, b.1);
+            assert_eq!(a.1["incident"], b.1["incident"], "one incident: {} {}", a.1, b.1);
+            [a.1["reason"].clone(), b.1["reason"].clone()]
+        }))
+        .await;
+        assert!(answers.iter().all(|reasons| reasons.contains(&"duplicate".into())), "{answers:?}");
+        let word = if status == "firing" { "Cannot tell" } else { "RESOLVED" };
+        shared.all(names.len(), TAKEN_OVER, |text| text.contains(word)).await;
+    }
+    let posted = shared.slack.with(|s| s.count("chat.postMessage"));
+    assert_eq!((posted, shared.slack.violations()), (names.len(), vec![]), "each was posted once, the rest are edits");
+    let left = shared.postgres.query("postgres", "SELECT COUNT(*) FROM incidents WHERE state = 'open'").unwrap();
+    assert_eq!(left, "0");
+}
+
+#[tokio::test]
+async fn what_a_killed_replica_was_posting_is_posted_by_the_other() {
+    let shared = Shared::start().await;
+    let mut one = shared.replica().await;
+    shared.slack.fail_next("chat.postMessage", Failure::Hang, 3);
+    for i in 0..3 {
+        assert_eq!(shared.send(&one, &group(&format!("LLMHighTTFT{i}"), "firing", "warning", &["a"])).await.0, 200);
+    }
+    shared.slack.wait_for(|s| s.count("chat.postMessage") == 3, SOON).await.unwrap();
+    let other = shared.replica().await;
+    one.kill9().await.unwrap();
+    let killed = Instant::now();
+    shared.all(3, TAKEN_OVER, |text| text.contains("WARNING")).await;
+    assert!(killed.elapsed() < Duration::from_millis(LEASE_MS.unsigned_abs()), "{:?}", killed.elapsed());
+    // The living message stays one when the end arrives at the other replica.
+    for i in 0..3 {
+        shared.send(&other, &group(&format!("LLMHighTTFT{i}"), "resolved", "warning", &["a"])).await;
+    }
+    shared.all(3, SOON, |text| text.contains("RESOLVED")).await;
+}
+
+#[tokio::test]
+async fn without_the_database_the_webhook_says_not_now_and_the_retry_is_stored() {
+    let shared = Shared::start().await;
+    let one = shared.replica().await;
+    shared.postgres.stop().unwrap();
+    let body = group("LLMHighTTFT", "firing", "warning", &["a"]);
+    let (status, answer) = shared.send(&one, &body).await;
+    assert_eq!(status, 503, "{answer}");
+    let refused = serve(&shared.slack, &shared.config()).await.err().map(|error| format!("{error:#}"));
+    let refused = refused.expect("no start without a store");
+    for said in ["cannot use the database that", "database.url_file", "No such file or directory"] {
+        assert!(refused.contains(said), "{said} is not in {refused}");
+    }
+    shared.postgres.start_again().unwrap();
+    assert_eq!(shared.send(&one, &body).await.0, 200);
+    shared.all(1, SOON, |text| text.contains("WARNING")).await;
+}
+
+#[tokio::test]
+async fn admission_decides_on_postgresql_as_on_sqlite() {
+    let postgres = Postgres::start().unwrap();
+    let kept = async |name: &str| Kept::from(Store::connect(&postgres.database(name).unwrap()).await.unwrap());
+    admission::odd_characters_come_back(&kept("odd").await).await;
+    admission::late_duplicates_change_nothing(&kept("late").await).await;
+    admission::refiring_reopens_soon_and_opens_later(&kept("refired").await).await;
+}
+
+fn at(seconds: i64) -> Timestamp {
+    "2026-11-20T18:07:00Z".parse::<Timestamp>().unwrap() + SignedDuration::from_secs(seconds)
+}
+
+fn wanted(name: &str) -> (AlertGroup, Wanted) {
+    let body = serde_json::to_vec(&group(name, "firing", "warning", &["a", "b"])).unwrap();
+    let sinks = vec![(Sink::Slack, CHANNEL.to_owned())];
+    let selection = Some(("high-ttft".to_owned(), "its name".to_owned()));
+    (AlertGroup::from_webhook(&body).unwrap(), Wanted { selection, sinks, grace: Duration::ZERO })
+}
+
+#[tokio::test]
+async fn work_is_taken_once_and_stays_with_a_replica_that_lives() {
+    let postgres = Postgres::start().unwrap();
+    let url = postgres.url();
+    // Both migrate the empty database at once.
+    let (one, other) = tokio::join!(Store::connect(&url), Store::connect(&url));
+    let (one, other) = (one.unwrap(), other.unwrap());
+    one.release(at(0)).await.unwrap();
+    other.release(at(0)).await.unwrap();
+    let groups: Vec<_> = (0..40).map(|i| wanted(&format!("LLMHighTTFT{i}"))).collect();
+    let mut backwards = groups.clone();
+    backwards.reverse();
+    // The same groups in opposite orders would wait for each other for ever.
+    let (first, second) = tokio::join!(one.admit(&groups, at(0), &RULES), other.admit(&backwards, at(0), &RULES));
+    let ids = |admitted: Vec<Result<llm_diagnose::store::Admitted, _>>| {
+        let mut ids: Vec<String> =
+            admitted.into_iter().map(|a: Result<_, llm_diagnose::store::StoreError>| a.unwrap().incident).collect();
+        ids.sort();
+        ids
+    };
+    let all = ids(first.unwrap());
+    assert_eq!(all, ids(second.unwrap()));
+
+    let take = async |store: &Store, seconds: i64| {
+        let mut taken = Vec::new();
+        loop {
+            let some = store.take_deliveries(at(seconds), LEASE_MS, 7).await.unwrap();
+            if some.is_empty() {
+                break taken;
+            }
+            taken.extend(some.into_iter().map(|delivery| delivery.incident));
+        }
+    };
+    let (a, b) = tokio::join!(take(&one, 1), take(&other, 1));
+    let mut both = [a, b].concat();
+    both.sort();
+    assert_eq!(both, all, "each delivery is taken once");
+    let (a, b) = tokio::join!(one.take_diagnoses(at(1), LEASE_MS, 40), other.take_diagnoses(at(1), LEASE_MS, 40));
+    let mut both: Vec<String> = [a.unwrap(), b.unwrap()].concat().into_iter().map(|due| due.id).collect();
+    both.sort();
+    assert_eq!(both, all, "each diagnosis is taken once");
+
+    // A third one starts: it takes nothing from those who live, and everything from those who said good-bye.
+    let third = Store::connect(&url).await.unwrap();
+    third.release(at(2)).await.unwrap();
+    assert_eq!(take(&third, 3).await, Vec::<String>::new());
+    one.close().await;
+    other.close().await;
+    assert_eq!(third.report(at(4)).await.unwrap(), 1);
+    let mut left = take(&third, 5).await;
+    left.sort();
+    assert_eq!(left, all);
+    // A lease runs out even when its owner only seems to live.
+    assert_eq!(take(&third, 60).await, Vec::<String>::new());
+    assert_eq!(take(&third, 66).await.len(), all.len());
+}
