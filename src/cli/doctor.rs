@@ -13,6 +13,8 @@ use serde::Serialize;
 
 use super::args::{DoctorArgs, HealthOutput};
 use super::{counted, serve};
+use secrecy::ExposeSecret;
+
 use crate::config::{Config, secret};
 use crate::diagnose::newest;
 use crate::health::{Answer, Coverage, coverage};

@@ -108,6 +108,7 @@ impl Notifier {
             page: (!self.public_url.is_empty()).then(|| format!("{}/incidents/{}", self.public_url, incident.id)),
             prometheus: choose(&self.prometheus, &incident.alerts).map(String::as_str),
             diagnosis: incident.diagnosis.as_ref(),
+            interactive: self.interactive,
             ..IncidentView::default()
         };
         render::incident_message(&view, &self.words)
