@@ -158,7 +158,8 @@ fn pagers(config: &Config) -> anyhow::Result<Vec<PagerClient>> {
     config.pagers.iter().map(client).collect()
 }
 
-async fn store(config: &Config) -> anyhow::Result<Store> {
+/// The configured store: PostgreSQL, else SQLite in the state directory.
+pub(crate) async fn store(config: &Config) -> anyhow::Result<Store> {
     if let Some(file) = &config.database.url_file {
         let url = secret(file)?;
         return Store::connect(url.expose_secret())

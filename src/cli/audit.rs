@@ -9,7 +9,7 @@ use clap::Args;
 
 use super::args::{HealthOutput, window};
 use super::serve::state_directory;
-use crate::clock;
+use crate::{app, clock};
 use crate::config::Config;
 use crate::store::Store;
 
@@ -72,11 +72,12 @@ pub(super) fn run(args: AuditArgs) -> anyhow::Result<ExitCode> {
 
 /// The service's store; it must be there, because a new one would be an empty answer.
 pub(super) async fn open(config: &Config) -> anyhow::Result<Store> {
-    let path = state_directory(config).join("llm-diagnose.db");
-    if !path.exists() {
+    let state_dir = state_directory(config);
+    let path = state_dir.join("llm-diagnose.db");
+    if config.database.url_file.is_none() && !path.exists() {
         bail!("there is no store at {}: pass the service's configuration with --config", path.display());
     }
-    Store::open(&path).await.with_context(|| format!("cannot open {}", path.display()))
+    app::store(&Config { state_dir, ..config.clone() }).await
 }
 
 /// Who sits at this terminal, for the audit log.
