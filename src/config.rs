@@ -206,7 +206,9 @@ impl Config {
             && !slack::is_person(whom)
             && !names.contains(whom.as_str())
         {
-            bail!("`slack.escalate: {whom}` is neither the id of a user group or user (S…, U…) nor the name of one of `pagers`");
+            bail!(
+                "`slack.escalate: {whom}` is neither the id of a user group or user (S…, U…) nor the name of one of `pagers`"
+            );
         }
         if self.slack.commands_per_minute.contains(&0) {
             bail!("`slack.commands_per_minute` are at least 1");

@@ -212,8 +212,7 @@ impl Alertmanager {
     /// See [`Self::create`].
     pub async fn alerts(&self, matchers: &[Matcher]) -> Result<usize, AlertmanagerError> {
         let filters: Vec<(&str, String)> = matchers.iter().map(|m| ("filter", m.to_string())).collect();
-        let all: Vec<serde::de::IgnoredAny> =
-            self.json(self.request(Method::GET, &["alerts"]).query(&filters)).await?;
+        let all: Vec<serde::de::IgnoredAny> = self.json(self.request(Method::GET, &["alerts"]).query(&filters)).await?;
         Ok(all.len())
     }
 
@@ -271,7 +270,8 @@ mod tests {
 
     #[test]
     fn the_first_that_matches_is_used_and_its_peers_stand_by() {
-        let all = [at("http://eu-a", &[("cluster", "eu")]), at("http://us", &[]), at("http://eu-b", &[("cluster", "eu")])];
+        let all =
+            [at("http://eu-a", &[("cluster", "eu")]), at("http://us", &[]), at("http://eu-b", &[("cluster", "eu")])];
         let urls = |labels: &[(&str, &str)]| {
             let labels = labels.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
             chosen(&all, &labels).iter().map(|one| one.url.clone()).collect::<Vec<_>>()

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use tracing::error;
 
+use super::Desk;
 use super::acts::{Attempt, failed, over};
 use super::talk::{into_thread, message, say};
-use super::Desk;
 use crate::clock;
 use crate::render::{self, Act, Line, Part, Span, Tone};
 use crate::slack::{Inbound, is_person};
@@ -71,7 +71,8 @@ async fn call(desk: &Desk, inbound: &Inbound, incident: &Incident, whom: Span) -
     if let Some(hint) = incident.diagnosis.as_ref().and_then(|d| d.root()).and_then(|root| root.escalate.clone()) {
         parts.push(Part::Paragraph(Line::of(&hint)));
     }
-    parts.push(Part::Note(words.line("escalate-bundle", &[("id", incident.id.as_str().into())])));
+    let command = Line::default().code(format!("/llm-diagnose bundle {}", incident.id));
+    parts.push(Part::Note(words.line("escalate-bundle", &[("command", command.into())])));
     let mut body = render::slack(&message(Tone::Critical, Line::default().plain(told.headline), parts));
     // Only the text above an attachment notifies; the id holds letters and digits alone.
     let mention = match &whom {

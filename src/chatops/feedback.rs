@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 use tokio::sync::OwnedSemaphorePermit;
 use tracing::error;
 
+use super::Desk;
 use super::acts::{Attempt, open};
 use super::forms::{self, About, OPTIONS, input, modal, option, text_box};
 use super::talk::say;
-use super::Desk;
 use crate::clock;
 use crate::playbook::Node;
 use crate::render::Act;

@@ -35,12 +35,7 @@ pub(super) struct About {
 impl About {
     pub(super) fn of(incident: &str, inbound: &Inbound) -> Self {
         let place = &inbound.place;
-        Self {
-            incident: incident.to_owned(),
-            channel: place.channel.clone(),
-            thread: place.thread.clone(),
-            page: 0,
-        }
+        Self { incident: incident.to_owned(), channel: place.channel.clone(), thread: place.thread.clone(), page: 0 }
     }
 
     pub(super) fn read(text: &str) -> Option<Self> {
@@ -87,8 +82,7 @@ pub(super) fn input(id: &str, label: &str, optional: bool, element: Value) -> Va
 
 /// A box for text.
 pub(super) fn text_box(id: &str, lines: bool, most: usize, hint: &str) -> Value {
-    let mut element =
-        json!({ "type": "plain_text_input", "action_id": id, "multiline": lines, "max_length": most });
+    let mut element = json!({ "type": "plain_text_input", "action_id": id, "multiline": lines, "max_length": most });
     if !hint.is_empty() {
         element["placeholder"] = plain(hint, 150);
     }
@@ -179,7 +173,8 @@ mod tests {
         let parts: Vec<Part> = divided(Part::Section("all".into(), lines));
         let pages = paged(&parts);
         assert!(pages.len() > 2);
-        let shown: String = pages.iter().map(|page| serde_json::to_string(&render::slack_blocks(page)).unwrap()).collect();
+        let shown: String =
+            pages.iter().map(|page| serde_json::to_string(&render::slack_blocks(page)).unwrap()).collect();
         assert!((0..400).all(|i| shown.contains(&format!("check {i} "))), "{shown}");
     }
 

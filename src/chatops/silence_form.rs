@@ -40,11 +40,9 @@ pub(super) async fn ask(desk: &Desk, inbound: &Inbound, incident: &Incident) {
         "type": "multi_static_select", "action_id": "labels", "options": labels, "initial_options": labels,
         "placeholder": forms::plain(&words.text("silence-which", &[]), 150),
     });
-    let mut durations: Vec<Value> =
-        DURATIONS.iter().map(|(value, key)| option(&words.text(key, &[]), value)).collect();
+    let mut durations: Vec<Value> = DURATIONS.iter().map(|(value, key)| option(&words.text(key, &[]), value)).collect();
     durations.push(option(&words.text("silence-custom", &[]), CUSTOM));
-    let duration =
-        json!({ "type": "static_select", "action_id": "duration", "options": durations, "initial_option": durations[0] });
+    let duration = json!({ "type": "static_select", "action_id": "duration", "options": durations, "initial_option": durations[0] });
     let matchers = common.iter().map(|(name, value)| Line::default().code(format!("{name}={value:?}"))).collect();
     let mut blocks = render::slack_blocks(&[
         Part::Paragraph(words.line("silence-what", &[])),
@@ -53,7 +51,12 @@ pub(super) async fn ask(desk: &Desk, inbound: &Inbound, incident: &Incident) {
     blocks.extend([
         input("labels", &words.text("silence-labels", &[]), false, menu),
         input("duration", &words.text("silence-duration", &[]), false, duration),
-        input("custom", &words.text("silence-custom-duration", &[]), true, text_box("custom", false, 40, "90m, 2h, 1d")),
+        input(
+            "custom",
+            &words.text("silence-custom-duration", &[]),
+            true,
+            text_box("custom", false, 40, "90m, 2h, 1d"),
+        ),
         input("comment", &words.text("form-comment", &[]), true, text_box("comment", true, COMMENT_CHARS, "")),
     ]);
     let (title, send) = (words.text("silence-title", &[]), words.text("silence-send", &[]));

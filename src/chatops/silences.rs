@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
+use super::Desk;
 use super::acts::{Attempt, failed, find, permit};
 use super::authority::Power;
 use super::forms::cut;
 use super::talk::{into_thread, message, say, tell_more};
-use super::Desk;
 use crate::alert::Labels;
 use crate::alertmanager::{self, Made, Matcher, Silence, SilenceError, Wish};
 use crate::clock;

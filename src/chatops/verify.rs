@@ -123,7 +123,12 @@ fn said(desk: &Desk, (result, problems): &(EvidenceResult, Vec<String>)) -> Line
     let wanted = Line::default().code(result.when.clone());
     desk.words.line(
         key,
-        &[("title", result.title.as_str().into()), ("value", value.into()), ("wanted", wanted.into()), ("why", why.into())],
+        &[
+            ("title", result.title.as_str().into()),
+            ("value", value.into()),
+            ("wanted", wanted.into()),
+            ("why", why.into()),
+        ],
     )
 }
 

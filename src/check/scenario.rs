@@ -31,7 +31,11 @@ pub fn verdict_test(library: &Library, incident: &Incident, said: &Feedback) -> 
     let judged = if said.is_right { "confirmed" } else { "corrected" };
     let name = format!("incident {}, {judged} by a person on {}", incident.id, said.at.strftime("%Y-%m-%d"));
     // Writing into a String cannot fail.
-    let _ = writeln!(text, "# Made by `llm-diagnose feedback --export`: the values that the diagnosis of {} saw.", diagnosis.at);
+    let _ = writeln!(
+        text,
+        "# Made by `llm-diagnose feedback --export`: the values that the diagnosis of {} saw.",
+        diagnosis.at
+    );
     if !said.comment.trim().is_empty() {
         let comment: String = said.comment.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
         let _ = writeln!(text, "# {}", comment.trim());

@@ -9,13 +9,15 @@ use clap::Args;
 
 use super::args::{HealthOutput, window};
 use super::serve::state_directory;
-use crate::{app, clock};
 use crate::config::Config;
 use crate::store::Store;
+use crate::{app, clock};
 
 /// What `audit` prints.
 #[derive(Debug, Args)]
-#[command(after_help = "Exit status: 0 done, 2 wrong use.\nThe log is kept as long as incidents are (`incident.keep`).")]
+#[command(
+    after_help = "Exit status: 0 done, 2 wrong use.\nThe log is kept as long as incidents are (`incident.keep`)."
+)]
 pub struct AuditArgs {
     /// The service's configuration, for its store.
     #[arg(long, value_name = "FILE", env = "LLM_DIAGNOSE_CONFIG")]

@@ -131,9 +131,7 @@ pub struct Route {
 
 /// Whether it is written like the id of a user group or a user.
 pub fn is_person(id: &str) -> bool {
-    id.starts_with(['S', 'U', 'W'])
-        && id.len() >= 6
-        && id.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit())
+    id.starts_with(['S', 'U', 'W']) && id.len() >= 6 && id.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit())
 }
 
 impl Config {

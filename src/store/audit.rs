@@ -152,8 +152,7 @@ impl Store {
     /// # Errors
     /// See [`Self::audit`].
     pub async fn forget_audit(&self, before: Timestamp) -> Result<u64, StoreError> {
-        let done =
-            sqlx::query("DELETE FROM audit WHERE at_ms < $1").bind(unix_ms(before)).execute(&self.write).await?;
+        let done = sqlx::query("DELETE FROM audit WHERE at_ms < $1").bind(unix_ms(before)).execute(&self.write).await?;
         Ok(done.rows_affected())
     }
 }

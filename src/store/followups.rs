@@ -25,13 +25,7 @@ impl Store {
     ///
     /// # Errors
     /// When the store fails; here and below.
-    pub async fn follow_up(
-        &self,
-        incident: &str,
-        kind: &str,
-        data: &str,
-        due: &[Timestamp],
-    ) -> Result<(), StoreError> {
+    pub async fn follow_up(&self, incident: &str, kind: &str, data: &str, due: &[Timestamp]) -> Result<(), StoreError> {
         sqlx::query("DELETE FROM followups WHERE incident_id = $1 AND kind = $2")
             .bind(incident)
             .bind(kind)

@@ -87,7 +87,7 @@ escalate-already = Der letzte Ruf ist noch keine fünf Minuten her.
 escalate-done = Verstärkung ist gerufen.
 escalate-failed = Niemand wurde gerufen: { $error }
 escalate-asks = { $who } bittet um Hilfe:
-escalate-bundle = Alles Bekannte als Datei: `/llm-diagnose bundle { $id }`
+escalate-bundle = Alles Bekannte als Datei: { $command }
 
 # Abhilfe prüfen.
 verify-no-check = Zu diesem Schritt gibt es keine Prüfung (mehr). Es ist nichts geschehen.

@@ -87,7 +87,7 @@ escalate-already = They were called less than five minutes ago.
 escalate-done = They were called.
 escalate-failed = Nobody was called: { $error }
 escalate-asks = { $who } asks you for help:
-escalate-bundle = Everything that is known, as a file: `/llm-diagnose bundle { $id }`
+escalate-bundle = Everything that is known, as a file: { $command }
 
 # Verify fix.
 verify-no-check = This step has no check (any more). Nothing was done.
