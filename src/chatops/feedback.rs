@@ -18,7 +18,7 @@ use crate::slack::{Ack, Inbound};
 use crate::store::{AuditResult, Feedback, Incident};
 
 /// Of a cause that no playbook knows.
-pub(crate) const OTHER: &str = "other";
+const OTHER: &str = "other";
 /// Of a comment, in characters.
 const COMMENT_CHARS: usize = 1_000;
 

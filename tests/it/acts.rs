@@ -1,6 +1,7 @@
 //! Buttons and forms: who may, what they do to a real Alertmanager, what is written down; and everything that is wrong.
 
 mod bench;
+mod modals;
 
 use std::time::Duration;
 

@@ -37,7 +37,7 @@ impl Bench {
     pub(super) async fn start(config: &str, alertmanagers: &[&str], prometheus: &str) -> Self {
         tls();
         let slack = FakeSlack::start(Options {
-            allowed_mentions: ["subteam^S0ONCALL", "@U0ANN", "@U0BEN"].map(String::from).into(),
+            allowed_mentions: ["!subteam^S0ONCALL", "@U0ANN", "@U0BEN"].map(String::from).into(),
             ..Options::unlimited()
         })
         .await
