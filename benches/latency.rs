@@ -7,10 +7,12 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use llm_diagnose::chart::{self, Band, Chart, Mark, Panel, Role, Series, Side, Threshold};
 use llm_diagnose::clock;
 use llm_diagnose::diagnose::{Baseline, Request, Scope, detection, plan, queries, read_detection};
 use llm_diagnose::playbook;
 use llm_diagnose::prom;
+use llm_diagnose::signal::Unit;
 use llm_diagnose_lab::sim::history::History;
 use llm_diagnose_lab::sim::{Fault, Fleet, FleetSpec};
 use llm_diagnose_lab::slack::{FakeSlack, Options};
@@ -77,6 +79,39 @@ async fn main() {
     println!("RSS after {ROUNDS} diagnoses: {busy:.1} MB");
     bar("ready after", ready.as_secs_f64(), 0.3, " s");
     bar("binary", size, 40.0, " MB");
+    picture();
+}
+
+/// The largest picture: drawn 20 times, median.
+fn picture() {
+    let from = clock::before(clock::now(), Duration::from_secs(240 * 15));
+    let at = |i: u64| clock::after(from, Duration::from_secs(i * 15));
+    let line = |panel: u64, n: u64| Series {
+        name: format!("vllm-llama-8b-6f9c7d-{n}"),
+        points: (0..240).map(|i| (at(i), ((i * 7 + n * 13 + panel) % 23) as f64 + (i / 160 * n * 9) as f64)).collect(),
+        role: if n == 7 { Role::Outlier } else { Role::Replica },
+    };
+    let panel = |i: u64| Panel {
+        title: "inter-token latency p99".into(),
+        unit: Unit::Seconds,
+        series: (0..8).map(|n| line(i, n)).collect(),
+        threshold: Some(Threshold { value: 40.0, bad: Side::Above, label: "limit 40 s".into() }),
+        band: Some(Band { label: "yesterday".into(), points: (0..240).map(|i| (at(i), 5.0, 20.0)).collect() }),
+        others: "other replicas".into(),
+        says: String::new(),
+    };
+    let marks = vec![Mark { at: at(160), label: "one replica is slow".into() }];
+    let (title, subtitle) = ("Tokens come slowly".into(), "llm".into());
+    let chart = Chart { title, subtitle, panels: (0..6).map(panel).collect(), from, to: at(239), marks };
+    let mut times = Vec::new();
+    let mut bytes = 0;
+    for _ in 0..20 {
+        let started = Instant::now();
+        bytes = chart::png(&chart).len();
+        times.push(started.elapsed());
+    }
+    bar("picture", ms(median(&mut times)), 100.0, " ms");
+    bar("picture's size", bytes as f64 / 1e3, 200.0, " kB");
 }
 
 fn bar(what: &str, figure: f64, most: f64, unit: &str) {

@@ -3,6 +3,7 @@
 //! Reads the webhook payload version "4" leniently (others' payloads grow fields) and nothing else:
 //! what an alert means is decided by [`crate::playbook::select`], what is stored by [`crate::incident`].
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
@@ -128,7 +129,7 @@ impl AlertGroup {
     /// # Errors
     /// When the body is not JSON of that shape, has another version, or no alerts.
     pub fn from_webhook(body: &[u8]) -> Result<Self, PayloadError> {
-        let group: Self = serde_json::from_slice(body)?;
+        let group: Self = serde_json::from_slice(&without_nul(body))?;
         if group.version != PAYLOAD_VERSION {
             return Err(PayloadError::Version(group.version));
         }
@@ -170,6 +171,24 @@ impl AlertGroup {
     pub fn active(&self) -> Vec<&Alert> {
         active(&self.alerts)
     }
+}
+
+/// No label means a NUL, and PostgreSQL keeps none: a replacement character stands for it.
+fn without_nul(json: &[u8]) -> Cow<'_, [u8]> {
+    const NUL: &[u8] = br"\u0000";
+    if !json.windows(NUL.len()).any(|part| part == NUL) {
+        return json.into();
+    }
+    let mut json = json.to_vec();
+    let mut at = 0;
+    while at < json.len() {
+        if json[at..].starts_with(NUL) {
+            json[at + 2..at + 6].copy_from_slice(b"fffd");
+        }
+        // What a backslash escapes begins no escape itself.
+        at += if json[at] == b'\\' { 2 } else { 1 };
+    }
+    json.into()
 }
 
 /// The firing ones of `alerts`, or all when none fires.

@@ -10,6 +10,7 @@ pub mod alert;
 pub mod alertmanager;
 pub mod app;
 pub mod capacity;
+pub mod chart;
 pub mod chatops;
 pub mod check;
 pub mod cli;

@@ -1,14 +1,16 @@
-//! Checks the data: `check` lints playbooks and signals, `test` runs the verdict tests beside them.
+//! Checks the data: `check` lints playbooks, signals and phrases, `test` runs the verdict tests beside them.
 //!
 //! Every finding is a [`Problem`](crate::playbook::Problem): rule, file, line, the line's text, and a way out.
 
 mod lint;
 mod logs;
+mod phrases;
 mod promql;
 mod scenario;
 mod tables;
 mod verdicts;
 
 pub use lint::lint;
+pub use phrases::phrases;
 pub use scenario::verdict_test;
 pub use verdicts::{CaseResult, run};

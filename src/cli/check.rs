@@ -12,7 +12,8 @@ pub(super) fn check(args: DataArgs) -> anyhow::Result<ExitCode> {
         Ok(library) => library,
         Err(code) => return Ok(code),
     };
-    let problems = check::lint(&library);
+    let mut problems = check::lint(&library);
+    problems.extend(check::phrases(args.dir.as_deref()));
     for problem in &problems {
         anstream::println!("{problem}\n");
     }

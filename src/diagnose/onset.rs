@@ -102,7 +102,7 @@ fn wanted(library: &Library, judged: &Judged) -> Vec<EvidenceResult> {
 
 /// Whether a check points the way that hurts. `< 1.3x baseline` of a prompt length is a guard: it holds on every quiet
 /// day and begins whenever something else ends.
-fn tells_of_change(library: &Library, e: &EvidenceResult) -> bool {
+pub(super) fn tells_of_change(library: &Library, e: &EvidenceResult) -> bool {
     let falls = library.signals.get(&e.signal).is_some_and(|signal| signal.bad == Bad::Low);
     e.when.parse::<Condition>().ok().and_then(|when| when.comparisons().first().copied()).is_some_and(|c| match c.op {
         Op::Above | Op::AtLeast => !falls,
@@ -122,7 +122,7 @@ fn range(request: &Request) -> Range {
     }
 }
 
-fn moments(range: &Range) -> impl Iterator<Item = Timestamp> {
+pub(super) fn moments(range: &Range) -> impl Iterator<Item = Timestamp> {
     let (from, to, step) = (range.from.as_second(), range.to.as_second(), range.step_seconds.max(1));
     (0..)
         .map(move |i| from + i * step)
@@ -130,7 +130,7 @@ fn moments(range: &Range) -> impl Iterator<Item = Timestamp> {
         .filter_map(|seconds| Timestamp::from_second(seconds).ok())
 }
 
-fn rows_at(series: &[Series], at_ms: i64) -> Vec<Row> {
+pub(super) fn rows_at(series: &[Series], at_ms: i64) -> Vec<Row> {
     let value = |s: &Series| s.samples.binary_search_by_key(&at_ms, |(at, _)| *at).ok().map(|i| s.samples[i].1);
     series.iter().filter_map(|s| Some(Row { labels: s.labels.clone(), value: value(s)? })).collect()
 }

@@ -68,8 +68,8 @@ pub struct Plan {
 /// What the evidence needs of a signal.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Need {
-    baseline: bool,
-    replicas: bool,
+    pub(super) baseline: bool,
+    pub(super) replicas: bool,
 }
 
 impl Need {

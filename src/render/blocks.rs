@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{Button, ButtonLook, Line, Message, Part, Span, time_of_day};
+use super::{Button, ButtonLook, Line, Message, Part, Span, is_unseen, time_of_day};
 
 /// Of 3,000 that a section may hold.
 const SECTION_CHARS: usize = 2_900;
@@ -20,8 +20,10 @@ const BLOCKS: usize = 40;
 const BUTTONS: usize = 5;
 /// Of a button's label.
 const LABEL_CHARS: usize = 75;
-/// Of a picture's words.
-const ALT_CHARS: usize = 2_000;
+/// Of 2,000 of a picture's words.
+const ALT_CHARS: usize = 500;
+/// Of 2,000 that a button tells back.
+const VALUE_CHARS: usize = 500;
 
 /// The arguments of `chat.postMessage` and `chat.update`, without channel and timestamp.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -35,7 +37,7 @@ pub struct SlackMessage {
 /// Renders for Slack.
 pub fn slack(message: &Message) -> SlackMessage {
     SlackMessage {
-        text: clip(&escape(&message.headline), HEADLINE_CHARS),
+        text: clip(&escape_markup(&message.headline), HEADLINE_CHARS),
         attachments: json!([{ "color": message.tone.hex(), "blocks": slack_blocks(&message.parts) }]),
     }
 }
@@ -43,13 +45,14 @@ pub fn slack(message: &Message) -> SlackMessage {
 /// The blocks of a message or a modal, as many as Slack takes. Buttons and pictures always stay: text gives way to them.
 pub fn slack_blocks(parts: &[Part]) -> Vec<Value> {
     let mut blocks = Vec::new();
-    let mut total = 0;
+    let mut total: usize = parts.iter().map(always).sum();
     let mut full = false;
     for part in parts {
         let text = match part {
             Part::Paragraph(line) | Part::Note(line) => mrkdwn(line),
             Part::Section(title, lines) => listed(title, lines, |_| String::new()),
             Part::Steps(title, lines) => listed(title, lines, |i| format!("{}. ", i + 1)),
+            Part::Buttons(buttons) if buttons.is_empty() => continue,
             Part::Buttons(buttons) => {
                 blocks.extend(buttons.chunks(BUTTONS).map(actions));
                 continue;
@@ -66,13 +69,25 @@ pub fn slack_blocks(parts: &[Part]) -> Vec<Value> {
         }
         total += units(&text);
         if total > TOTAL_CHARS || blocks.len() >= BLOCKS {
-            blocks.push(context("_The rest does not fit into one Slack message._"));
+            blocks.push(context("…"));
             full = true;
             continue;
         }
         blocks.push(if small { context(&text) } else { section(&text) });
     }
     blocks
+}
+
+/// The characters of what always stays.
+fn always(part: &Part) -> usize {
+    match part {
+        Part::Buttons(buttons) => {
+            let of = |b: &Button| units(&b.label) * 3 + units(&b.value) + b.confirm.as_deref().map_or(0, units);
+            buttons.iter().map(of).sum()
+        }
+        Part::Picture { alt, .. } => units(alt).min(ALT_CHARS),
+        Part::Paragraph(_) | Part::Section(..) | Part::Steps(..) | Part::Note(_) => 0,
+    }
 }
 
 fn actions(buttons: &[Button]) -> Value {
@@ -83,7 +98,7 @@ fn actions(buttons: &[Button]) -> Value {
 fn button(button: &Button) -> Value {
     let plain = |text: &str, most| json!({ "type": "plain_text", "text": clip(text, most), "emoji": false });
     let mut value = json!({
-        "type": "button", "action_id": button.action, "value": button.value, "text": plain(&button.label, LABEL_CHARS),
+        "type": "button", "action_id": button.action, "value": clip(&button.value, VALUE_CHARS), "text": plain(&button.label, LABEL_CHARS),
     });
     match button.look {
         ButtonLook::Plain => {}
@@ -93,7 +108,7 @@ fn button(button: &Button) -> Value {
     if let Some(question) = &button.confirm {
         value["confirm"] = json!({
             "title": plain(&button.label, 100), "text": plain(question, 300),
-            "confirm": plain(&button.label, 30), "deny": plain("Cancel", 30),
+            "confirm": plain(&button.label, 30), "deny": plain("✕", 30),
         });
     }
     value
@@ -113,7 +128,7 @@ fn listed(title: &str, lines: &[Line], prefix: impl Fn(usize) -> String) -> Stri
     for (i, line) in lines.iter().enumerate() {
         let next = format!("\n{}{}", prefix(i), mrkdwn(line));
         if units(&out) + units(&next) > SECTION_CHARS - 40 {
-            out.push_str(&format!("\n…and {} more", lines.len() - i));
+            out.push_str(&format!("\n… +{}", lines.len() - i));
             break;
         }
         out.push_str(&next);
@@ -158,7 +173,7 @@ fn linkable(url: &str) -> bool {
         && !url.chars().any(char::is_control)
 }
 
-/// The three characters that Slack reads as markup of links and mentions; control characters become blanks.
+/// The three characters that Slack reads as markup of links and mentions; what is not seen becomes a blank.
 /// Source: docs.slack.dev, "Formatting message text", escaping.
 fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
@@ -167,24 +182,41 @@ fn escape(text: &str) -> String {
             '&' => out.push_str("&amp;"),
             '<' => out.push_str("&lt;"),
             '>' => out.push_str("&gt;"),
-            c if c.is_control() || ('\u{202a}'..='\u{202e}').contains(&c) => out.push(' '),
+            c if is_unseen(c) => out.push(' '),
             c => out.push(c),
         }
     }
     out
 }
 
-/// As [`escape`], and `*`, `_`, `~` and back-ticks from outside cannot change the look:
+/// As [`escape`], and `*`, `_`, `~`, back-ticks and names of emoji from outside cannot change the look:
 /// a zero-width space keeps them from being read as markup.
 fn escape_markup(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in escape(text).chars() {
-        if matches!(c, '*' | '~' | '`') {
-            out.push('\u{200b}');
+    let escaped = escape(text);
+    let mut out = String::with_capacity(escaped.len());
+    let mut before = ' ';
+    for (at, c) in escaped.char_indices() {
+        let rest = &escaped[at + c.len_utf8()..];
+        match c {
+            '*' | '~' | '`' => out.push('\u{200b}'),
+            // Inside a word, as in `kv_cache`, it is none.
+            '_' if !before.is_alphanumeric() || !rest.starts_with(char::is_alphanumeric) => out.push('\u{200b}'),
+            _ => {}
         }
         out.push(c);
+        if c == ':' && begins_emoji(rest) {
+            out.push('\u{200b}');
+        }
+        before = c;
     }
     out
+}
+
+/// Whether a colon before this makes it `:name:`; a time of day does not.
+fn begins_emoji(rest: &str) -> bool {
+    let Some((name, _)) = rest.split_once(':') else { return false };
+    let part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '+' | '\'');
+    !name.is_empty() && name.len() <= 100 && name.chars().all(part) && !(name.len() <= 2 && name.parse::<u8>().is_ok())
 }
 
 fn units(text: &str) -> usize {

@@ -1,9 +1,7 @@
 //! What can be pressed below an incident.
 
+use super::message::STEPS;
 use super::{Act, Button, ButtonLook, IncidentView, Part, Words};
-
-/// Fixes that can be verified by a button.
-const VERIFIED: usize = 3;
 
 /// The rows of buttons of an incident.
 pub(super) fn of_incident(view: &IncidentView<'_>, words: &Words) -> Vec<Part> {
@@ -31,8 +29,8 @@ pub(super) fn of_incident(view: &IncidentView<'_>, words: &Words) -> Vec<Part> {
             second.push(press(Act::Right, "button-right"));
             second.push(press(Act::Wrong, "button-wrong"));
         }
-        let steps = diagnosis.fix.now.iter().enumerate().filter(|(_, fix)| open && fix.verify.is_some());
-        second.extend(steps.take(VERIFIED).map(|(i, _)| {
+        let steps = diagnosis.fix.now.iter().enumerate().take(STEPS).filter(|(_, fix)| open && fix.verify.is_some());
+        second.extend(steps.map(|(i, _)| {
             let label = words.text("button-verify", &[("n", (i + 1).into())]);
             // Within a message a button's id stands once.
             button(&format!("{}:{i}", Act::Verify.as_str()), label, &format!("{}/{i}", view.id))

@@ -2,17 +2,23 @@
 
 use jiff::Timestamp;
 
-use super::facts::{FEW, bullet, clip, facts, hits, said, some, verdict, whom, why};
-use super::whole::{also, step, symptom, unchecked, unknown, while_looking};
+use super::facts::{FEW, bullet, clip, facts, hits, radius, said, some, verdict, whom, why};
+use super::whole::{Reason, also, reasons, step, unknown, while_looking};
 use super::{Act, IncidentView, Line, Message, Note, Part, Piece, Span, Tone, Words, buttons, links};
 use crate::alert::{AlertStatus, active, common_labels};
 use crate::clock;
-use crate::diagnose::{CauseFound, Diagnosis, EvidenceResult, Outcome, Scope, SymptomVerdict};
+use crate::diagnose::{CauseFound, Diagnosis, EvidenceResult, Fix, Outcome, Scope, SymptomVerdict};
 use crate::incident::Impact;
 use crate::signal::{Unit, format_value};
 
 /// Steps that are said at once.
-const STEPS: usize = 3;
+pub(super) const STEPS: usize = 3;
+/// Reasons why something could not be checked that are said at once.
+const REASONS: usize = 2;
+/// Of what turns a signal on, the longest that is said at once.
+const ENABLE: usize = 120;
+/// What an alert has in its labels besides what the first line says.
+const SAID: [&str; 6] = ["alertname", "playbook", "severity", "cluster", "namespace", "model"];
 /// What was done that is said at once.
 const NOTES: usize = 3;
 /// Incidents of a day from which on it flaps.
@@ -123,6 +129,36 @@ fn flapping(view: &IncidentView<'_>, words: &Words) -> Option<Line> {
     Some(words.line("flapping", &[("what", what.into())]))
 }
 
+/// Whether the symptom is there, by what, where, and what that means for people.
+fn symptom(diagnosis: &Diagnosis, resolved: bool, words: &Words) -> Line {
+    let symptom = &diagnosis.symptom;
+    let of = |outcome| some(&facts(&symptom.evidence, outcome, words), FEW, ", ", words);
+    match symptom.verdict {
+        SymptomVerdict::Confirmed => {
+            // The cause tells more closely whom it hits.
+            let hits = diagnosis.root().and_then(|root| hits(&shortened(root), words));
+            let radius = if hits.is_some() { String::new() } else { radius(&diagnosis.replicas, words) };
+            let facts = format!("{}{radius}", of(Outcome::Met)).into();
+            let key = if resolved { "symptom-was" } else { "symptom-confirmed" };
+            let impact = symptom.impact.trim();
+            let impact = impact.split_once(". ").map_or(impact.to_owned(), |(first, _)| format!("{first}."));
+            let line = words.line(key, &[("facts", facts), ("impact", impact.into())]);
+            hits.into_iter().fold(line, |line, hits| line.plain(" ").then(hits))
+        }
+        SymptomVerdict::Absent => words.line("symptom-absent", &[("facts", of(Outcome::NotMet).into())]),
+        SymptomVerdict::NoData => words.line("symptom-no-data", &[("facts", of(Outcome::NoData).into())]),
+    }
+}
+
+/// With the GPUs' long names cut: beside the node their first part tells them apart.
+fn shortened(root: &CauseFound) -> CauseFound {
+    let mut root = root.clone();
+    for place in root.replicas.places.values_mut().flatten().filter(|place| place.starts_with("GPU-")) {
+        *place = place.split('-').take(2).collect::<Vec<_>>().join("-");
+    }
+    root
+}
+
 /// What it cost.
 pub(super) fn meanwhile(impact: &Impact, words: &Words) -> Option<Line> {
     let count = |n: f64| Piece::from(format_value(n.round(), Unit::Requests));
@@ -156,15 +192,16 @@ fn diagnosed(diagnosis: &Diagnosis, view: &IncidentView<'_>, words: &Words) -> V
             n if n > STEPS => words.text("do-now-some", &[("shown", STEPS.into()), ("n", n.into())]),
             _ => words.text("do-now", &[]),
         };
-        parts.push(Part::Steps(title, now.iter().take(STEPS).map(|fix| step(fix, words)).collect()));
+        parts.push(Part::Steps(title, now.iter().take(STEPS).map(|fix| brief(fix, view, words)).collect()));
     }
     let most = if resolved { 2 } else { 1 };
-    let lasting: Vec<Line> = diagnosis.fix.lasting.iter().take(most).map(|fix| bullet(step(fix, words))).collect();
+    let lasting: Vec<Line> =
+        diagnosis.fix.lasting.iter().take(most).map(|fix| bullet(Line::of(&fix.action.replace('\n', " ")))).collect();
     if !lasting.is_empty() {
         parts.push(Part::Section(words.text("lasting", &[]), lasting));
     }
     if !resolved && !diagnosis.unchecked.is_empty() {
-        parts.push(Part::Section(words.text("unchecked", &[]), unchecked(diagnosis, 2, FEW, words)));
+        parts.push(Part::Section(words.text("unchecked", &[]), unchecked(diagnosis, words)));
     }
     let mut odd = while_looking(diagnosis, words);
     if !odd.is_empty() {
@@ -174,7 +211,30 @@ fn diagnosed(diagnosis: &Diagnosis, view: &IncidentView<'_>, words: &Words) -> V
     parts
 }
 
-/// The chain with its times, whom it hits, and what speaks for it, against it, and is not known: a line each.
+/// A step; with the check that shows that it worked where no button makes it.
+fn brief(fix: &Fix, view: &IncidentView<'_>, words: &Words) -> Line {
+    let check = fix.verify.clone().filter(|_| !view.interactive);
+    step(&Fix { verify: check, source: None, ..fix.clone() }, words)
+}
+
+/// Of what could not be checked the first reasons, with what turns it on where that is short.
+fn unchecked(diagnosis: &Diagnosis, words: &Words) -> Vec<Line> {
+    let reasons = reasons(diagnosis, words);
+    let one = |reason: &Reason<'_>| {
+        let titles = ("titles", some(&reason.titles, 2, ", ", words).into());
+        bullet(match reason.enable.filter(|enable| enable.len() <= ENABLE) {
+            Some(enable) => words.line("unchecked-short", &[titles, ("enable", Line::of(enable).into())]),
+            None => words.line("unchecked-reason", &[titles, ("why", reason.why.as_str().into())]),
+        })
+    };
+    let mut lines: Vec<Line> = reasons.iter().take(REASONS).map(one).collect();
+    if reasons.len() > REASONS {
+        lines.push(bullet(words.line("and-others", &[("n", (reasons.len() - REASONS).into())])));
+    }
+    lines
+}
+
+/// The chain with its times, and what speaks for it, against it, and is not known: a line each.
 fn chain(diagnosis: &Diagnosis, root: &CauseFound, words: &Words) -> Vec<Line> {
     let since = |id: &str| diagnosis.timeline.iter().find(|onset| onset.id == id).map(|onset| Span::Time(onset.at));
     let mut lines: Vec<Line> = root
@@ -196,10 +256,6 @@ fn chain(diagnosis: &Diagnosis, root: &CauseFound, words: &Words) -> Vec<Line> {
         }
         None => words.line("chain-root", &pieces),
     });
-    // Where the symptom's line has said it of the same replicas, once is enough.
-    if root.replicas.affected != diagnosis.replicas.affected || !root.replicas.places.is_empty() {
-        lines.extend(hits(root, words));
-    }
     lines.extend(evidence(root, words));
     let not: Vec<String> = diagnosis.ruled_out.iter().map(|cause| cause.title.clone()).collect();
     if !not.is_empty() {
@@ -215,7 +271,7 @@ fn evidence(root: &CauseFound, words: &Words) -> Vec<Line> {
     let agree = all.iter().filter(|e| e.outcome == Outcome::Met).count();
     let known = all.iter().filter(|e| e.outcome != Outcome::NoData).count();
     let of = |outcome| facts(all.iter().copied(), outcome, words);
-    let met = some(&of(Outcome::Met), FEW, ", ", words).into();
+    let met = some(&of(Outcome::Met), 2, ", ", words).into();
     let mut lines =
         vec![words.line("evidence-for", &[("facts", met), ("agree", agree.into()), ("known", known.into())])];
     let against = of(Outcome::NotMet);
@@ -249,19 +305,22 @@ fn alerts(view: &IncidentView<'_>, words: &Words) -> Part {
     }
     let labels: Vec<String> = common_labels(&active)
         .iter()
-        .filter(|(name, _)| *name != "alertname" && *name != "playbook")
+        .filter(|(name, _)| !SAID.contains(&name.as_str()))
         .map(|(name, value)| format!("{}={}", clip(name, 40), clip(value, 60)))
         .collect();
     if !labels.is_empty() {
-        lines.push(Line::default().code(clip(&labels.join(" "), 240)));
+        lines.push(Line::default().code(clip(&labels.join(" "), 160)));
     }
     Part::Section(words.text("alerts", &[]), lines)
 }
 
-/// What people did, the last few.
+/// What people did, the last few; what they said of the cause last is always among them.
 fn notes(notes: &[Note], words: &Words) -> Vec<Line> {
-    let said: Vec<Line> = notes.iter().filter_map(|note| self::note(note, words)).collect();
-    said.into_iter().rev().take(NOTES).rev().collect()
+    let told: Vec<&Note> = notes.iter().filter(|note| !matches!(note.act, Act::Evidence | Act::Digest)).collect();
+    let judged = told.iter().rposition(|note| matches!(note.act, Act::Right | Act::Wrong));
+    let late = told.len().saturating_sub(NOTES);
+    let shown = judged.filter(|at| *at < late).into_iter().chain(late..told.len());
+    shown.filter_map(|at| note(told.get(at)?, words)).collect()
 }
 
 /// Who did what when; none for what only looked.

@@ -35,6 +35,7 @@ pub use thread::{Told, changes};
 pub use view::{IncidentView, Note, Picture};
 pub use whole::diagnosis_message;
 pub use words::{ENGLISH, Piece, Words};
+pub(crate) use words::{language_of, own_phrases};
 
 /// How bad it is, as colour and as word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -96,6 +97,12 @@ impl Span {
 /// The time of day where no reader's time zone is known: `14:02 UTC`.
 fn time_of_day(at: Timestamp) -> String {
     at.strftime("%H:%M UTC").to_string()
+}
+
+/// Whether a character from outside would only move the cursor, break the line, or turn the direction of writing.
+fn is_unseen(c: char) -> bool {
+    let turns = matches!(c, '\u{200e}' | '\u{200f}' | '\u{061c}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    c.is_control() || turns || matches!(c, '\u{2028}' | '\u{2029}' | '\u{feff}')
 }
 
 /// A line of text.

@@ -1,6 +1,6 @@
 //! Message ─▶ HTML that shows it as Slack would. Server-rendered, no script, no request to anywhere else.
 
-use super::{Line, Message, Part, Span, Words, time_of_day};
+use super::{Line, Message, Part, Span, Words, is_unseen, time_of_day};
 
 const STYLE: &str = "
 :root{color-scheme:light dark;--fg:#1d1c1d;--bg:#f4f5f7;--card:#fff;--dim:#616061;--code:#c01343;--line:#dcdde1}
@@ -96,6 +96,7 @@ fn html(line: &Line) -> String {
 }
 
 fn escape(text: &str) -> String {
+    let text: String = text.chars().map(|c| if is_unseen(c) { ' ' } else { c }).collect();
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;").replace('\'', "&#39;")
 }
 

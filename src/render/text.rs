@@ -2,7 +2,7 @@
 
 use anstyle::{AnsiColor, Style};
 
-use super::{Line, Message, Part, Span, Tone, time_of_day};
+use super::{Line, Message, Part, Span, Tone, is_unseen, time_of_day};
 
 /// The message as terminal text with ANSI styles; `anstream` strips them where they do not belong.
 pub fn terminal(message: &Message) -> String {
@@ -62,5 +62,5 @@ fn spans(line: &Line) -> String {
 
 /// Control characters from labels must not move the cursor or change colours.
 pub(super) fn clean(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() || ('\u{202a}'..='\u{202e}').contains(&c) { ' ' } else { c }).collect()
+    text.chars().map(|c| if is_unseen(c) { ' ' } else { c }).collect()
 }

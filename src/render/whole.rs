@@ -1,6 +1,6 @@
 //! A diagnosis, told completely: for terminals, where there is room.
 
-use super::facts::{FEW, bullet, fact, facts, few, hits, radius, said, verdict, whom, why};
+use super::facts::{FEW, bullet, fact, facts, few, hits, radius, said, some, verdict, whom, why};
 use super::links::graph;
 use super::{Line, Message, Part, Span, Tone, Words, direct};
 use crate::diagnose::{Diagnosis, EvidenceResult, Fix, NO_PAST, Outcome, RuledOut, SymptomVerdict, Verdict};
@@ -13,7 +13,7 @@ pub fn diagnosis_message(diagnosis: &Diagnosis, prometheus: Option<&str>, words:
         SymptomVerdict::Absent => (Tone::Good, "asked-absent"),
         SymptomVerdict::NoData => (Tone::Unknown, "asked-no-data"),
     };
-    let mut parts = vec![Part::Paragraph(symptom(diagnosis, false, words))];
+    let mut parts = vec![Part::Paragraph(symptom(diagnosis, words))];
     parts.extend(chain(diagnosis, words));
     if !diagnosis.fix.now.is_empty() {
         let steps = diagnosis.fix.now.iter().map(|fix| step(fix, words)).collect();
@@ -44,14 +44,13 @@ pub fn diagnosis_message(diagnosis: &Diagnosis, prometheus: Option<&str>, words:
 }
 
 /// Whether the symptom is there, by what, where, and what that means for people.
-pub(super) fn symptom(diagnosis: &Diagnosis, resolved: bool, words: &Words) -> Line {
+fn symptom(diagnosis: &Diagnosis, words: &Words) -> Line {
     let symptom = &diagnosis.symptom;
     let of = |outcome| facts(&symptom.evidence, outcome, words).join(", ");
     match symptom.verdict {
         SymptomVerdict::Confirmed => {
             let facts = format!("{}{}", of(Outcome::Met), radius(&diagnosis.replicas, words)).into();
-            let key = if resolved { "symptom-was" } else { "symptom-confirmed" };
-            words.line(key, &[("facts", facts), ("impact", symptom.impact.trim().into())])
+            words.line("symptom-confirmed", &[("facts", facts), ("impact", symptom.impact.trim().into())])
         }
         SymptomVerdict::Absent => words.line("symptom-absent", &[("facts", of(Outcome::NotMet).into())]),
         SymptomVerdict::NoData => words.line("symptom-no-data", &[("facts", of(Outcome::NoData).into())]),
@@ -161,26 +160,39 @@ fn ruled_out(list: &[RuledOut], words: &Words) -> Part {
     Part::Section(words.text("ruled-out", &[]), lines)
 }
 
-/// One line per reason, because one missing exporter blinds many signals: so many reasons, with so many titles each.
-pub(super) fn unchecked(diagnosis: &Diagnosis, reasons_most: usize, titles_most: usize, words: &Words) -> Vec<Line> {
-    struct Reason<'a> {
-        why: &'a str,
-        enable: Option<&'a str>,
-        titles: Vec<String>,
-    }
+/// Why something could not be checked: one missing exporter blinds many signals.
+pub(super) struct Reason<'a> {
+    /// Why.
+    pub why: String,
+    /// What turns it on.
+    pub enable: Option<&'a str>,
+    /// What could not be checked.
+    pub titles: Vec<String>,
+}
+
+/// The reasons, each once.
+pub(super) fn reasons<'a>(diagnosis: &'a Diagnosis, words: &Words) -> Vec<Reason<'a>> {
     let mut reasons: Vec<Reason<'_>> = Vec::new();
     for u in &diagnosis.unchecked {
-        let (why, enable) = (u.why.as_str(), u.enable.as_deref().filter(|_| u.why != NO_PAST));
+        let (why, enable) = match u.why.as_str() {
+            NO_PAST => (words.text("no-past", &[]), None),
+            why => (why.to_owned(), u.enable.as_deref()),
+        };
         match reasons.iter_mut().find(|r| r.why == why && r.enable == enable) {
             Some(reason) => reason.titles.push(u.title.clone()),
             None => reasons.push(Reason { why, enable, titles: vec![u.title.clone()] }),
         }
     }
-    let one = |Reason { why, enable, titles }: &Reason<'_>| {
-        let why = if *why == NO_PAST { words.text("no-past", &[]) } else { (*why).to_owned() };
-        let titles = super::facts::some(titles, titles_most, ", ", words).into();
-        let line = words.line("unchecked-reason", &[("titles", titles), ("why", why.into())]);
-        bullet(match enable {
+    reasons
+}
+
+/// What could not be checked, a line per reason: so many reasons, with so many titles each.
+pub(super) fn unchecked(diagnosis: &Diagnosis, reasons_most: usize, titles_most: usize, words: &Words) -> Vec<Line> {
+    let reasons = reasons(diagnosis, words);
+    let one = |reason: &Reason<'_>| {
+        let titles = some(&reason.titles, titles_most, ", ", words).into();
+        let line = words.line("unchecked-reason", &[("titles", titles), ("why", reason.why.as_str().into())]);
+        bullet(match reason.enable {
             Some(enable) => {
                 words.line("unchecked-enable", &[("reason", line.into()), ("enable", Line::of(enable).into())])
             }

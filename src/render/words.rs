@@ -88,7 +88,7 @@ impl Words {
         bundle.set_use_isolating(false);
         let mut known = BTreeMap::new();
         for file in phrases() {
-            known.entry(language_of(&file.path)).or_insert_with(Vec::new).push(file);
+            known.entry(language_of(&file.path).to_owned()).or_insert_with(Vec::new).push(file);
         }
         let own = match dir {
             Some(dir) => read_dir(&dir.join("phrases").join(language))?,
@@ -151,8 +151,24 @@ impl Words {
 }
 
 /// `phrases/de/message.ftl` is German.
-fn language_of(path: &str) -> String {
-    path.rsplit('/').nth(1).unwrap_or_default().to_owned()
+pub(crate) fn language_of(path: &str) -> &str {
+    path.rsplit('/').nth(1).unwrap_or_default()
+}
+
+/// The phrases of a user's directory, by language.
+pub(crate) fn own_phrases(dir: &Path) -> anyhow::Result<BTreeMap<String, Vec<SourceFile>>> {
+    use anyhow::Context;
+    let dir = dir.join("phrases");
+    if !dir.is_dir() {
+        return Ok(BTreeMap::new());
+    }
+    let mut out = BTreeMap::new();
+    for entry in std::fs::read_dir(&dir).with_context(|| format!("cannot read {}", dir.display()))? {
+        let path = entry.with_context(|| format!("cannot read {}", dir.display()))?.path();
+        let language = path.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_owned();
+        out.insert(language, read_dir(&path)?);
+    }
+    Ok(out)
 }
 
 fn first(errors: &[impl std::fmt::Debug]) -> String {

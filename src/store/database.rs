@@ -154,3 +154,28 @@ fn drivers() {
     static ONCE: Once = Once::new();
     ONCE.call_once(sqlx::any::install_default_drivers);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_named_without_its_password_even_when_it_is_none() {
+        let named = |url| address(url).map(|(_, named)| named);
+        assert_eq!(named("postgres://u:s3cret@db.example/llm").unwrap(), "PostgreSQL at db.example:5432/llm");
+        assert_eq!(named("postgres:///llm?host=/run/pg&user=u").unwrap(), "PostgreSQL at /run/pg:5432/llm");
+        for (url, said) in
+            [("u:s3cret@db/llm", "it begins with `u:`"), ("postgres://u:s3cret@[x/llm", "it is no address")]
+        {
+            let error = named(url).unwrap_err();
+            assert!(error.contains(said) && !error.contains("s3cret"), "{error}");
+        }
+    }
+
+    #[test]
+    fn what_only_postgresql_understands_is_a_comment_to_sqlite() {
+        let text = "SELECT 1 /*postgres FOR UPDATE*/";
+        assert_eq!(Engine::Sqlite.sql(text).as_str(), text);
+        assert_eq!(Engine::Postgres.sql(text).as_str(), "SELECT 1 FOR UPDATE");
+    }
+}

@@ -146,19 +146,38 @@ async fn label_names_and_values_of_any_utf_8_come_back_as_they_were() {
 
 #[tokio::test]
 async fn five_thousand_characters_and_a_direction_override_survive_the_store() {
-    odd_characters_come_back(&Kept::new().await).await;
+    for name in ["0.25/unicode_04_firing", "0.28/unicode_07_firing", "0.33/unicode_04_firing"] {
+        odd_characters_come_back(&Kept::new().await, name).await;
+    }
 }
 
-pub(crate) async fn odd_characters_come_back(kept: &Kept) {
-    for name in ["0.25/unicode_04_firing", "0.28/unicode_07_firing", "0.33/unicode_04_firing"] {
-        let sent = group(name);
-        let admitted = kept.admit(sent.clone(), 0).await;
-        let incident = kept.incident(&admitted).await;
-        assert_eq!(incident.alerts, sent.alerts, "{name}");
-        assert_eq!(incident.alerts[0].annotations["long"].chars().count(), 5_000, "{name}");
-        assert!(incident.alerts[0].labels["model_name"].contains('\u{202e}'), "{name}");
-        assert_eq!(incident.group_key, sent.group_key, "{name}");
-    }
+pub(crate) async fn odd_characters_come_back(kept: &Kept, name: &str) {
+    let sent = group(name);
+    let admitted = kept.admit(sent.clone(), 0).await;
+    let incident = kept.incident(&admitted).await;
+    assert_eq!(incident.alerts, sent.alerts, "{name}");
+    assert_eq!(incident.alerts[0].annotations["long"].chars().count(), 5_000, "{name}");
+    assert!(incident.alerts[0].labels["model_name"].contains('\u{202e}'), "{name}");
+    assert_eq!(incident.group_key, sent.group_key, "{name}");
+}
+
+pub(crate) async fn a_nul_character_is_taken(kept: &Kept) {
+    // The second is an escaped backslash and five characters.
+    let odd = r#""g\u0000 \\u0000""#;
+    let body = format!(
+        r#"{{"version":"4","groupKey":{odd},"status":"firing","alerts":[{{"status":"firing",
+            "labels":{{"alertname":{odd}}},"startsAt":"2026-11-20T03:00:00Z","fingerprint":{odd}}}]}}"#
+    );
+    let sent = AlertGroup::from_webhook(body.as_bytes()).unwrap();
+    assert_eq!(sent.group_key, "g\u{fffd} \\u0000");
+    let admitted = kept.admit(sent.clone(), 0).await;
+    assert_eq!(kept.incident(&admitted).await.alerts, sent.alerts);
+    assert_eq!(kept.admit(sent, 1).await.reason, AdmitReason::Duplicate);
+}
+
+#[tokio::test]
+async fn a_nul_character_which_postgresql_cannot_keep_is_replaced() {
+    a_nul_character_is_taken(&Kept::new().await).await;
 }
 
 #[test]

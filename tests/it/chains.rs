@@ -10,7 +10,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
 use crate::harness::{at, client, library, request, run, shared};
-pub(crate) use fleets::{histories, moment};
+pub(crate) use fleets::{FAULT_SECONDS, histories, moment};
 
 /// From the alert to the diagnosis: Alertmanager's group wait.
 const ALERTED_SECONDS: i64 = 30;
@@ -24,7 +24,7 @@ fn scope(labels: &[(&str, &str)]) -> Scope {
 }
 
 /// A diagnosis as the alert of a case asks for it, before anything special.
-fn asked(name: &str, playbook: &str) -> Request {
+pub(crate) fn asked(name: &str, playbook: &str) -> Request {
     let now = fleets::moment(name);
     let mut request = request(playbook, &[("namespace", name)], now);
     request.since = Some(at(now - ALERTED_SECONDS));

@@ -7,6 +7,7 @@ use std::process::{Command, Output};
 use llm_diagnose::health::{Answer, Coverage, Eyes, coverage};
 use llm_diagnose::signal::EngineKind;
 use llm_diagnose_lab::slack::{FakeSlack, Options};
+use llm_diagnose_lab::stack::Postgres;
 use serde_json::Value;
 
 use crate::chains::moment;
@@ -70,6 +71,33 @@ fn what_is_fit_is_ok_and_the_status_is_0() {
         assert_eq!(line(&findings, name).0, "ok", "{findings:#}");
     }
     assert!(line(&findings, "store").1.contains("will be made by the first start"));
+}
+
+#[test]
+fn a_shared_store_is_named_without_its_password_and_says_what_it_lacks() {
+    let prometheus = with_clock(0.0);
+    let postgres = Postgres::start().unwrap();
+    let asked = |url: &str| {
+        let file = postgres.file(url).unwrap();
+        let database = format!("database: {{ url_file: {} }}", file.path().display());
+        examined(&format!("{database}\nprometheus: [{{ url: \"{prometheus}\" }}]"), None)
+    };
+    let (findings, status) = asked(&postgres.url());
+    let (level, found, _) = line(&findings, "store");
+    assert_eq!((level, status), ("ok", 0), "{findings:#}");
+    assert!(found.starts_with("PostgreSQL at /") && found.contains("/postgres (version "), "{found}");
+    postgres.query("postgres", "CREATE ROLE guest LOGIN").unwrap();
+    postgres.query("postgres", "REVOKE CREATE ON SCHEMA public FROM PUBLIC").unwrap();
+    for (url, said) in [
+        (postgres.url().replace("user=postgres", "user=guest"), "lets its user make no tables"),
+        ("postgres://u:s3cret@127.0.0.1:1/db".to_owned(), "Connection refused"),
+    ] {
+        let (findings, status) = asked(&url);
+        let (level, found, todo) = line(&findings, "store");
+        assert_eq!((level, status), ("fail", 1), "{findings:#}");
+        assert!(found.contains(said) && !todo.is_empty(), "{said} is not in {found}");
+        assert!(!findings.to_string().contains("s3cret"), "{findings:#}");
+    }
 }
 
 #[test]

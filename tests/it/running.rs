@@ -35,7 +35,7 @@ impl Running {
     pub(crate) async fn start_with(options: Options, extra: &str) -> Self {
         tls();
         let slack = FakeSlack::start(options.channel(Channel::new("C0CRIT", "critical"))).await.unwrap();
-        let service = serve(&slack, extra).await.unwrap();
+        let service = serve(&slack, "", extra).await.unwrap();
         Self { service, slack, http: reqwest::Client::new() }
     }
 
@@ -67,10 +67,11 @@ impl Running {
     }
 }
 
-/// Starts the product beside a fake Slack; another start beside the same one is another replica.
-pub(crate) async fn serve(slack: &FakeSlack, extra: &str) -> anyhow::Result<Service> {
+/// Starts the product beside a fake Slack; another start beside the same one is another replica. `keys` are more of
+/// the key `slack`, each with a comma; `extra` are more lines.
+pub(crate) async fn serve(slack: &FakeSlack, keys: &str, extra: &str) -> anyhow::Result<Service> {
     let config = format!(
-        "listen: 127.0.0.1:$PORT\nstate_dir: $DIR/state\nslack: {{ api_url: \"{}\", channel: \"{CHANNEL}\", \
+        "listen: 127.0.0.1:$PORT\nstate_dir: $DIR/state\nslack: {{ {keys} api_url: \"{}\", channel: \"{CHANNEL}\", \
          routes: [{{ labels: {{ severity: page }}, channel: \"#critical\" }}] }}\n{extra}\n",
         slack.base_url
     );

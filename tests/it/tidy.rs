@@ -14,7 +14,9 @@ struct Source {
 impl Source {
     /// The lines that are no comments and stand before the tests.
     fn code(&self) -> impl Iterator<Item = &str> {
-        let product = self.text.lines().take_while(|line| line.trim() != "#[cfg(test)]");
+        // A module of tests in a file of its own has the mark where it is named.
+        let tests = self.path.file_name().is_some_and(|name| name == "tests.rs");
+        let product = self.text.lines().take_while(move |line| !tests && line.trim() != "#[cfg(test)]");
         product.filter(|line| !line.trim_start().starts_with("//"))
     }
 }

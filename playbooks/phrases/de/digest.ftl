@@ -6,9 +6,21 @@ digest-storm = Sturm aus { $n } { $n ->
  }
 digest-over = BEHOBEN
 digest-various = verschiedene Ursachen
-digest-counts = { $firing } aktiv ({ $critical } kritisch), { $resolved } behoben
+digest-counts = { $firing } aktiv{ $critical ->
+    [0] {""}
+   *[other] {" "}({ $critical } kritisch)
+ }{ $resolved ->
+    [0] {""}
+   *[other] , { $resolved } behoben
+ }
 digest-title = Was es ist, das Schlimmste zuerst
-digest-line = { $line } — { $firing } aktiv ({ $critical } kritisch), { $resolved } behoben, seit { $since }
+digest-line = { $line } — { $firing } aktiv{ $critical ->
+    [0] {""}
+   *[other] {" "}({ $critical } kritisch)
+ }{ $resolved ->
+    [0] {""}
+   *[other] , { $resolved } behoben
+ }, seit { $since }
 digest-more = … und { $n } weitere { $n ->
     [one] Zeile
    *[other] Zeilen

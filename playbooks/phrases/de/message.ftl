@@ -96,6 +96,7 @@ ruled-out-rest = auch nicht: { $titles }
 ruled-out-rest-more = auch nicht: { $titles }; und { $n } weitere
 unchecked = Was nicht geprüft werden konnte
 unchecked-reason = { $titles }: { $why }
+unchecked-short = { $titles } → { $enable }
 unchecked-enable = { $reason } → { $enable }
 and-others = und { $n } weitere
 while-looking = Bei der Suche
@@ -127,13 +128,11 @@ meanwhile = **Währenddessen** kamen { $requests } Anfragen an{ $bad }.
 meanwhile-failed = , { $n } davon sind gescheitert ({ $share })
 meanwhile-slow = , { $n } waren langsam ({ $share })
 meanwhile-failures = **Währenddessen** sind { $n } Anfragen gescheitert.
-final = **Ursache**: { $cause } — { $verdict }
 foot = { $playbook } um { $at }, { $queries ->
     [one] 1 Abfrage
    *[other] { $queries } Abfragen
  } in { $took }
 foot-engines = { $foot }, { $engines }
-details = Alle Einzelheiten: { $link }
 
 link-prometheus = Prometheus
 link-runbook = Runbook

@@ -6,9 +6,21 @@ digest-storm = storm of { $n } { $n ->
  }
 digest-over = RESOLVED
 digest-various = various causes
-digest-counts = { $firing } firing ({ $critical } critical), { $resolved } resolved
+digest-counts = { $firing } firing{ $critical ->
+    [0] {""}
+   *[other] {" "}({ $critical } critical)
+ }{ $resolved ->
+    [0] {""}
+   *[other] , { $resolved } resolved
+ }
 digest-title = What it is, worst first
-digest-line = { $line } — { $firing } firing ({ $critical } critical), { $resolved } resolved, since { $since }
+digest-line = { $line } — { $firing } firing{ $critical ->
+    [0] {""}
+   *[other] {" "}({ $critical } critical)
+ }{ $resolved ->
+    [0] {""}
+   *[other] , { $resolved } resolved
+ }, since { $since }
 digest-more = … and { $n } more { $n ->
     [one] line
    *[other] lines

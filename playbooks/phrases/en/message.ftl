@@ -96,6 +96,7 @@ ruled-out-rest = nor: { $titles }
 ruled-out-rest-more = nor: { $titles }; and { $n } more
 unchecked = What could not be checked
 unchecked-reason = { $titles }: { $why }
+unchecked-short = { $titles } → { $enable }
 unchecked-enable = { $reason } → { $enable }
 and-others = and { $n } more
 while-looking = While looking
@@ -127,13 +128,11 @@ meanwhile = **Meanwhile** { $requests } requests arrived{ $bad }.
 meanwhile-failed = , { $n } of them failed ({ $share })
 meanwhile-slow = , { $n } were slow ({ $share })
 meanwhile-failures = **Meanwhile** { $n } requests failed.
-final = **Cause**: { $cause } — { $verdict }
 foot = { $playbook } at { $at }, { $queries ->
     [one] 1 query
    *[other] { $queries } queries
  } in { $took }
 foot-engines = { $foot }, { $engines }
-details = All details: { $link }
 
 link-prometheus = Prometheus
 link-runbook = Runbook

@@ -54,7 +54,7 @@ pub(super) async fn check(findings: &mut Findings, config: &Config) {
     rights(findings, &introduction);
     time(findings, introduction.clock, clock::now());
     channels(findings, &slack, settings).await;
-    people(findings, &slack, settings).await;
+    people(findings, &slack, config).await;
     way_in(findings, &slack, settings).await;
 }
 
@@ -116,11 +116,13 @@ async fn channels(findings: &mut Findings, slack: &Slack, settings: &slack::Conf
 }
 
 /// User groups and users of the configuration: who may act, who is mentioned, who is escalated to.
-async fn people(findings: &mut Findings, slack: &Slack, settings: &slack::Config) {
+async fn people(findings: &mut Findings, slack: &Slack, config: &Config) {
+    let settings = &config.slack;
     let mentions =
         settings.routes.iter().filter_map(|route| route.mention.as_deref()).chain(settings.mention.as_deref());
     let acting = settings.act.groups.iter().chain(&settings.act.users).map(String::as_str);
-    let escalated = settings.escalate.as_deref().filter(|id| is_id(id));
+    // It may be a pager's name as well.
+    let escalated = settings.escalate.as_deref().filter(|name| config.pagers.iter().all(|pager| pager.name != *name));
     let ids: BTreeSet<&str> = mentions.chain(acting).chain(escalated).collect();
     let (groups, users): (Vec<&str>, Vec<&str>) = ids.into_iter().partition(|id| id.starts_with('S'));
     let all = match groups.is_empty() {
@@ -149,13 +151,6 @@ async fn people(findings: &mut Findings, slack: &Slack, settings: &slack::Config
             Err(error) => findings.say(&name, Level::Warn, error.to_string(), &unseen(&error)),
         }
     }
-}
-
-/// Whether it is an id of Slack's and not a pager's name.
-fn is_id(text: &str) -> bool {
-    text.len() >= 9
-        && text.starts_with(['S', 'U', 'W'])
-        && text.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit())
 }
 
 fn unseen(error: &SlackError) -> String {

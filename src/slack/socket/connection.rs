@@ -244,7 +244,7 @@ where
             self.count(name, "dropped");
             return self.acknowledge(&envelope, &acks);
         };
-        let shared = Arc::clone(&self.shared);
+        let (shared, stop) = (Arc::clone(&self.shared), self.stop.clone());
         self.shared.tasks.spawn(async move {
             let socket = &shared.socket;
             // The call itself may panic as well as what it returns.
@@ -265,7 +265,8 @@ where
             if is_late {
                 warn!(kind = name, "handling something from Slack takes longer than Slack waits");
                 socket.metrics.inbound(name, "late");
-                let _ = tokio::time::timeout(LATE, handling).await;
+                // A stop has waited for its ack already.
+                let _ = tokio::time::timeout(LATE, stop.run_until_cancelled(handling)).await;
             }
             drop(slot);
         });

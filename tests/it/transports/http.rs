@@ -1,7 +1,6 @@
 //! Slack's requests: only what Slack signed lately is read, and only once.
 
 use std::path::Path;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use llm_diagnose_lab::slack::{FakeSlack, Options};
 use llm_diagnose_lab::stack::Service;
@@ -20,7 +19,7 @@ struct Door {
 }
 
 fn now() -> i64 {
-    i64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()).unwrap()
+    llm_diagnose::clock::now().as_second()
 }
 
 fn signature(secret: &str, at: i64, body: &[u8]) -> String {

@@ -1,9 +1,19 @@
 #!/bin/sh
-# Prometheus, Alertmanager and Python's venv for the demo and the tests: installs Debian's packages where they are missing.
+# Prometheus, Alertmanager, PostgreSQL and Python's venv for the demo and the tests: installs Debian's packages where they
+# are missing.
 # Silent when all is there.
 set -eu
 
 have() { command -v "$1" >/dev/null 2>&1; }
+
+# Debian keeps each version's programs out of PATH.
+have_postgres() {
+    have initdb && return
+    for initdb in /usr/lib/postgresql/*/bin/initdb; do
+        [ -x "$initdb" ] && return
+    done
+    return 1
+}
 
 packages=
 if ! have prometheus || ! have promtool; then
@@ -12,6 +22,7 @@ fi
 if ! have prometheus-alertmanager && ! have alertmanager; then
     packages="$packages prometheus-alertmanager"
 fi
+have_postgres || packages="$packages postgresql"
 # Debian's Python comes without what makes virtual environments.
 if have python3 && ! python3 -c 'import ensurepip' 2>/dev/null; then
     packages="$packages python3-venv"
@@ -21,8 +32,8 @@ packages=${packages# }
 
 fail() {
     echo "ensure-packages: $packages missing from PATH, and $1." >&2
-    echo "Install Prometheus (with promtool), Alertmanager and Python's venv, and run this again:" >&2
-    echo "  https://prometheus.io/download/" >&2
+    echo "Install Prometheus (with promtool), Alertmanager, PostgreSQL and Python's venv, and run this again:" >&2
+    echo "  https://prometheus.io/download/ https://www.postgresql.org/download/" >&2
     exit 1
 }
 
@@ -41,10 +52,19 @@ quietly() {
 
 echo "Installing $packages with apt-get${as_root:+ (sudo)}; only the programs are used, not their services."
 quietly apt-get update -qq || fail "\`apt-get update\` failed"
+case " $packages " in *" postgresql "*)
+    # Else the package makes a cluster and starts it at every boot; one that is there already stays as it is.
+    if [ ! -e /etc/postgresql-common/createcluster.conf ]; then
+        $as_root mkdir -p /etc/postgresql-common
+        echo 'create_main_cluster = false' | $as_root tee /etc/postgresql-common/createcluster.conf >/dev/null
+    fi
+    ;;
+esac
 # shellcheck disable=SC2086 # several words
 quietly apt-get install -y -qq --no-install-recommends $packages || fail "\`apt-get install\` failed"
 
 have prometheus && have promtool || fail "they are still not there after the installation"
+have_postgres || fail "PostgreSQL's initdb is still not there after the installation"
 have prometheus-alertmanager || have alertmanager || fail "they are still not there after the installation"
 
 # systemd is not bound by the runlevel variable on every release, and starts them at the next boot in any case.

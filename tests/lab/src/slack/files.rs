@@ -14,9 +14,19 @@ pub(super) fn announce(state: &mut State, args: &Value) -> Answer {
     if name.is_empty() || length == 0 {
         return Err("invalid_arguments".into());
     }
+    if length > state.options.max_file_bytes as u64 {
+        return Err("file_upload_size_restricted".into());
+    }
     let id = format!("F{:08}", state.files.len() + 1);
     let length = usize::try_from(length).map_err(|_| Refusal::from("invalid_arguments"))?;
-    state.files.push(File { id: id.clone(), name: name.into(), length, bytes: None, channel: None });
+    state.files.push(File {
+        id: id.clone(),
+        name: name.into(),
+        length,
+        bytes: None,
+        channel: None,
+        is_complete: false,
+    });
     Ok(json!({ "upload_url": format!("{}/upload/{id}", state.base_url), "file_id": id }))
 }
 
@@ -34,6 +44,9 @@ pub(super) fn complete(state: &mut State, args: &Value) -> Answer {
     if !ids.iter().all(is_sent) {
         return Err("file_not_found".into());
     }
+    for file in state.files.iter_mut().filter(|file| ids.contains(&file.id)) {
+        file.is_complete = true;
+    }
     let shared: Vec<_> = named.iter().map(|file| json!({ "id": file["id"], "title": file["title"] })).collect();
     if args["channel_id"].is_string() {
         let channel = writable(state, args, "channel_id")?;
@@ -42,19 +55,9 @@ pub(super) fn complete(state: &mut State, args: &Value) -> Answer {
         for file in state.files.iter_mut().filter(|file| ids.contains(&file.id)) {
             file.channel = Some(channel.clone());
         }
-        let message = Message {
-            ts: state.new_ts(),
-            channel,
-            thread_ts,
-            content: Content { text: text_of(args, "initial_comment").into(), ..Content::default() },
-            history: Vec::new(),
-            is_broadcast: false,
-            only_for: None,
-            files: titles,
-            metadata: None,
-            is_deleted: false,
-        };
-        state.messages.push(message);
+        let content = Content { text: text_of(args, "initial_comment").into(), ..Content::default() };
+        let ts = state.new_ts();
+        state.messages.push(Message { files: titles, ..Message::new(channel, ts, thread_ts, content) });
     }
     Ok(json!({ "files": shared }))
 }

@@ -3,15 +3,16 @@
 use serde_json::{Value, json};
 
 use super::blocks::{Rule, Violation, validate};
-use super::files;
-use super::state::{Breach, Content, Message, State};
+use super::options::TEAM;
+use super::state::{Breach, Content, Message, State, direct};
+use super::{directory, files, views};
 
 /// Characters of text that chat.update takes: <https://docs.slack.dev/reference/methods/chat.update>.
 const MAX_UPDATE_TEXT: usize = 4000;
 const MAX_TEXT: usize = super::blocks::MAX_TEXT;
+pub(super) const APP: &str = "A0LAB";
 const BOT: &str = "B0LAB";
-const BOT_USER: &str = "U0LAB";
-const TEAM: &str = "T0LAB";
+pub(super) const BOT_USER: &str = "U0LAB";
 
 /// An `ok: false` answer.
 #[derive(Debug)]
@@ -40,20 +41,29 @@ pub(super) fn run(state: &mut State, method: &str, args: &Value) -> Answer {
         "chat.postEphemeral" => post_ephemeral(state, args),
         "chat.update" => update(state, args),
         "chat.delete" => delete(state, args),
-        "conversations.info" => info(state, args),
+        "views.open" | "views.push" | "views.update" => views::run(state, method, args),
         "files.getUploadURLExternal" => files::announce(state, args),
         "files.completeUploadExternal" => files::complete(state, args),
-        _ => Err("unknown_method".into()),
+        _ => directory::run(state, method, args),
     }
 }
 
 /// The channel's id, if the bot may write there.
 pub(super) fn writable(state: &State, args: &Value, key: &str) -> Result<String, Refusal> {
-    let channel = state.channel(text_of(args, key)).ok_or("channel_not_found")?;
+    let name = text_of(args, key);
+    // A user's id stands for the direct message with them.
+    let channel = match state.channel(name) {
+        Some(channel) => channel,
+        None if state.user(name).is_some() => return Ok(direct(name)),
+        None => return Err("channel_not_found".into()),
+    };
+    if channel.is_restricted {
+        return Err("restricted_action".into());
+    }
     if channel.is_archived {
         return Err("is_archived".into());
     }
-    if !channel.is_member {
+    if !channel.is_member && !state.options.scopes.iter().any(|scope| scope == "chat:write.public") {
         return Err("not_in_channel".into());
     }
     Ok(channel.id.clone())
@@ -96,16 +106,9 @@ fn post(state: &mut State, args: &Value) -> Answer {
     let content = content(state, "chat.postMessage", args)?;
     let thread_ts = thread(state, &channel, args)?;
     let message = Message {
-        ts: state.new_ts(),
-        channel,
-        thread_ts,
-        content,
-        history: Vec::new(),
         is_broadcast: args["reply_broadcast"].as_bool().unwrap_or_default(),
-        only_for: None,
-        files: Vec::new(),
         metadata: args.get("metadata").cloned(),
-        is_deleted: false,
+        ..Message::new(channel, state.new_ts(), thread_ts, content)
     };
     let mut answer = json!({ "channel": message.channel, "ts": message.ts, "message": wire(&message) });
     if message.content.text.is_empty() && !message.content.blocks.is_empty() {
@@ -120,30 +123,20 @@ fn post_ephemeral(state: &mut State, args: &Value) -> Answer {
     let channel = writable(state, args, "channel")?;
     let user = text_of(args, "user").to_owned();
     if user.is_empty() {
-        return Err("user_not_in_channel".into());
+        return Err("invalid_arguments".into());
     }
     let content = content(state, "chat.postEphemeral", args)?;
     let thread_ts = thread(state, &channel, args)?;
     let ts = state.new_ts();
-    state.messages.push(Message {
-        channel,
-        ts: ts.clone(),
-        thread_ts,
-        content,
-        history: Vec::new(),
-        is_broadcast: false,
-        only_for: Some(user),
-        files: Vec::new(),
-        metadata: None,
-        is_deleted: false,
-    });
+    let message = Message::new(channel, ts.clone(), thread_ts, content);
+    state.messages.push(Message { only_for: Some(user), ..message });
     Ok(json!({ "message_ts": ts }))
 }
 
 fn update(state: &mut State, args: &Value) -> Answer {
     // Unlike chat.postMessage it takes ids only.
     let channel = text_of(args, "channel").to_owned();
-    if !state.options.channels.iter().any(|known| known.id == channel) {
+    if !state.channel(&channel).is_some_and(|known| known.id == channel) {
         return Err("channel_not_found".into());
     }
     writable(state, args, "channel")?;
@@ -155,9 +148,13 @@ fn update(state: &mut State, args: &Value) -> Answer {
     }
     let new = content(state, "chat.update", args)?;
     let ts = text_of(args, "ts").to_owned();
+    let window = state.options.edit_window;
     let message = state.message_mut(&channel, &ts).ok_or("message_not_found")?;
-    if message.only_for.is_some() {
+    if message.only_for.is_some() || message.user.is_some() {
         return Err("cant_update_message".into());
+    }
+    if window.is_some_and(|window| message.posted.elapsed() > window) {
+        return Err("edit_window_closed".into());
     }
     let is_given = |key: &str| !args[key].is_null();
     let old = message.content.clone();
@@ -174,26 +171,21 @@ fn update(state: &mut State, args: &Value) -> Answer {
 fn delete(state: &mut State, args: &Value) -> Answer {
     let channel = state.channel(text_of(args, "channel")).ok_or("channel_not_found")?.id.clone();
     let ts = text_of(args, "ts");
-    state.message_mut(&channel, ts).ok_or("message_not_found")?.is_deleted = true;
+    let message = state.message_mut(&channel, ts).ok_or("message_not_found")?;
+    if message.user.is_some() {
+        return Err("cant_delete_message".into());
+    }
+    message.is_deleted = true;
     Ok(json!({ "channel": channel, "ts": ts }))
 }
 
-fn info(state: &State, args: &Value) -> Answer {
-    let id = text_of(args, "channel");
-    let channel = state.options.channels.iter().find(|channel| channel.id == id).ok_or("channel_not_found")?;
-    Ok(json!({ "channel": {
-        "id": channel.id, "name": channel.name, "name_normalized": channel.name, "created": 1_700_000_000,
-        "creator": BOT_USER, "is_channel": true, "is_group": false, "is_im": false, "is_private": false,
-        "is_archived": channel.is_archived, "is_general": false, "is_member": channel.is_member, "is_mpim": false,
-    } }))
-}
-
 /// Records the rules that a message breaks, and reads its content unless Slack would refuse it.
-fn content(state: &mut State, method: &str, args: &Value) -> Result<Content, Refusal> {
+pub(super) fn content(state: &mut State, method: &str, args: &Value) -> Result<Content, Refusal> {
     if !matches!(args["blocks"], Value::Null | Value::Array(_)) {
         return Err("invalid_blocks_format".into());
     }
-    let violations = validate(args);
+    let mut violations = validate(args);
+    pictures(state, args, "", &mut violations);
     let refusal = refusal(&violations);
     record(state, method, violations);
     if let Some(refusal) = refusal {
@@ -204,7 +196,7 @@ fn content(state: &mut State, method: &str, args: &Value) -> Result<Content, Ref
     Ok(Content { text, blocks: list("blocks"), attachments: list("attachments") })
 }
 
-fn record(state: &mut State, method: &str, violations: Vec<Violation>) {
+pub(super) fn record(state: &mut State, method: &str, violations: Vec<Violation>) {
     let allowed = |violation: &Violation| {
         violation.rule == Rule::Mention
             && state.options.allowed_mentions.iter().any(|name| violation.message.contains(&format!("`{name}`")))
@@ -214,7 +206,7 @@ fn record(state: &mut State, method: &str, violations: Vec<Violation>) {
 }
 
 /// The error that Slack gives for these, if it refuses the message.
-fn refusal(violations: &[Violation]) -> Option<Refusal> {
+pub(super) fn refusal(violations: &[Violation]) -> Option<Refusal> {
     let refused: Vec<_> = violations.iter().filter(|violation| violation.rule.is_refused()).collect();
     let first = refused.first()?;
     let error = match first.rule {
@@ -228,14 +220,27 @@ fn refusal(violations: &[Violation]) -> Option<Refusal> {
 }
 
 /// A message as the API shows it.
-fn wire(message: &Message) -> Value {
+pub(super) fn wire(message: &Message) -> Value {
     let mut wire = json!({
-        "type": "message", "subtype": "bot_message", "ts": message.ts, "text": message.content.text,
-        "user": BOT_USER, "bot_id": BOT, "app_id": "A0LAB", "team": TEAM,
+        "type": "message", "ts": message.ts, "text": message.content.text, "team": TEAM,
+        "user": message.user.as_deref().unwrap_or(BOT_USER),
     });
-    let lists = [("blocks", &message.content.blocks), ("attachments", &message.content.attachments)];
+    if message.user.is_none() {
+        wire["subtype"] = "bot_message".into();
+        wire["bot_id"] = BOT.into();
+        wire["app_id"] = APP.into();
+    }
+    let mut blocks = message.content.blocks.clone();
+    let mut attachments = message.content.attachments.clone();
+    name_blocks(blocks.iter_mut(), "b");
+    for (index, attachment) in attachments.iter_mut().enumerate() {
+        attachment["id"] = (index + 1).into();
+        let attached = attachment["blocks"].as_array_mut().into_iter().flatten();
+        name_blocks(attached, &format!("a{index}b"));
+    }
+    let lists = [("blocks", blocks), ("attachments", attachments)];
     for (key, list) in lists.into_iter().filter(|(_, list)| !list.is_empty()) {
-        wire[key] = Value::Array(list.clone());
+        wire[key] = Value::Array(list);
     }
     if let Some(thread_ts) = &message.thread_ts {
         wire["thread_ts"] = thread_ts.as_str().into();
@@ -247,4 +252,35 @@ fn wire(message: &Message) -> Value {
         wire["edited"] = json!({ "user": BOT_USER, "ts": message.ts });
     }
     wire
+}
+
+/// Gives a `block_id` to the blocks that have none, as Slack does.
+pub(super) fn name_blocks<'a>(blocks: impl Iterator<Item = &'a mut Value>, prefix: &str) {
+    for (index, block) in blocks.enumerate().filter(|(_, block)| block["block_id"].is_null()) {
+        block["block_id"] = format!("{prefix}{index}").into();
+    }
+}
+
+/// Reports pictures of files that are not there.
+pub(super) fn pictures(state: &State, value: &Value, pointer: &str, out: &mut Vec<Violation>) {
+    match value {
+        Value::Array(items) => {
+            for (index, item) in items.iter().enumerate() {
+                pictures(state, item, &format!("{pointer}/{index}"), out);
+            }
+        }
+        Value::Object(fields) => {
+            if let Some(id) = fields.get("slack_file").and_then(|file| file["id"].as_str())
+                && !state.files.iter().any(|file| file.id == id && file.is_complete)
+            {
+                let pointer = format!("{pointer}/slack_file");
+                let message = format!("invalid slack file: `{id}` was not uploaded");
+                out.push(Violation { pointer, rule: Rule::InvalidValue, message });
+            }
+            for (name, field) in fields {
+                pictures(state, field, &format!("{pointer}/{name}"), out);
+            }
+        }
+        _ => {}
+    }
 }

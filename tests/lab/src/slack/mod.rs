@@ -1,8 +1,8 @@
 //! A stateful stand-in for Slack's Web API, for what a bot that posts and edits messages needs.
 //!
-//! It enforces Slack's documented limits and rates, remembers messages and their edits, records every rule that a
-//! call breaks, and shows a channel as a person would read it. It has no users, scopes or events, and ids in place
-//! of links.
+//! It enforces Slack's documented limits, scopes and rates, remembers messages and their edits, records every rule that
+//! a call breaks, and shows a channel as a person would read it. Its people type commands, press buttons, fill in
+//! modals and write to the bot ([`FakeSlack::command`] and its siblings), over Socket Mode or signed HTTP.
 //!
 //! ```no_run
 //! # async fn example() -> anyhow::Result<()> {
@@ -17,15 +17,27 @@
 //! ```
 
 pub mod blocks;
+mod control;
+mod deliver;
+mod directory;
+mod fields;
 mod files;
 mod limits;
 mod methods;
+mod modals;
 mod options;
+mod people;
+mod respond;
 mod server;
+mod sign;
+mod socket;
 mod state;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_socket;
 mod transcript;
+mod views;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,9 +46,14 @@ use anyhow::Context;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
+pub use control::Forgery;
+pub use deliver::{Ack, Delivery, Kind};
 pub use limits::Rate;
-pub use options::{Channel, Failure, Options};
+pub use options::{Channel, Failure, Group, Options, TEAM, User};
+pub use people::Press;
+pub use respond::ResponseUrl;
 pub use state::{Breach, Call, Content, File, Message, Outcome, State};
+pub use views::{Trigger, View};
 
 use server::Hub;
 
@@ -47,7 +64,7 @@ pub struct FakeSlack {
     /// The token that it accepts.
     pub token: String,
     hub: Arc<Hub>,
-    server: JoinHandle<()>,
+    tasks: [JoinHandle<()>; 2],
 }
 
 impl FakeSlack {
@@ -56,13 +73,17 @@ impl FakeSlack {
         let listener = TcpListener::bind("127.0.0.1:0").await.context("fake Slack cannot listen on 127.0.0.1")?;
         let base_url = format!("http://{}/api", listener.local_addr()?);
         let token = options.token.clone();
-        let hub = Hub::new(State::new(options, base_url.clone()));
+        let links = TcpListener::bind("127.0.0.1:0").await.context("fake Slack cannot listen on 127.0.0.1")?;
+        let mut state = State::new(options, base_url.clone());
+        state.sockets.host = links.local_addr()?.to_string();
+        let hub = Hub::new(state, crate::stack::http()?);
         let router = server::router(hub.clone());
         let server = tokio::spawn(async move {
             // It ends only with the task.
             axum::serve(listener, router).await.ok();
         });
-        Ok(Self { base_url, token, hub, server })
+        let sockets = tokio::spawn(socket::listen(links, hub.clone()));
+        Ok(Self { base_url, token, hub, tasks: [server, sockets] })
     }
 
     /// The messages of a channel (id, `name` or `#name`) that were not deleted, oldest first, replies among them.
@@ -145,6 +166,10 @@ impl FakeSlack {
 
 impl Drop for FakeSlack {
     fn drop(&mut self) {
-        self.server.abort();
+        for task in &self.tasks {
+            task.abort();
+        }
+        // Each connection's task ends with the sender of its orders.
+        self.hub.lock().sockets.open.clear();
     }
 }

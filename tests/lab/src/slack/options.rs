@@ -15,14 +15,58 @@ pub struct Channel {
     pub is_archived: bool,
     /// Whether the bot was invited; else it refuses messages with `not_in_channel`.
     pub is_member: bool,
+    /// Whether only some people may post; the bot is refused with `restricted_action`.
+    pub is_restricted: bool,
 }
 
 impl Channel {
     /// A channel that takes the bot's messages.
     pub fn new(id: &str, name: &str) -> Self {
-        Self { id: id.into(), name: name.into(), is_archived: false, is_member: true }
+        Self { id: id.into(), name: name.into(), is_archived: false, is_member: true, is_restricted: false }
     }
 }
+
+/// A person or a program in a workspace.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct User {
+    /// `U…`
+    pub id: String,
+    /// The handle.
+    pub name: String,
+    /// The workspace; ours is [`TEAM`].
+    pub team: String,
+    /// A program.
+    pub is_bot: bool,
+    /// A guest.
+    pub is_restricted: bool,
+    /// A guest of one channel.
+    pub is_ultra_restricted: bool,
+    /// From another organisation, in a shared channel.
+    pub is_stranger: bool,
+    /// Gone.
+    pub is_deleted: bool,
+}
+
+impl User {
+    /// A full member of our workspace.
+    pub fn new(id: &str, name: &str) -> Self {
+        Self { id: id.into(), name: name.into(), team: TEAM.into(), ..Self::default() }
+    }
+}
+
+/// A user group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Group {
+    /// `S…`
+    pub id: String,
+    /// The handle.
+    pub handle: String,
+    /// The members' ids.
+    pub users: Vec<String>,
+}
+
+/// Our workspace's id.
+pub const TEAM: &str = "T0LAB";
 
 /// How the fake behaves.
 #[derive(Debug, Clone)]
@@ -39,12 +83,54 @@ pub struct Options {
     pub latency: Duration,
     /// Mentions that are wanted, as between their brackets (`!here`, `@U012AB3CD`); all others are violations.
     pub allowed_mentions: Vec<String>,
-    /// What auth.test reports in `x-oauth-scopes`.
+    /// What the bot token was granted; methods refuse with `missing_scope` without theirs.
     pub scopes: Vec<String>,
+    /// The app-level token of Socket Mode.
+    pub app_token: String,
+    /// What requests over HTTP are signed with.
+    pub signing_secret: String,
+    /// Where HTTP mode posts: `commands`, `interactions` and `events` below it; none is Socket Mode.
+    pub request_url: Option<String>,
+    /// The slash command's name.
+    pub command: String,
+    /// Within which everything that is sent must be acknowledged.
+    pub ack_within: Duration,
+    /// How long after each failure an event is sent again over HTTP.
+    pub event_retries: Vec<Duration>,
+    /// Who there is.
+    pub users: Vec<User>,
+    /// The user groups.
+    pub groups: Vec<Group>,
+    /// Calls per minute and method of tiers 1 to 4; none switches them off.
+    pub tiers: Option<[usize; 4]>,
+    /// How long after its posting a message may be edited; none is for ever.
+    pub edit_window: Option<Duration>,
+    /// The largest file.
+    pub max_file_bytes: usize,
+    /// How long a trigger opens a modal.
+    pub trigger_life: Duration,
+    /// Installed for a whole organisation: interactions then come with `team: null`.
+    pub is_org: bool,
 }
 
+/// What a bot of this kind is granted.
+const SCOPES: [&str; 11] = [
+    "chat:write",
+    "files:write",
+    "channels:read",
+    "commands",
+    "users:read",
+    "usergroups:read",
+    "app_mentions:read",
+    "im:history",
+    "im:read",
+    "im:write",
+    "reactions:write",
+];
+
 impl Default for Options {
-    /// Slack's documented rates, no latency, and one channel `#llm-alerts` (`C0LLMALERTS`).
+    /// Slack's documented rates, no latency, one channel `#llm-alerts` (`C0LLMALERTS`), the people `U0ANN` (in the user
+    /// group `S0ONCALL`), `U0BEN`, `U0GUEST`, `U0ROBOT` and `U0STRANGER`, and Socket Mode.
     fn default() -> Self {
         Self {
             token: "xoxb-lab".into(),
@@ -55,7 +141,27 @@ impl Default for Options {
             update_rate: Some(Rate::Window { calls: 50, per: Duration::from_secs(60) }),
             latency: Duration::ZERO,
             allowed_mentions: Vec::new(),
-            scopes: ["chat:write", "files:write", "channels:read", "commands"].map(String::from).into(),
+            scopes: SCOPES.map(String::from).into(),
+            app_token: "xapp-lab".into(),
+            signing_secret: "lab-signing-secret".into(),
+            request_url: None,
+            command: "/llm-diagnose".into(),
+            // https://docs.slack.dev/interactivity/handling-user-interaction#acknowledgment_response
+            ack_within: Duration::from_secs(3),
+            event_retries: [0, 60, 300].map(Duration::from_secs).into(),
+            users: vec![
+                User::new("U0ANN", "ann"),
+                User::new("U0BEN", "ben"),
+                User { is_restricted: true, ..User::new("U0GUEST", "guest") },
+                User { is_bot: true, ..User::new("U0ROBOT", "robot") },
+                User { is_stranger: true, team: "T0OTHER".into(), ..User::new("U0STRANGER", "stranger") },
+            ],
+            groups: vec![Group { id: "S0ONCALL".into(), handle: "oncall".into(), users: vec!["U0ANN".into()] }],
+            tiers: Some([1, 20, 50, 100]),
+            edit_window: None,
+            max_file_bytes: 1 << 30,
+            trigger_life: Duration::from_secs(3),
+            is_org: false,
         }
     }
 }
@@ -63,7 +169,7 @@ impl Default for Options {
 impl Options {
     /// The defaults without rate limits.
     pub fn unlimited() -> Self {
-        Self { post_rate: None, update_rate: None, ..Self::default() }
+        Self { post_rate: None, update_rate: None, tiers: None, ..Self::default() }
     }
 
     /// Adds a channel.

@@ -1,7 +1,7 @@
 //! The HTTP side: reads calls, lets them fail as planned, answers.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use axum::body::Bytes;
 use axum::extract::{DefaultBodyLimit, FromRequest, Path, Request, State as Shared};
@@ -14,23 +14,25 @@ use tokio::sync::watch;
 
 use super::limits::Rate;
 use super::options::Failure;
-use super::state::{Call, Outcome, State};
-use super::{files, methods};
+use super::state::{Outcome, State};
+use super::{directory, files, methods, respond};
 
 /// Enough for any picture or bundle.
 const MAX_BODY_BYTES: usize = 64 << 20;
 /// Arguments that may come as JSON text in a form.
-const NESTED: [&str; 4] = ["blocks", "attachments", "metadata", "files"];
+const NESTED: [&str; 5] = ["blocks", "attachments", "metadata", "files", "view"];
 
 /// The state, and the news that it changed.
 pub(super) struct Hub {
     state: Mutex<State>,
     pub(super) changed: watch::Sender<u64>,
+    /// Posts to the app.
+    pub(super) http: reqwest::Client,
 }
 
 impl Hub {
-    pub(super) fn new(state: State) -> Arc<Self> {
-        Arc::new(Self { state: Mutex::new(state), changed: watch::Sender::new(0) })
+    pub(super) fn new(state: State, http: reqwest::Client) -> Arc<Self> {
+        Arc::new(Self { state: Mutex::new(state), changed: watch::Sender::new(0), http })
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
@@ -51,6 +53,7 @@ pub(super) fn router(hub: Arc<Hub>) -> Router {
     Router::new()
         .route("/api/upload/{id}", post(upload))
         .route("/api/{method}", any(call))
+        .route("/respond/{id}", post(respond))
         .layer(DefaultBodyLimit::max(MAX_BODY_BYTES))
         .with_state(hub)
 }
@@ -65,7 +68,50 @@ async fn upload(Shared(hub): Shared<Arc<Hub>>, Path(id): Path<String>, body: Byt
     }
 }
 
+async fn respond(Shared(hub): Shared<Arc<Hub>>, Path(id): Path<String>, request: Request) -> Response {
+    let args = arguments(request).await.map(Value::Object);
+    let (index, failure) = {
+        let mut state = hub.lock();
+        let index = state.called("response_url", args.clone().unwrap_or_default());
+        (index, state.planned_failure("response_url"))
+    };
+    let answer = match (failure, args) {
+        (Some(Failure::Hang | Failure::LostReply), _) => std::future::pending().await,
+        (Some(Failure::Status(status)), _) => {
+            hub.end(index, Outcome::Status(status));
+            return StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR).into_response();
+        }
+        (Some(Failure::RateLimited(seconds)), _) => return slow_down(&hub, index, seconds),
+        (Some(Failure::Error(error)), _) => Err(error.as_str().into()),
+        (None, Err(error)) => Err(error.into()),
+        (None, Ok(args)) => respond::respond(&mut hub.lock(), &id, &args),
+    };
+    match answer {
+        Ok(_) => {
+            hub.end(index, Outcome::Ok);
+            "ok".into_response()
+        }
+        Err(refusal) => {
+            let is_over = matches!(refusal.error.as_str(), "used_url" | "expired_url" | "no_such_url");
+            let status = if is_over { StatusCode::NOT_FOUND } else { StatusCode::BAD_REQUEST };
+            (status, refuse(&hub, index, refusal.error, &refusal.messages)).into_response()
+        }
+    }
+}
+
 async fn call(Shared(hub): Shared<Arc<Hub>>, Path(method): Path<String>, request: Request) -> Response {
+    let mut response = answer(&hub, &method, request).await;
+    let granted = match method.as_str() {
+        "apps.connections.open" => "connections:write".to_owned(),
+        _ => hub.lock().options.scopes.join(","),
+    };
+    if let Ok(granted) = granted.parse() {
+        response.headers_mut().insert("x-oauth-scopes", granted);
+    }
+    response
+}
+
+async fn answer(hub: &Arc<Hub>, method: &str, request: Request) -> Response {
     let headers = request.headers().clone();
     let (mut args, unreadable) = match arguments(request).await {
         Ok(args) => (args, None),
@@ -78,22 +124,20 @@ async fn call(Shared(hub): Shared<Arc<Hub>>, Path(method): Path<String>, request
 
     let (index, latency) = {
         let mut state = hub.lock();
-        let call = Call { method: method.clone(), at: Instant::now(), args: args.clone(), outcome: Outcome::Pending };
-        state.calls.push(call);
-        (state.calls.len() - 1, state.options.latency)
+        (state.called(method, args.clone()), state.options.latency)
     };
     hub.tell();
     if latency > Duration::ZERO {
         tokio::time::sleep(latency).await;
     }
 
-    let failure = hub.lock().planned_failure(&method);
+    let failure = hub.lock().planned_failure(method);
     let is_lost = match failure {
         None => false,
         Some(Failure::LostReply) => true,
         Some(Failure::Hang) => std::future::pending().await,
-        Some(Failure::Error(error)) => return refuse(&hub, index, error, &[]),
-        Some(Failure::RateLimited(seconds)) => return slow_down(&hub, index, seconds),
+        Some(Failure::Error(error)) => return refuse(hub, index, error, &[]),
+        Some(Failure::RateLimited(seconds)) => return slow_down(hub, index, seconds),
         Some(Failure::Status(status)) => {
             hub.end(index, Outcome::Status(status));
             let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
@@ -101,20 +145,26 @@ async fn call(Shared(hub): Shared<Arc<Hub>>, Path(method): Path<String>, request
         }
     };
     if let Some(error) = unreadable {
-        return refuse(&hub, index, error.into(), &[]);
+        return refuse(hub, index, error.into(), &[]);
     }
-    if method != "api.test" {
-        match token {
-            None => return refuse(&hub, index, "not_authed".into(), &[]),
-            Some(token) if token != hub.lock().options.token => return refuse(&hub, index, "invalid_auth".into(), &[]),
-            Some(_) => {}
+    let admitted = admit(&hub.lock(), method, token.as_deref());
+    if let Err(error) = admitted {
+        return refuse(hub, index, error.into(), &[]);
+    }
+    if let Some(needed) = directory::scope(method) {
+        let provided = hub.lock().options.scopes.clone();
+        if !provided.iter().any(|scope| scope == needed) {
+            hub.end(index, Outcome::Error("missing_scope".into()));
+            let provided = provided.join(",");
+            let body = json!({ "ok": false, "error": "missing_scope", "needed": needed, "provided": provided });
+            return Json(body).into_response();
         }
     }
-    let too_soon = take_rate(&mut hub.lock(), &method, &args);
+    let too_soon = take_rate(&mut hub.lock(), method, &args);
     if let Err(wait) = too_soon {
-        return slow_down(&hub, index, wait.as_millis().div_ceil(1000).max(1) as u64);
+        return slow_down(hub, index, wait.as_millis().div_ceil(1000).max(1) as u64);
     }
-    let answer = methods::run(&mut hub.lock(), &method, &args);
+    let answer = methods::run(&mut hub.lock(), method, &args);
     if is_lost {
         hub.end(index, Outcome::LostReply);
         std::future::pending::<()>().await;
@@ -122,11 +172,23 @@ async fn call(Shared(hub): Shared<Arc<Hub>>, Path(method): Path<String>, request
     match answer {
         Ok(mut body) => {
             body["ok"] = true.into();
-            let scopes = hub.lock().options.scopes.join(",");
             hub.end(index, Outcome::Ok);
-            ([("x-oauth-scopes", scopes)], Json(body)).into_response()
+            Json(body).into_response()
         }
-        Err(refusal) => refuse(&hub, index, refusal.error, &refusal.messages),
+        Err(refusal) => refuse(hub, index, refusal.error, &refusal.messages),
+    }
+}
+
+/// Whether the token is the right one for the method.
+fn admit(state: &State, method: &str, token: Option<&str>) -> Result<(), &'static str> {
+    let (options, is_socket) = (&state.options, method == "apps.connections.open");
+    match token {
+        _ if method == "api.test" => Ok(()),
+        None => Err("not_authed"),
+        Some(token) if token == options.app_token && is_socket => Ok(()),
+        Some(token) if token == options.token && !is_socket => Ok(()),
+        Some(token) if token == options.app_token || token == options.token => Err("not_allowed_token_type"),
+        Some(_) => Err("invalid_auth"),
     }
 }
 
@@ -156,7 +218,13 @@ fn take_rate(state: &mut State, method: &str, args: &Value) -> Result<(), Durati
             None => return Ok(()),
         },
         "chat.update" => (state.options.update_rate, "update".into()),
-        _ => return Ok(()),
+        _ => match (state.options.tiers, directory::tier(method)) {
+            (Some(tiers), Some(tier)) => {
+                let calls = tiers[tier - 1];
+                (Some(Rate::Window { calls, per: Duration::from_secs(60) }), method.to_owned())
+            }
+            _ => return Ok(()),
+        },
     };
     match rate {
         Some(rate) => state.usage.entry(key).or_default().take(rate, tokio::time::Instant::now()),

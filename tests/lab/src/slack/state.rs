@@ -5,9 +5,13 @@ use std::time::Instant;
 
 use serde_json::Value;
 
-use super::blocks::Violation;
+use super::blocks::{Rule, Violation};
+use super::deliver::Delivery;
 use super::limits::Usage;
-use super::options::{Channel, Failure, Options};
+use super::options::{Channel, Failure, Options, User};
+use super::respond::ResponseUrl;
+use super::socket::Sockets;
+use super::views::{Trigger, View};
 
 /// What a message shows.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -43,9 +47,31 @@ pub struct Message {
     pub metadata: Option<Value>,
     /// Whether someone deleted it.
     pub is_deleted: bool,
+    /// The person who wrote it; none is the bot.
+    pub user: Option<String>,
+    /// When it was posted.
+    pub posted: Instant,
 }
 
 impl Message {
+    /// A message of the bot.
+    pub(super) fn new(channel: String, ts: String, thread_ts: Option<String>, content: Content) -> Self {
+        Self {
+            channel,
+            ts,
+            thread_ts,
+            content,
+            history: Vec::new(),
+            is_broadcast: false,
+            only_for: None,
+            files: Vec::new(),
+            metadata: None,
+            is_deleted: false,
+            user: None,
+            posted: Instant::now(),
+        }
+    }
+
     /// How often it was edited.
     pub fn edits(&self) -> usize {
         self.history.len()
@@ -110,6 +136,8 @@ pub struct File {
     pub bytes: Option<Vec<u8>>,
     /// The channel it was shared in, once completed.
     pub channel: Option<String>,
+    /// Whether the upload was completed; only then a picture may show it.
+    pub is_complete: bool,
 }
 
 /// Everything the fake remembers.
@@ -123,12 +151,20 @@ pub struct State {
     pub(super) files: Vec<File>,
     pub(super) failures: Vec<(String, Failure)>,
     pub(super) usage: HashMap<String, Usage>,
+    pub(super) sockets: Sockets,
+    pub(super) deliveries: Vec<Delivery>,
+    pub(super) triggers: HashMap<String, Trigger>,
+    pub(super) urls: HashMap<String, ResponseUrl>,
+    pub(super) views: Vec<View>,
+    /// By `ts`: the names that were added.
+    pub(super) reactions: Vec<(String, String)>,
     next_ts: u64,
+    next_id: u64,
 }
 
 impl State {
     pub(super) fn new(options: Options, base_url: String) -> Self {
-        Self {
+        let mut state = Self {
             options,
             base_url,
             messages: Vec::new(),
@@ -137,8 +173,17 @@ impl State {
             files: Vec::new(),
             failures: Vec::new(),
             usage: HashMap::new(),
+            sockets: Sockets::default(),
+            deliveries: Vec::new(),
+            triggers: HashMap::new(),
+            urls: HashMap::new(),
+            views: Vec::new(),
+            reactions: Vec::new(),
             next_ts: 1,
-        }
+            next_id: 1,
+        };
+        state.add_direct_messages();
+        state
     }
 
     /// The messages of a channel (id, `name` or `#name`) that were not deleted, oldest first.
@@ -166,9 +211,54 @@ impl State {
         &self.files
     }
 
+    /// What was sent to the app so far: commands, interactions, events, each attempt by itself.
+    pub fn deliveries(&self) -> &[Delivery] {
+        &self.deliveries
+    }
+
+    /// All modals so far; closed ones too.
+    pub fn views(&self) -> &[View] {
+        &self.views
+    }
+
+    /// The open WebSockets.
+    pub fn connections(&self) -> usize {
+        self.sockets.open.len()
+    }
+
+    /// Notes a call that arrived; returns its place.
+    pub(super) fn called(&mut self, method: &str, args: Value) -> usize {
+        self.calls.push(Call { method: method.to_owned(), at: Instant::now(), args, outcome: Outcome::Pending });
+        self.calls.len() - 1
+    }
+
+    /// Records a rule that was broken outside a message.
+    pub(super) fn breach(&mut self, method: &str, rule: Rule, message: String) {
+        let violation = Violation { pointer: String::new(), rule, message };
+        self.breaches.push(Breach { method: method.into(), violation });
+    }
+
+    /// A fresh id, the same in every run.
+    pub(super) fn new_id(&mut self, prefix: &str) -> String {
+        self.next_id += 1;
+        format!("{prefix}{:08X}", self.next_id)
+    }
+
     pub(super) fn all_messages(&self, channel: &str) -> impl Iterator<Item = &Message> {
         let id = self.channel(channel).map(|channel| channel.id.clone());
         self.messages.iter().filter(move |message| Some(&message.channel) == id.as_ref())
+    }
+
+    /// A user by id.
+    pub(super) fn user(&self, id: &str) -> Option<&User> {
+        self.options.users.iter().find(|user| user.id == id)
+    }
+
+    /// Opens the direct messages with everybody: they always exist.
+    fn add_direct_messages(&mut self) {
+        let names = self.options.users.iter().map(|user| Channel::new(&direct(&user.id), &format!("@{}", user.name)));
+        let channels: Vec<_> = names.collect();
+        self.options.channels.extend(channels);
     }
 
     /// A channel by its id, `name` or `#name`.
@@ -193,4 +283,9 @@ impl State {
         let index = self.failures.iter().position(|(planned, _)| planned == method || planned == "*")?;
         Some(self.failures.remove(index).1)
     }
+}
+
+/// The direct message with a user.
+pub(super) fn direct(user: &str) -> String {
+    format!("D{}", &user[1..])
 }

@@ -4,41 +4,41 @@ use serde_json::{Value, json};
 
 use super::{Channel, Failure, FakeSlack, Options, Outcome};
 
-const CHANNEL: &str = "C0LLMALERTS";
-const SOON: Duration = Duration::from_secs(5);
+pub(super) const CHANNEL: &str = "C0LLMALERTS";
+pub(super) const SOON: Duration = Duration::from_secs(5);
 
-struct Bot {
-    slack: FakeSlack,
-    http: reqwest::Client,
+pub(super) struct Bot {
+    pub(super) slack: FakeSlack,
+    pub(super) http: reqwest::Client,
 }
 
 impl Bot {
-    async fn start(options: Options) -> Self {
+    pub(super) async fn start(options: Options) -> Self {
         Self { slack: FakeSlack::start(options).await.unwrap(), http: crate::stack::http().unwrap() }
     }
 
-    fn request(&self, method: &str) -> reqwest::RequestBuilder {
+    pub(super) fn request(&self, method: &str) -> reqwest::RequestBuilder {
         self.http.post(format!("{}/{method}", self.slack.base_url))
     }
 
-    async fn call(&self, method: &str, args: Value) -> Value {
+    pub(super) async fn call(&self, method: &str, args: Value) -> Value {
         self.request(method).bearer_auth(&self.slack.token).json(&args).send().await.unwrap().json().await.unwrap()
     }
 
-    async fn post(&self, args: Value) -> String {
+    pub(super) async fn post(&self, args: Value) -> String {
         let answer = self.call("chat.postMessage", args).await;
         assert_eq!(answer["ok"], true, "{answer}");
         answer["ts"].as_str().unwrap().into()
     }
 
-    async fn error(&self, method: &str, args: Value) -> String {
+    pub(super) async fn error(&self, method: &str, args: Value) -> String {
         let answer = self.call(method, args).await;
         assert_eq!(answer["ok"], false, "{answer}");
         answer["error"].as_str().unwrap().into()
     }
 }
 
-fn block(text: &str) -> Value {
+pub(super) fn block(text: &str) -> Value {
     json!([{ "type": "section", "text": { "type": "mrkdwn", "text": text } }])
 }
 

@@ -6,8 +6,10 @@ use serde_json::Value;
 
 use super::blocks::mrkdwn::readable;
 use super::state::{Message, State};
+use super::views::View;
 
-/// The messages of a channel, threads below their first message, separated by empty lines.
+/// The messages of a channel, threads below their first message, then the modals opened there, separated by empty
+/// lines.
 pub(super) fn transcript(state: &State, channel: &str) -> String {
     let messages: Vec<_> = state.all_messages(channel).collect();
     let replies = |parent: &Message| -> Vec<&Message> {
@@ -19,25 +21,50 @@ pub(super) fn transcript(state: &State, channel: &str) -> String {
         if parent.is_deleted && replies.is_empty() {
             continue;
         }
-        let mut lines = if parent.is_deleted { vec!["(deleted)".into()] } else { self::lines(parent) };
+        let mut lines = if parent.is_deleted { vec!["(deleted)".into()] } else { self::lines(state, parent) };
         for reply in replies {
-            for (index, line) in self::lines(reply).into_iter().enumerate() {
+            for (index, line) in self::lines(state, reply).into_iter().enumerate() {
                 lines.push(format!("  {} {line}", if index == 0 { "↳" } else { " " }).trim_end().into());
             }
         }
         shown.push(lines.join("\n"));
     }
+    let id = state.channel(channel).map(|channel| channel.id.clone());
+    shown.extend(
+        state.views.iter().filter(|view| view.is_open && view.channel.is_some() && view.channel == id).map(modal),
+    );
     shown.join("\n\n")
 }
 
-fn lines(message: &Message) -> Vec<String> {
+fn modal(view: &View) -> String {
+    let content = &view.content;
+    let mut lines = Vec::new();
+    for block in list(&content["blocks"]) {
+        self::block(block, &mut lines);
+        if let Some(error) = view.errors[text(&block["block_id"])].as_str() {
+            lines.push(format!("! {error}"));
+        }
+    }
+    let close = if content["close"].is_object() { shown(&content["close"]) } else { "Cancel".into() };
+    let submit =
+        Some(&content["submit"]).filter(|submit| submit.is_object()).map(|submit| format!(" [{}]", shown(submit)));
+    lines.push(format!("[{close}]{}", submit.unwrap_or_default()));
+    let lines: Vec<_> = lines.iter().map(|line| format!("modal | {line}").trim_end().to_owned()).collect();
+    format!("(modal of {}) {}\n{}", view.user, shown(&content["title"]), lines.join("\n"))
+}
+
+fn lines(state: &State, message: &Message) -> Vec<String> {
     let content = &message.content;
     let mut lines = Vec::new();
     if let Some(user) = &message.only_for {
         lines.push(format!("(only visible to {user})"));
     }
     if content.blocks.is_empty() {
-        push(&mut lines, "", &readable(&content.text));
+        let author = message.user.as_deref().map(|user| {
+            let name = state.user(user).map_or(user, |user| user.name.as_str());
+            format!("@{name}: ")
+        });
+        push(&mut lines, "", &format!("{}{}", author.unwrap_or_default(), readable(&content.text)));
     }
     content.blocks.iter().for_each(|block| self::block(block, &mut lines));
     for attachment in &content.attachments {
@@ -79,6 +106,7 @@ fn block(block: &Value, lines: &mut Vec<String>) {
             let elements: Vec<_> = list(&block["elements"]).map(shown).collect();
             push(lines, "~ ", &elements.join(" ~ "));
         }
+        "input" => push(lines, "", &format!("{}: {}", shown(&block["label"]), element(&block["element"]))),
         "divider" => lines.push("---".into()),
         "actions" | "context_actions" => {
             lines.push(list(&block["elements"]).map(element).collect::<Vec<_>>().join(" "));
@@ -103,6 +131,7 @@ fn element(element: &Value) -> String {
         "button" | "icon_button" => format!("[{}]", shown(&element["text"])),
         "overflow" => format!("[⋯ {}]", labels(&element["options"])),
         "image" => format!("[image: {}]", text(&element["alt_text"])),
+        kind if kind.ends_with("_input") => format!("[{:_<8}]", text(&element["initial_value"])),
         "checkboxes" | "radio_buttons" => format!("[○ {}]", labels(&element["options"])),
         "feedback_buttons" => {
             format!("[{}] [{}]", shown(&element["positive_button"]["text"]), shown(&element["negative_button"]["text"]))

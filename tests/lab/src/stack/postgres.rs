@@ -45,7 +45,7 @@ impl Postgres {
 
     /// The address of a new, empty database in it.
     pub fn database(&self, name: &str) -> anyhow::Result<String> {
-        self.run("createdb", &["-h", ".", "-U", "postgres", name])?;
+        self.query("postgres", &format!("CREATE DATABASE {name}"))?;
         Ok(format!("postgres:///{name}?host={}&user=postgres", self.directory.path().display()))
     }
 
@@ -58,7 +58,8 @@ impl Postgres {
 
     /// Runs one statement in a database; the rows as text.
     pub fn query(&self, database: &str, sql: &str) -> anyhow::Result<String> {
-        let output = self.run("psql", &["-h", ".", "-U", "postgres", "-d", database, "-At", "-c", sql])?;
+        let socket = self.directory.path().display().to_string();
+        let output = self.run("psql", &["-h", &socket, "-U", "postgres", "-d", database, "-At", "-c", sql])?;
         Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
     }
 
@@ -112,7 +113,8 @@ fn programs() -> anyhow::Result<PathBuf> {
     static FOUND: OnceLock<Option<PathBuf>> = OnceLock::new();
     let found = FOUND.get_or_init(|| {
         if let Ok(path) = super::find_binary(&["initdb"]) {
-            return path.parent().map(Path::to_path_buf);
+            // The others stand beside the program itself, not beside a link to it.
+            return path.canonicalize().ok()?.parent().map(Path::to_path_buf);
         }
         let versions = std::fs::read_dir("/usr/lib/postgresql").ok()?;
         let mut with: Vec<_> =

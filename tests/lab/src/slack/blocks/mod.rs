@@ -14,6 +14,7 @@ mod schema;
 mod shape;
 #[cfg(test)]
 mod tests;
+mod view;
 
 use std::collections::HashSet;
 use std::fmt;
@@ -21,8 +22,9 @@ use std::fmt;
 use serde_json::Value;
 
 use mrkdwn::Piece;
-use schema::BLOCK;
+use schema::{BLOCK, Shape};
 use shape::{check, child, units};
+pub use view::validate_view;
 
 /// Which rule was broken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -63,12 +65,19 @@ pub enum Rule {
     NoFallback,
     /// A text above 40,000 characters, which Slack cuts.
     Truncated,
+    /// Not acknowledged in time.
+    Late,
+    /// Acknowledged in a way that Slack does not understand.
+    Acknowledgement,
 }
 
 impl Rule {
     /// Whether Slack refuses the call for it; the rest is accepted and looks or behaves wrong.
     pub fn is_refused(self) -> bool {
-        !matches!(self, Self::Unescaped | Self::Mention | Self::NoFallback | Self::Truncated)
+        !matches!(
+            self,
+            Self::Unescaped | Self::Mention | Self::NoFallback | Self::Truncated | Self::Late | Self::Acknowledgement
+        )
     }
 }
 
@@ -146,8 +155,12 @@ pub fn validate(message: &Value) -> Vec<Violation> {
 }
 
 /// What is counted over a whole message.
-#[derive(Default)]
 struct Seen {
+    /// What may stand there.
+    blocks: &'static Shape,
+    /// How many.
+    most: usize,
+    is_message: bool,
     out: Vec<Violation>,
     block_ids: HashSet<String>,
     markdown: usize,
@@ -156,9 +169,26 @@ struct Seen {
     characters: usize,
 }
 
+impl Default for Seen {
+    /// Of a message.
+    fn default() -> Self {
+        Self {
+            blocks: &BLOCK,
+            most: MAX_BLOCKS,
+            is_message: true,
+            out: Vec::new(),
+            block_ids: HashSet::new(),
+            markdown: 0,
+            tables: 0,
+            charts: 0,
+            characters: 0,
+        }
+    }
+}
+
 impl Seen {
     fn finish(mut self) -> Vec<Violation> {
-        if self.characters > MAX_BLOCK_TEXT {
+        if self.is_message && self.characters > MAX_BLOCK_TEXT {
             let message =
                 format!("{} characters in all blocks, no more than {MAX_BLOCK_TEXT} allowed", self.characters);
             self.out.push(Violation::new("/blocks", Rule::BlocksTooLong, message));
@@ -191,12 +221,12 @@ fn block_list(blocks: &Value, pointer: &str, seen: &mut Seen) {
         seen.out.push(Violation::new(pointer, Rule::WrongType, "must be an array"));
         return;
     };
-    if list.len() > MAX_BLOCKS {
-        seen.out.push(Violation::new(pointer, Rule::TooMany, format!("no more than {MAX_BLOCKS} items allowed")));
+    if list.len() > seen.most {
+        seen.out.push(Violation::new(pointer, Rule::TooMany, format!("no more than {} items allowed", seen.most)));
     }
     for (index, block) in list.iter().enumerate() {
         let pointer = child(pointer, &index.to_string());
-        check(block, &BLOCK, &pointer, &mut seen.out);
+        check(block, seen.blocks, &pointer, &mut seen.out);
         across(block, &pointer, seen);
         let mut action_ids = HashSet::new();
         within(block, &pointer, &mut action_ids, seen);

@@ -1,7 +1,11 @@
 //! The shapes of Block Kit's blocks and elements, as tables.
 //!
-//! Only what may stand in a message: `alert`, `file` and `input` blocks are unknown here. Limits are those of
+//! What may stand in a message, and what in a modal: `alert` and `file` blocks are unknown here. Limits are those of
 //! <https://docs.slack.dev/reference/block-kit/>.
+
+mod modal;
+
+pub(super) use modal::{VIEW, VIEW_BLOCK};
 
 use Shape::{Bool, Image, Link, List, Number, Object, Str, Text, Typed, Whole, Word};
 
@@ -67,31 +71,13 @@ const SLACK_FILE: Field = opt("slack_file", Object(&[opt("id", Str(1, ANY)), opt
 
 /// The blocks that a message may hold.
 pub(super) static BLOCK: Shape = Typed(&[
-    kind("header", &[req("text", Text(PLAIN, 150)), BLOCK_ID]),
-    kind(
-        "section",
-        &[
-            opt("text", Text(EITHER, 3000)),
-            opt("fields", List(1, 10, &Text(EITHER, 2000))),
-            opt("accessory", Typed(ACCESSORIES)),
-            opt("expand", Bool),
-            BLOCK_ID,
-        ],
-    ),
-    kind("context", &[req("elements", List(1, 10, &CONTEXT_ELEMENT)), BLOCK_ID]),
-    kind("divider", &[BLOCK_ID]),
-    kind("actions", &[req("elements", List(1, 25, &Typed(ELEMENTS))), BLOCK_ID]),
+    HEADER,
+    SECTION,
+    CONTEXT,
+    DIVIDER,
+    ACTIONS,
     kind("context_actions", &[req("elements", List(1, 5, &Typed(CONTEXT_ACTIONS))), BLOCK_ID]),
-    kind(
-        "image",
-        &[
-            req("alt_text", Str(1, 2000)),
-            opt("image_url", Image),
-            SLACK_FILE,
-            opt("title", Text(PLAIN, 2000)),
-            BLOCK_ID,
-        ],
-    ),
+    IMAGE,
     RICH_TEXT,
     kind("markdown", &[req("text", Str(1, 12_000)), BLOCK_ID]),
     kind(
@@ -115,10 +101,29 @@ pub(super) static BLOCK: Shape = Typed(&[
     kind("data_visualization", &[req("title", Str(1, 50)), req("chart", Typed(CHARTS)), BLOCK_ID]),
 ]);
 
+const HEADER: Kind = kind("header", &[req("text", Text(PLAIN, 150)), BLOCK_ID]);
+const SECTION: Kind = kind(
+    "section",
+    &[
+        opt("text", Text(EITHER, 3000)),
+        opt("fields", List(1, 10, &Text(EITHER, 2000))),
+        opt("accessory", Typed(ACCESSORIES)),
+        opt("expand", Bool),
+        BLOCK_ID,
+    ],
+);
+const CONTEXT: Kind = kind("context", &[req("elements", List(1, 10, &CONTEXT_ELEMENT)), BLOCK_ID]);
+const DIVIDER: Kind = kind("divider", &[BLOCK_ID]);
+const ACTIONS: Kind = kind("actions", &[req("elements", List(1, 25, &Typed(ELEMENTS))), BLOCK_ID]);
+const IMAGE: Kind = kind(
+    "image",
+    &[req("alt_text", Str(1, 2000)), opt("image_url", Image), SLACK_FILE, opt("title", Text(PLAIN, 2000)), BLOCK_ID],
+);
+
 const RICH_TEXT: Kind = kind("rich_text", &[req("elements", List(1, ANY, &Typed(RICH_BLOCKS))), BLOCK_ID]);
 
 /// A text object or a small picture: `text` is checked by its own rules, so that its type decides.
-static CONTEXT_ELEMENT: Shape = Typed(&[
+const CONTEXT_ELEMENT: Shape = Typed(&[
     kind("plain_text", &[req("text", Str(1, 3000)), opt("emoji", Bool)]),
     kind("mrkdwn", &[req("text", Str(1, 3000)), opt("verbatim", Bool)]),
     IMAGE_ELEMENT,
@@ -188,6 +193,18 @@ const MULTI_STATIC_SELECT: Kind = kind(
     ],
 );
 
+const EXTERNAL_SELECT: Kind = kind(
+    "external_select",
+    &[
+        opt("initial_option", Object(PLAIN_OPTION)),
+        opt("min_query_length", Whole(0, 1000)),
+        PLACEHOLDER,
+        ACTION_ID,
+        CONFIRM,
+        FOCUS,
+    ],
+);
+
 const USERS_SELECT: Kind =
     kind("users_select", &[opt("initial_user", Str(1, ANY)), PLACEHOLDER, ACTION_ID, CONFIRM, FOCUS]);
 
@@ -223,6 +240,7 @@ const ELEMENTS: &[Kind] = &[
     BUTTON,
     OVERFLOW,
     STATIC_SELECT,
+    EXTERNAL_SELECT,
     MULTI_STATIC_SELECT,
     USERS_SELECT,
     CHANNELS_SELECT,
@@ -236,6 +254,7 @@ const ACCESSORIES: &[Kind] = &[
     OVERFLOW,
     IMAGE_ELEMENT,
     STATIC_SELECT,
+    EXTERNAL_SELECT,
     MULTI_STATIC_SELECT,
     USERS_SELECT,
     CHANNELS_SELECT,

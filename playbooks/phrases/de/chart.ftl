@@ -1,0 +1,10 @@
+### Namen in Bildern von Messwerten: so kurz wie möglich.
+
+chart-limit = Grenze { $value }
+chart-yesterday = gestern
+chart-earlier = { $ago } früher
+chart-before = zuvor: { $value }
+chart-pool = alle Replicas
+chart-others = übrige Replicas
+chart-alert = Beginn des Alarms
+chart-stands-out = { $who } fällt auf

@@ -1,0 +1,117 @@
+//! What stands where: the heading, its numbered moments, and the grid of panels. Pure; shared by both back ends.
+
+use super::scene::{Area, Ink, Scene, Shape};
+use super::{Chart, Mark, Panel, axis, font, plot};
+
+/// Logical width; the PNG has twice as many pixels, so that it is sharp on a phone.
+pub(super) const WIDTH: f32 = 520.0;
+const MARGIN: f32 = 14.0;
+const GAP: f32 = 16.0;
+/// Between rows of panels.
+const ROW_GAP: f32 = 9.0;
+const TITLE: f32 = 16.0;
+const SMALL: f32 = 11.0;
+const LINE: f32 = 15.0;
+/// More panels are not drawn: on a phone they would be too small to read.
+const MOST_PANELS: usize = 6;
+/// Moments that are marked at most.
+const MOST_MARKS: usize = 4;
+/// The radius of a moment's number.
+const TAG: f32 = 6.5;
+
+/// Lays out a whole picture.
+pub(super) fn scene(chart: &Chart) -> Scene {
+    let mut shapes = Vec::new();
+    let inner = WIDTH - 2.0 * MARGIN;
+    let mut y = MARGIN;
+    for line in font::wrap(&font::clean(&chart.title), TITLE, true, inner, 2) {
+        y += TITLE + 3.0;
+        shapes.push(Shape::Text { x: MARGIN, y: y - 4.0, text: line, size: TITLE, bold: true, ink: Ink::Text });
+    }
+    for line in font::wrap(&font::clean(&chart.subtitle), SMALL, false, inner, 2) {
+        y += LINE;
+        shapes.push(Shape::Text { x: MARGIN, y: y - 2.0, text: line, size: SMALL, bold: false, ink: Ink::Faint });
+    }
+    let marks = marks(chart);
+    y = legend(&marks, y, inner, &mut shapes) + 9.0;
+    let panels = &chart.panels[..chart.panels.len().min(MOST_PANELS)];
+    for row in rows(panels.len()) {
+        let (first, count) = row;
+        let w = (inner - GAP * (count as f32 - 1.0)) / count as f32;
+        let row: Vec<&Panel> = panels[first..first + count].iter().collect();
+        let titles: Vec<plot::Heading> = row.iter().map(|panel| plot::heading(panel, w)).collect();
+        let head = titles.iter().map(plot::Heading::height).fold(0.0, f32::max);
+        let height = head + plot::below_heading(w);
+        for (i, (panel, heading)) in row.into_iter().zip(titles).enumerate() {
+            let area = Area { x: MARGIN + i as f32 * (w + GAP), y, w, h: height };
+            plot::panel(panel, heading, chart, &marks, area, head, &mut shapes);
+        }
+        y += height + ROW_GAP;
+    }
+    let height = (y - ROW_GAP + MARGIN - 4.0).max(2.0 * MARGIN + LINE);
+    shapes.insert(0, Shape::Fill { area: Area { x: 0.0, y: 0.0, w: WIDTH, h: height }, ink: Ink::Card });
+    Scene { width: WIDTH, height, shapes }
+}
+
+/// The first panel and the number of panels of each row. Few panels get the whole width; an odd one goes first, which
+/// is what people feel.
+fn rows(panels: usize) -> Vec<(usize, usize)> {
+    if panels <= 2 {
+        return (0..panels).map(|i| (i, 1)).collect();
+    }
+    let wide = panels % 2;
+    let pairs = (wide..panels).step_by(2).map(|i| (i, 2));
+    (0..wide).map(|i| (i, 1)).chain(pairs).collect()
+}
+
+/// The moments inside the picture, with their numbers as they are shown.
+fn marks(chart: &Chart) -> Vec<(String, &Mark)> {
+    let inside = chart.marks.iter().filter(|mark| mark.at >= chart.from && mark.at <= chart.to);
+    inside.take(MOST_MARKS).enumerate().map(|(i, mark)| ((i + 1).to_string(), mark)).collect()
+}
+
+/// The moments with their names; answers where they end.
+fn legend(marks: &[(String, &Mark)], top: f32, inner: f32, shapes: &mut Vec<Shape>) -> f32 {
+    let (mut x, mut y) = (MARGIN, top);
+    for (i, (number, mark)) in marks.iter().enumerate() {
+        let before = 2.0 * TAG + 5.0;
+        let text = font::clean(&format!("{} {}", axis::clock_time(mark.at), mark.label));
+        let text = font::fit(&text, SMALL, false, inner - before);
+        let w = before + font::width(&text, SMALL, false);
+        if i == 0 || x + w > MARGIN + inner {
+            (x, y) = (MARGIN, y + LINE + 2.0);
+        }
+        tag(number, x + TAG, y - TAG + 1.0, shapes);
+        shapes.push(Shape::Text { x: x + before, y: y - 2.0, text, size: SMALL, bold: false, ink: Ink::Text });
+        x += w + 14.0;
+    }
+    y
+}
+
+/// The numbers of moments above a plot: over their lines, side by side where those are close.
+pub(super) fn tags(marks: &[(String, &Mark)], xs: &[f32], plot: Area, shapes: &mut Vec<Shape>) {
+    const APART: f32 = 2.0 * TAG + 1.0;
+    let mut order: Vec<usize> = (0..marks.len().min(xs.len())).collect();
+    order.sort_by(|a, b| xs[*a].total_cmp(&xs[*b]));
+    // Pushed apart to the right and to the left; the middle of both keeps them around their lines.
+    let mut right: Vec<f32> = order.iter().map(|i| xs[*i]).collect();
+    let mut left = right.clone();
+    for k in 1..order.len() {
+        right[k] = right[k].max(right[k - 1] + APART);
+    }
+    for k in (1..order.len()).rev() {
+        left[k - 1] = left[k - 1].min(left[k] - APART);
+    }
+    for (k, i) in order.iter().enumerate() {
+        let after = (order.len() - 1 - k) as f32;
+        let x = f32::midpoint(right[k], left[k]).min(plot.right() - after * APART);
+        tag(&marks[*i].0, x, plot.y - TAG, shapes);
+    }
+}
+
+fn tag(number: &str, x: f32, y: f32, shapes: &mut Vec<Shape>) {
+    shapes.push(Shape::Dot { x, y, r: TAG, ink: Ink::Mark });
+    let half = font::width(number, 9.5, true) / 2.0;
+    let text = number.to_owned();
+    shapes.push(Shape::Text { x: x - half, y: y + 3.4, text, size: 9.5, bold: true, ink: Ink::Card });
+}

@@ -1,0 +1,137 @@
+//! Lint of what is said: every language says all of it, with the same things put in.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use fluent_bundle::FluentResource;
+use fluent_syntax::ast::{Entry, Expression, InlineExpression, Pattern, PatternElement};
+
+use crate::playbook::{Problem, SourceFile, phrases as shipped, suggestion};
+use crate::render::{ENGLISH, language_of, own_phrases};
+
+/// A phrase's name to what is put into it, and the file that it stands in.
+type Said = BTreeMap<String, (BTreeSet<String>, usize)>;
+
+/// Every problem of the shipped phrases and of those in `dir/phrases/<language>/`, in the order of the files.
+pub fn phrases(dir: Option<&Path>) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    let mut languages: BTreeMap<String, Vec<SourceFile>> = BTreeMap::new();
+    for file in shipped() {
+        languages.entry(language_of(&file.path).to_owned()).or_default().push(file);
+    }
+    let english = languages.remove(ENGLISH).unwrap_or_default();
+    let english = said(&english, &mut problems);
+    for (language, files) in &languages {
+        let theirs = said(files, &mut problems);
+        compare(&english, &theirs, files, true, &mut problems);
+        let Some(file) = files.first() else { continue };
+        for key in english.keys().filter(|key| !theirs.contains_key(*key)) {
+            let message = format!("`{language}` does not say `{key}`");
+            problems.push(Problem::on_line("phrase/missing", file, 1, message, None));
+        }
+    }
+    match dir.map(own_phrases).transpose() {
+        Ok(own) => {
+            for files in own.unwrap_or_default().values() {
+                let theirs = said(files, &mut problems);
+                compare(&english, &theirs, files, false, &mut problems);
+            }
+        }
+        Err(error) => {
+            let nowhere = SourceFile { path: "phrases".to_owned(), text: String::new() };
+            problems.push(Problem::on_line("phrase/read", &nowhere, 1, format!("{error:#}"), None));
+        }
+    }
+    problems.sort_by(|a, b| (&a.file, a.line).cmp(&(&b.file, b.line)));
+    problems
+}
+
+/// The phrases of one language.
+fn said(files: &[SourceFile], problems: &mut Vec<Problem>) -> Said {
+    let mut said = Said::new();
+    for (at, file) in files.iter().enumerate() {
+        let resource = match FluentResource::try_new(file.text.clone()) {
+            Ok(resource) => resource,
+            Err((resource, errors)) => {
+                for error in errors {
+                    let line = file.text.get(..error.pos.start).map_or(1, |before| before.split('\n').count());
+                    problems.push(Problem::on_line("phrase/shape", file, line, error.kind.to_string(), None));
+                }
+                resource
+            }
+        };
+        for entry in resource.entries() {
+            let Entry::Message(message) = entry else { continue };
+            let mut variables = BTreeSet::new();
+            if let Some(pattern) = &message.value {
+                self::variables(pattern, &mut variables);
+            }
+            let key = message.id.name;
+            if said.insert(key.to_owned(), (variables, at)).is_some() {
+                let message = format!("`{key}` is said twice: the last one counts");
+                problems.push(Problem::at("phrase/twice", file, key, message, None));
+            }
+        }
+    }
+    said
+}
+
+/// Nothing is said that nobody asks for, and nothing is put in that nobody gives; `same` asks for all that is given.
+fn compare(english: &Said, theirs: &Said, files: &[SourceFile], same: bool, problems: &mut Vec<Problem>) {
+    for (key, (variables, at)) in theirs {
+        let Some(file) = files.get(*at) else { continue };
+        let Some((given, _)) = english.get(key) else {
+            let hint = suggestion(key, english.keys().map(String::as_str));
+            problems.push(Problem::at("phrase/unknown", file, key, format!("nobody asks for `{key}`"), hint));
+            continue;
+        };
+        let list = |names: &BTreeSet<String>| names.iter().map(|n| format!("${n}")).collect::<Vec<_>>().join(", ");
+        for unknown in variables.difference(given) {
+            let hint = match given.is_empty() {
+                true => "nothing is put into this phrase".to_owned(),
+                false => format!("given are {}", list(given)),
+            };
+            let message = format!("`{key}` asks for `${unknown}`, which nobody gives");
+            problems.push(Problem::at("phrase/variable", file, key, message, Some(hint)));
+        }
+        let left: BTreeSet<String> = given.difference(variables).cloned().collect();
+        if same && !left.is_empty() {
+            let message = format!("`{key}` leaves out {}", list(&left));
+            problems.push(Problem::at("phrase/variable", file, key, message, None));
+        }
+    }
+}
+
+fn variables(pattern: &Pattern<&str>, out: &mut BTreeSet<String>) {
+    for element in &pattern.elements {
+        if let PatternElement::Placeable { expression } = element {
+            in_expression(expression, out);
+        }
+    }
+}
+
+fn in_expression(expression: &Expression<&str>, out: &mut BTreeSet<String>) {
+    match expression {
+        Expression::Inline(inline) => in_inline(inline, out),
+        Expression::Select { selector, variants } => {
+            in_inline(selector, out);
+            variants.iter().for_each(|variant| variables(&variant.value, out));
+        }
+    }
+}
+
+fn in_inline(inline: &InlineExpression<&str>, out: &mut BTreeSet<String>) {
+    match inline {
+        InlineExpression::VariableReference { id } => {
+            out.insert(id.name.to_owned());
+        }
+        InlineExpression::Placeable { expression } => in_expression(expression, out),
+        InlineExpression::FunctionReference { arguments, .. } => {
+            arguments.positional.iter().for_each(|argument| in_inline(argument, out));
+        }
+        InlineExpression::StringLiteral { .. }
+        | InlineExpression::NumberLiteral { .. }
+        | InlineExpression::MessageReference { .. }
+        | InlineExpression::TermReference { .. } => {}
+    }
+}

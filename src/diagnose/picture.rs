@@ -1,0 +1,410 @@
+//! picture: the signals that decided, as lines over the time around the onset.
+//!
+//! The questions are the diagnosis' own, asked as ranges with the same window and read the same way, so that the last
+//! point of a line is the number in the message.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures::future::{join, join_all};
+use jiff::Timestamp;
+
+use super::batch::{self, Answer};
+use super::gather::{Members, gather};
+use super::onset::{moments, rows_at, tells_of_change};
+use super::plan::{Ask, Needs, Side, plan_for};
+use super::scope::{detection, read_detection};
+use super::{Baseline, Diagnosis, EvidenceResult, Observations, Outcome, Request, Scope, Source};
+use crate::alert::Labels;
+use crate::chart::{self, Band, Chart, Mark, Panel, Role, Series, Threshold};
+use crate::clock;
+use crate::playbook::{Comparison, Condition, Library, Op, Reference};
+use crate::prom::{Prometheus, Range};
+use crate::render::Words;
+use crate::signal::{Fleet, format_value};
+
+/// Panels at most: what fits on a phone, and few queries.
+const PANELS: usize = 6;
+/// Of one link of the chain, so many checks are shown before the others had theirs.
+const OF_LINK: usize = 2;
+/// How much is shown of the time before.
+const LEAD: [Duration; 2] = [Duration::from_secs(20 * 60), Duration::from_secs(45 * 60)];
+/// As much is shown of the time before as so many times the incident's, so that what happens is not squeezed.
+const LEAD_SHARE: u32 = 4;
+/// Of a long incident, how much is shown.
+const LONGEST: Duration = Duration::from_secs(6 * 3_600);
+/// Points of a line at most.
+const POINTS: u64 = 180;
+/// Steps between points, seconds; scrapes are rarely closer than the first.
+const STEPS: [u64; 5] = [15, 30, 60, 120, 300];
+/// Replicas that are highlighted at most.
+const OUTLIERS: usize = 3;
+/// The past is what was seen so long around the same moment: less, and a scrape's luck would be normal.
+const AROUND: Duration = Duration::from_secs(600);
+const DAY: Duration = Duration::from_secs(86_400);
+
+/// When to look, and how long.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Frame {
+    /// When the incident began.
+    pub since: Timestamp,
+    /// What its past is, as the diagnosis was asked.
+    pub baseline: Baseline,
+    /// When to stop waiting for answers.
+    pub deadline: Duration,
+}
+
+/// Draws what decided a diagnosis; none when nothing did, or Prometheus has none of it (any more).
+pub async fn picture(
+    library: &Library,
+    prometheus: &Prometheus,
+    diagnosis: &Diagnosis,
+    frame: &Frame,
+    words: &Words,
+) -> Option<Chart> {
+    let deadline = Instant::now() + frame.deadline;
+    let shown = deciding(library, diagnosis);
+    let asks = asks(library, prometheus, diagnosis, &shown, deadline).await?;
+    let range = range(diagnosis, frame);
+    let earlier = match frame.baseline {
+        Baseline::Earlier(by) => Some((by, shifted(range, by))),
+        Baseline::Off => None,
+    };
+    let compared: Vec<Ask> =
+        asks.list.iter().filter(|ask| shown.iter().any(|e| e.signal == ask.signal && e.past)).cloned().collect();
+    let now = seen(library, prometheus, &asks.members, &asks.list, range, deadline);
+    let past = async {
+        let (_, range) = earlier?;
+        Some(seen(library, prometheus, &asks.members, &compared, range, deadline).await)
+    };
+    let (now, past) = join(now, past).await;
+    let past = earlier.map(|(by, _)| by).zip(past);
+    let panels: Vec<Panel> =
+        shown.iter().filter_map(|e| panel(library, diagnosis, e, &now, past.as_ref(), range, words)).collect();
+    if panels.is_empty() {
+        return None;
+    }
+    Some(Chart {
+        title: title(diagnosis),
+        subtitle: subtitle(diagnosis, &range),
+        panels,
+        from: range.from,
+        to: range.to,
+        marks: marks(diagnosis, frame, words),
+    })
+}
+
+/// A check that is shown.
+#[derive(Debug)]
+struct Shown<'a> {
+    evidence: &'a EvidenceResult,
+    signal: &'a str,
+    when: Option<Condition>,
+    /// It compares with the past.
+    past: bool,
+    /// It compares replicas.
+    peers: bool,
+}
+
+/// The checks that decided: the symptom's, then those of the best chain from its root upward; each signal once.
+fn deciding<'a>(library: &Library, diagnosis: &'a Diagnosis) -> Vec<Shown<'a>> {
+    let tells = |e: &&EvidenceResult| {
+        let there = e.when.parse::<Condition>().is_ok_and(|when| when == Condition::Present);
+        let usable = e.outcome == Outcome::Met && e.value.is_some() && e.source == Source::Prometheus;
+        usable && (there || (tells_of_change(library, e) && !is_guard(e)))
+    };
+    let mut links: Vec<&[EvidenceResult]> = vec![&diagnosis.symptom.evidence];
+    if let Some(root) = diagnosis.root() {
+        links.push(&root.evidence);
+        links.extend(root.via.iter().rev().map(|link| link.evidence.as_slice()));
+    }
+    let told = |link: &&'a [EvidenceResult]| link.iter().filter(tells).collect::<Vec<_>>();
+    let first = links.iter().flat_map(|link| told(link).into_iter().take(OF_LINK));
+    let rest = links.iter().flat_map(|link| told(link).into_iter().skip(OF_LINK));
+    let mut known = BTreeSet::new();
+    let once = first.chain(rest).filter(|e| known.insert(e.signal.as_str())).take(PANELS);
+    let shown = once.map(|evidence| {
+        let when = evidence.when.parse::<Condition>().ok();
+        let past = when.as_ref().is_some_and(Condition::needs_baseline);
+        let peers = when.as_ref().is_some_and(Condition::needs_peers);
+        Shown { evidence, signal: &evidence.signal, when, past, peers }
+    });
+    shown.collect()
+}
+
+/// Whether a check only says that something is still as it was: `> 0.6x baseline` of the demand.
+fn is_guard(e: &EvidenceResult) -> bool {
+    let guards = |c: &Comparison| match (c.op, c.to) {
+        (_, Reference::Number(_)) => false,
+        (Op::Above | Op::AtLeast, Reference::Baseline(times) | Reference::Peers(times)) => times < 1.0,
+        (Op::Below | Op::AtMost, Reference::Baseline(times) | Reference::Peers(times)) => times > 1.0,
+    };
+    e.when.parse::<Condition>().is_ok_and(|when| when.comparisons().iter().any(guards))
+}
+
+/// The questions, and whose answers count.
+struct Asks {
+    list: Vec<Ask>,
+    members: Members,
+}
+
+/// Two queries: which engines there are, and who the replicas are.
+async fn asks(
+    library: &Library,
+    prometheus: &Prometheus,
+    diagnosis: &Diagnosis,
+    shown: &[Shown<'_>],
+    deadline: Instant,
+) -> Option<Asks> {
+    if shown.is_empty() {
+        return None;
+    }
+    let request = Request {
+        playbook: diagnosis.symptom.playbook.clone(),
+        scope: Scope {
+            dimensions: diagnosis.scope.labels.clone(),
+            replicas: diagnosis.scope.named.iter().cloned().collect(),
+        },
+        at: diagnosis.at,
+        since: None,
+        window: Duration::from_secs(diagnosis.window_seconds),
+        baseline: Baseline::Off,
+        deadline: Duration::ZERO,
+    };
+    let rows = prometheus.query(&detection(library), request.at, deadline).await.ok()?;
+    let rows: Vec<Labels> = rows.iter().map(|row| row.labels.clone()).collect();
+    let found = read_detection(library, &request.scope, &rows);
+    let outliers = !outliers(diagnosis).is_empty();
+    let mut needs = Needs::new();
+    for e in shown {
+        needs.entry(e.signal).or_default().replicas = e.peers || outliers || !e.evidence.replicas.is_empty();
+    }
+    let plan = plan_for(library, &request, &found, &needs);
+    let (list, pool): (Vec<Ask>, Vec<Ask>) = plan.asks.into_iter().partition(|ask| !ask.signal.is_empty());
+    let pool: Vec<Ask> = pool.into_iter().filter(|ask| matches!(ask.side, Side::Replicas | Side::Nodes)).collect();
+    let all: Vec<usize> = (0..pool.len()).collect();
+    let answers = batch::ask(prometheus, &pool, &all, deadline).await;
+    Some(Asks { list, members: Members::of(library, &pool, &answers) })
+}
+
+/// What was seen at each moment of a range; moments without an answer say nothing.
+async fn seen(
+    library: &Library,
+    prometheus: &Prometheus,
+    members: &Members,
+    asks: &[Ask],
+    range: Range,
+    deadline: Instant,
+) -> Vec<(Timestamp, Observations)> {
+    let packs = batch::pack(asks);
+    let answered = packs.iter().map(|pack| batch::ask_range(prometheus, asks, pack, range, deadline));
+    let answered = join_all(answered).await;
+    let mut answered: Vec<(usize, Arc<Vec<_>>)> =
+        packs.into_iter().flatten().zip(answered.into_iter().flatten()).filter_map(|(i, s)| Some((i, s?))).collect();
+    answered.sort_by_key(|(i, _)| *i);
+    let asked: Vec<Ask> = answered.iter().map(|(i, _)| asks[*i].clone()).collect();
+    let mut all = Vec::new();
+    for at in moments(&range) {
+        let rows = |series: &Arc<Vec<_>>| -> Answer { Ok(Arc::new(rows_at(series, at.as_millisecond()))) };
+        let answers: Vec<Answer> = answered.iter().map(|(_, series)| rows(series)).collect();
+        let mut seen = Observations::default();
+        gather(library, members, &asked, &answers, &mut seen);
+        all.push((at, seen));
+        // A large fleet's moments take a while; other diagnoses go on meanwhile.
+        tokio::task::yield_now().await;
+    }
+    all
+}
+
+/// What is shown: from well before the first onset to the moment that was judged.
+fn range(diagnosis: &Diagnosis, frame: &Frame) -> Range {
+    let onsets = diagnosis.timeline.iter().map(|onset| onset.at);
+    let begun = onsets.chain([frame.since]).min().unwrap_or(frame.since).min(diagnosis.at);
+    let lasts = clock::between(begun, diagnosis.at).min(LONGEST);
+    let length = (lasts + (lasts * LEAD_SHARE).clamp(LEAD[0], LEAD[1])).min(LONGEST);
+    let finest = length.as_secs().div_ceil(POINTS);
+    let step = STEPS.into_iter().find(|step| *step >= finest).unwrap_or(finest);
+    let steps = length.as_secs() / step;
+    Range {
+        from: clock::before(diagnosis.at, Duration::from_secs(step * steps)),
+        to: diagnosis.at,
+        step_seconds: i64::try_from(step).unwrap_or(i64::MAX),
+    }
+}
+
+fn shifted(range: Range, by: Duration) -> Range {
+    Range { from: clock::before(range.from, by), to: clock::before(range.to, by), ..range }
+}
+
+/// The replicas that the best chain blames, where that tells them from the others.
+fn outliers(diagnosis: &Diagnosis) -> Vec<&str> {
+    let radius = diagnosis.root().map(|root| &root.replicas).unwrap_or(&diagnosis.replicas);
+    let n = radius.affected.len();
+    let few = n <= OUTLIERS && n < radius.total && (n == 1 || n * 3 <= radius.total);
+    if few { radius.affected.iter().map(String::as_str).collect() } else { Vec::new() }
+}
+
+type Moments = Vec<(Timestamp, Observations)>;
+
+fn panel(
+    library: &Library,
+    diagnosis: &Diagnosis,
+    shown: &Shown<'_>,
+    now: &Moments,
+    past: Option<&(Duration, Moments)>,
+    range: Range,
+    words: &Words,
+) -> Option<Panel> {
+    let e = shown.evidence;
+    let fleet = library.signals.get(shown.signal)?.fleet;
+    let series = series(diagnosis, shown, fleet, now, words);
+    if series.iter().all(|series| series.points.is_empty()) {
+        return None;
+    }
+    let text = |value: f64| format_value(value, e.unit);
+    let threshold = shown.when.as_ref().and_then(|when| limit(when, e)).map(|(value, bad)| Threshold {
+        value,
+        bad,
+        label: words.text("chart-limit", &[("value", text(value).into())]),
+    });
+    let before = e.baseline.filter(|_| shown.past);
+    let band = before.map(|before| {
+        past.and_then(|(by, moments)| band(shown.signal, *by, moments, words)).unwrap_or_else(|| Band {
+            label: words.text("chart-before", &[("value", text(before).into())]),
+            points: moments(&range).map(|at| (at, before, before)).collect(),
+        })
+    });
+    let mut says: Vec<String> = threshold.iter().map(|threshold| threshold.label.clone()).collect();
+    says.extend(before.map(|before| words.text("chart-before", &[("value", text(before).into())])));
+    let odd = series.iter().filter(|series| series.role == Role::Outlier);
+    says.extend(odd.map(|series| words.text("chart-stands-out", &[("who", series.name.as_str().into())])));
+    let value = e.value.map(text).unwrap_or_default();
+    let says = if says.is_empty() {
+        format!("{}: {value}.", e.title)
+    } else {
+        format!("{}: {value} ({}).", e.title, says.join(", "))
+    };
+    Some(Panel {
+        title: e.title.clone(),
+        unit: e.unit,
+        series,
+        threshold,
+        band,
+        others: words.text("chart-others", &[]),
+        says,
+    })
+}
+
+/// The pool's line, and those of the replicas where one of them is meant.
+fn series(diagnosis: &Diagnosis, shown: &Shown<'_>, fleet: Fleet, now: &Moments, words: &Words) -> Vec<Series> {
+    let of = |seen: &Observations| seen.signals.get(shown.signal).cloned();
+    let seen: Vec<_> = now.iter().filter_map(|(at, seen)| Some((*at, of(seen)?))).collect();
+    let blamed = outliers(diagnosis);
+    let own: Vec<&str> = shown.evidence.replicas.iter().map(|r| r.name.as_str()).take(OUTLIERS).collect();
+    let names: BTreeSet<&str> = seen.iter().flat_map(|(_, o)| o.replicas.iter().map(|r| r.name.as_str())).collect();
+    let odd: Vec<&str> = if shown.peers { own } else { blamed };
+    // A sum is another scale than its parts.
+    let apart = shown.peers || fleet != Fleet::Sum;
+    let odd: Vec<&str> = odd.into_iter().filter(|name| apart && names.contains(name)).collect();
+    let mut all = Vec::new();
+    if !odd.is_empty() {
+        for name in &names {
+            let value = |o: &super::Observation| o.replicas.iter().find(|r| r.name == *name).map(|r| r.value);
+            let points = seen.iter().filter_map(|(at, o)| Some((*at, value(o)?))).collect();
+            let role = if odd.contains(name) { Role::Outlier } else { Role::Replica };
+            all.push(Series { name: (*name).to_owned(), points, role });
+        }
+    }
+    // The largest or smallest replica is the pool's value already.
+    let is_replica = shown.peers || matches!(fleet, Fleet::Max | Fleet::Min);
+    if odd.is_empty() || !is_replica {
+        let points = seen.iter().filter_map(|(at, o)| Some((*at, o.value?))).collect();
+        all.push(Series { name: words.text("chart-pool", &[]), points, role: Role::Pool });
+    }
+    all
+}
+
+/// The strictest of a condition's numbers, in the signal's unit.
+fn limit(when: &Condition, e: &EvidenceResult) -> Option<(f64, chart::Side)> {
+    let comparisons = when.comparisons();
+    let above = |op: Op| matches!(op, Op::Above | Op::AtLeast);
+    let bad = if above(comparisons.first()?.op) { chart::Side::Above } else { chart::Side::Below };
+    let same = comparisons.iter().filter(|c| above(c.op) == (bad == chart::Side::Above));
+    let values = same.filter_map(|c| match c.to {
+        Reference::Number(n) => Some(n),
+        Reference::Baseline(times) | Reference::Peers(times) => Some(times * e.baseline?),
+    });
+    let strictest = match bad {
+        chart::Side::Above => values.reduce(f64::max),
+        chart::Side::Below => values.reduce(f64::min),
+    };
+    strictest.map(|value| (value, bad))
+}
+
+/// The past at the same time of day, where it is there for most of the picture.
+fn band(signal: &str, by: Duration, past: &Moments, words: &Words) -> Option<Band> {
+    let values: Vec<(Timestamp, f64)> =
+        past.iter().filter_map(|(at, seen)| Some((*at, seen.signals.get(signal)?.value?))).collect();
+    if values.len() * 2 < past.len() {
+        return None;
+    }
+    let around = |at: Timestamp| {
+        let (from, to) = (clock::before(at, AROUND), clock::after(at, AROUND));
+        let near = values.iter().filter(|(when, _)| (from..=to).contains(when)).map(|(_, value)| *value);
+        near.fold((f64::MAX, f64::MIN), |(low, high), value| (low.min(value), high.max(value)))
+    };
+    let points = values.iter().map(|(at, _)| {
+        let (low, high) = around(*at);
+        (clock::after(*at, by), low, high)
+    });
+    let label = match by {
+        DAY => words.text("chart-yesterday", &[]),
+        by => words.text("chart-earlier", &[("ago", clock::spoken(by).into())]),
+    };
+    Some(Band { label, points: points.collect() })
+}
+
+/// The chain as one clause, what is felt first.
+fn title(diagnosis: &Diagnosis) -> String {
+    let root = diagnosis.root();
+    let via = root.into_iter().flat_map(|root| &root.via).map(|link| link.title.as_str());
+    let links = [diagnosis.symptom.title.as_str()].into_iter().chain(via).chain(root.map(|root| root.title.as_str()));
+    let mut told: Vec<&str> = Vec::new();
+    links.for_each(|link| {
+        if !told.contains(&link) {
+            told.push(link)
+        }
+    });
+    let chain = told.join(" ← ");
+    let mut chars = chain.chars();
+    chars.next().map(|first| first.to_uppercase().collect::<String>() + chars.as_str()).unwrap_or_default()
+}
+
+fn subtitle(diagnosis: &Diagnosis, range: &Range) -> String {
+    let pool =
+        ["model", "namespace", "cluster"].into_iter().filter_map(|name| diagnosis.scope.labels.get(name)).cloned();
+    let time = format!("{}–{} UTC", range.from.strftime("%Y-%m-%d %H:%M"), range.to.strftime("%H:%M"));
+    pool.chain([time]).collect::<Vec<_>>().join(" · ")
+}
+
+/// When the cause and the symptom began; when the alert did where the symptom's beginning is not known.
+fn marks(diagnosis: &Diagnosis, frame: &Frame, words: &Words) -> Vec<Mark> {
+    let root = diagnosis.root();
+    let links = || {
+        root.into_iter()
+            .flat_map(|root| root.via.iter().map(|link| (&link.id, &link.title)).chain([(&root.id, &root.title)]))
+    };
+    let name = |id: &str| links().find(|(own, _)| *own == id).map_or_else(|| id.to_owned(), |(_, title)| title.clone());
+    let symptom = diagnosis.symptom.playbook.as_str();
+    let cause = diagnosis.timeline.iter().find(|onset| onset.id != symptom);
+    let felt = diagnosis.timeline.iter().find(|onset| onset.id == symptom);
+    let mut marks: Vec<Mark> = cause.map(|onset| Mark { at: onset.at, label: name(&onset.id) }).into_iter().collect();
+    marks.push(match felt {
+        Some(onset) => Mark { at: onset.at, label: diagnosis.symptom.title.clone() },
+        None => Mark { at: frame.since, label: words.text("chart-alert", &[]) },
+    });
+    // By the clock: what is noticed within a scrape or two of each other may come out either way.
+    marks.sort_by_key(|mark| mark.at);
+    marks
+}

@@ -1,0 +1,275 @@
+//! What is said: short enough to be read at night, inside Slack's limits, harmless whatever labels hold, in every language.
+
+mod phrases;
+mod thread;
+
+use jiff::Timestamp;
+use llm_diagnose::alert::{Alert, Labels};
+use llm_diagnose::diagnose::Diagnosis;
+use llm_diagnose::incident::Impact;
+use llm_diagnose::render::{
+    Act, IncidentView, Message, Note, Part, Words, diagnosis_message, evidence_parts, incident_message, slack,
+    slack_blocks, terminal,
+};
+use llm_diagnose_lab::slack::blocks::{Rule, Violation, validate};
+use serde_json::{Value, json};
+
+use crate::harness::fixture;
+
+const DIAGNOSES: [&str; 2] = ["diagnoses/longer-prompts.high-ttft.json", "diagnoses/bad-replica.high-itl.json"];
+/// What a person reads in ten seconds.
+const TEN_SECONDS: usize = 1_600;
+
+/// A diagnosis as the product made it of a simulated fleet.
+fn diagnosis(name: &str) -> Diagnosis {
+    serde_json::from_str(&fixture(name)).unwrap()
+}
+
+fn german() -> Words {
+    Words::load("de", None).unwrap()
+}
+
+fn alert(labels: &[(&str, &str)], summary: &str) -> Alert {
+    let labels: Labels = labels.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+    let annotations = Labels::from([
+        ("summary".to_owned(), summary.to_owned()),
+        ("runbook_url".to_owned(), "https://runbooks.example/high-ttft".to_owned()),
+    ]);
+    serde_json::from_value(json!({
+        "status": "firing", "labels": labels, "annotations": annotations,
+        "startsAt": "2026-11-20T02:40:00Z", "fingerprint": "a",
+    }))
+    .unwrap()
+}
+
+fn late() -> Vec<Alert> {
+    let labels =
+        [("alertname", "LLMHighTTFT"), ("namespace", "prod"), ("model", "llama-70b"), ("severity", "critical")];
+    vec![alert(&labels, "First tokens are late")]
+}
+
+/// An incident as the service shows it where somebody listens.
+fn view<'a>(alerts: &'a [Alert], diagnosis: Option<&'a Diagnosis>) -> IncidentView<'a> {
+    let at = diagnosis.map_or(Timestamp::UNIX_EPOCH, |d| d.at);
+    IncidentView {
+        id: "01JCV7Y3E8",
+        alerts,
+        started_at: at - jiff::SignedDuration::from_mins(5),
+        reason: "new_alerts",
+        because: Some("alertname"),
+        page: Some("https://triage.example/incidents/01JCV7Y3E8".to_owned()),
+        prometheus: Some("https://prometheus.example/"),
+        alertmanager: Some("https://alertmanager.example"),
+        dashboard: Some(
+            "https://grafana.example/d/llm?var-namespace={namespace}&var-model={model}&from={from}&to={to}",
+        ),
+        diagnosis,
+        interactive: true,
+        ..IncidentView::default()
+    }
+}
+
+/// The message as Slack gets it, which breaks none of its rules.
+#[track_caller]
+fn blocks(message: &Message) -> Value {
+    let body = serde_json::to_value(slack(message)).unwrap();
+    // Who did something is named, which tells nobody when a message is edited.
+    let named = |broken: &Violation| broken.rule == Rule::Mention && broken.message.contains("`@U");
+    let broken: Vec<Violation> = validate(&body).into_iter().filter(|broken| !named(broken)).collect();
+    assert_eq!(broken, [], "{body:#}");
+    assert!(body["text"].as_str().unwrap().encode_utf16().count() <= 4_000);
+    let blocks = body["attachments"][0]["blocks"].as_array().unwrap().clone();
+    assert!(blocks.len() <= 50 && characters(&blocks) <= 12_000, "{} in {}", characters(&blocks), blocks.len());
+    body
+}
+
+/// Characters of every text in the blocks.
+fn characters(blocks: &[Value]) -> usize {
+    fn of(value: &Value) -> usize {
+        match value {
+            Value::String(text) => text.encode_utf16().count(),
+            Value::Array(list) => list.iter().map(of).sum(),
+            Value::Object(map) => map
+                .iter()
+                .filter(|(key, _)| {
+                    ["text", "elements", "value", "confirm", "title", "deny", "alt_text"].contains(&key.as_str())
+                })
+                .map(|(_, v)| of(v))
+                .sum(),
+            _ => 0,
+        }
+    }
+    blocks.iter().map(of).sum()
+}
+
+/// What a person reads, without addresses.
+fn read(message: &Message) -> String {
+    let mut out = format!("{}\n", message.headline);
+    for part in &message.parts {
+        match part {
+            Part::Paragraph(line) | Part::Note(line) => out.push_str(&format!("{}\n", line.text())),
+            Part::Section(title, lines) | Part::Steps(title, lines) => {
+                out.push_str(&format!("{title}\n"));
+                lines.iter().for_each(|line| out.push_str(&format!("{}\n", line.text())));
+            }
+            Part::Buttons(buttons) => {
+                let labels: Vec<&str> = buttons.iter().map(|b| b.label.as_str()).collect();
+                out.push_str(&format!("[{}]\n", labels.join("] [")));
+            }
+            Part::Picture { alt, .. } => out.push_str(&format!("({alt})\n")),
+        }
+    }
+    out
+}
+
+#[test]
+fn a_usual_diagnosis_is_a_ten_second_read_with_everything_else_behind_a_button() {
+    let alerts = late();
+    for (name, words) in DIAGNOSES.iter().flat_map(|name| [(name, Words::english()), (name, german())]) {
+        let diagnosis = diagnosis(name);
+        let message = incident_message(&view(&alerts, Some(&diagnosis)), &words);
+        blocks(&message);
+        let text = read(&message);
+        let read: usize = text.lines().filter(|line| !line.starts_with('[')).map(|line| line.chars().count() + 1).sum();
+        assert!(read <= TEN_SECONDS, "{read} in {name}, {}: {text}", words.language());
+        // All that is left out stands behind the button.
+        let parts = evidence_parts(&diagnosis, &words);
+        let more = self::read(&Message { tone: message.tone, headline: String::new(), parts: parts.clone() });
+        for title in diagnosis.ruled_out.iter().map(|r| &r.title).chain(diagnosis.unchecked.iter().map(|u| &u.title)) {
+            assert!(more.contains(title), "{title} in {more}");
+        }
+        assert_eq!(validate(&json!({ "text": "t", "blocks": slack_blocks(&parts) })), [], "{more}");
+    }
+}
+
+#[test]
+fn the_message_says_what_who_why_and_what_to_do() {
+    let (alerts, diagnosis) = (late(), diagnosis(DIAGNOSES[1]));
+    let text = read(&incident_message(&view(&alerts, Some(&diagnosis)), &Words::english()));
+    insta::assert_snapshot!(text);
+}
+
+#[test]
+fn a_terminal_gets_all_of_a_diagnosis() {
+    let diagnosis = diagnosis(DIAGNOSES[0]);
+    let text =
+        anstream::adapter::strip_str(&terminal(&diagnosis_message(&diagnosis, None, &Words::english()))).to_string();
+    for all in [&diagnosis.fix.now, &diagnosis.fix.lasting] {
+        assert!(all.iter().all(|fix| text.contains(fix.verify.as_ref().map_or("", |check| &check.title))), "{text}");
+    }
+    assert!(
+        text.contains("checks agree)") && text.contains("What it is not") && text.contains("(source: https://"),
+        "{text}"
+    );
+}
+
+#[test]
+fn links_carry_the_incidents_own_query_time_and_labels() {
+    let (alerts, diagnosis) = (late(), diagnosis(DIAGNOSES[0]));
+    let body = blocks(&incident_message(&view(&alerts, Some(&diagnosis)), &Words::english())).to_string();
+    let end = (diagnosis.at + jiff::SignedDuration::from_mins(5)).strftime("%H%%3A%M%%3A%S").to_string();
+    let from = (diagnosis.at - jiff::SignedDuration::from_mins(35)).as_millisecond();
+    for part in [
+        "https://prometheus.example/graph?g0.expr=",
+        "g0.range_input=40m",
+        &end,
+        "https://alertmanager.example/#/silences/new?filter=%7Balertname%3D%22LLMHighTTFT%22%2C%20",
+        &format!("https://grafana.example/d/llm?var-namespace=longer-prompts&var-model=&from={from}&to="),
+        "<https://runbooks.example/high-ttft|Runbook>",
+    ] {
+        assert!(body.contains(part), "{part} in {body}");
+    }
+}
+
+#[test]
+fn buttons_are_there_only_where_somebody_listens_and_fit_the_state() {
+    let (alerts, diagnosis) = (late(), diagnosis(DIAGNOSES[0]));
+    let shown = view(&alerts, Some(&diagnosis));
+    let buttons = |view: &IncidentView<'_>| -> Vec<(String, String)> {
+        let message = incident_message(view, &Words::english());
+        blocks(&message);
+        let rows =
+            message.parts.into_iter().filter_map(|part| if let Part::Buttons(row) = part { Some(row) } else { None });
+        rows.flatten().map(|button| (button.action, button.value)).collect()
+    };
+    let acts =
+        |view: &IncidentView<'_>| -> Vec<Act> { buttons(view).iter().map(|(id, _)| Act::of(id).unwrap()).collect() };
+    use Act::{Acknowledge, Again, Escalate, Evidence, Right, Silence, Verify, Wrong};
+    assert_eq!(acts(&shown), [Acknowledge, Again, Evidence, Silence, Escalate, Right, Wrong, Verify, Verify, Verify]);
+    assert!(buttons(&shown).contains(&("verify:1".to_owned(), "01JCV7Y3E8/1".to_owned())));
+    assert!(!acts(&IncidentView { acknowledged: true, ..shown.clone() }).contains(&Acknowledge));
+    let resolved = IncidentView { resolved_at: Some(diagnosis.at), ..shown.clone() };
+    assert_eq!(acts(&resolved), [Evidence, Right, Wrong]);
+    assert_eq!(acts(&IncidentView { interactive: false, ..shown }), []);
+}
+
+#[test]
+fn a_resolved_incident_tells_its_duration_its_cost_and_the_last_word_on_its_cause() {
+    let (alerts, diagnosis) = (late(), diagnosis(DIAGNOSES[0]));
+    let note = |act, who: &str, detail: &str| Note { who: who.into(), at: diagnosis.at, act, detail: detail.into() };
+    let notes = [
+        note(Act::Acknowledge, "U1", ""),
+        note(Act::Evidence, "U1", ""),
+        note(Act::Right, "U2", "prompts became longer"),
+    ];
+    let view = IncidentView {
+        resolved_at: Some(diagnosis.at + jiff::SignedDuration::from_mins(7)),
+        impact: Some(Impact { requests: Some(12_340.0), failed: Some(31.0), slow: Some(3_085.0) }),
+        refired: 2,
+        notes: &notes,
+        ..view(&alerts, Some(&diagnosis))
+    };
+    let message = incident_message(&view, &Words::english());
+    let body = blocks(&message);
+    assert_eq!(body["attachments"][0]["color"], "#2f9e6e");
+    let text = read(&message);
+    for part in [
+        "RESOLVED after 12 min · first tokens come late · longer-prompts · KV cache is exhausted",
+        "Meanwhile 12k requests arrived, 31 of them failed (0.3 %), 3.1k were slow (25 %).",
+        "Flapping: it came back 2 times",
+        "Acknowledged by @U1 at ",
+        "@U2 at ",
+        "the cause is right: prompts became longer",
+    ] {
+        assert!(text.contains(part), "{part} in {text}");
+    }
+    assert!(!text.contains("Do now"), "{text}");
+    assert!(body.to_string().contains("Acknowledged by <@U1> at <!date^"), "{body}");
+}
+
+#[test]
+fn nothing_in_a_label_breaks_the_message_or_calls_anybody() {
+    let evil = "<!channel> <@U1> <https://evil|x> *bold* _it_ ~st~ `code` :rotating_light: \u{202e}txt\u{2066}\u{7} & \u{2028}";
+    let huge = "&<x>".repeat(25_000);
+    let long = "l".repeat(3_000);
+    let mut alerts = vec![
+        alert(&[("alertname", evil), ("namespace", evil), ("model", &long), ("team", evil)], evil),
+        alert(&[("alertname", &huge), ("namespace", evil), ("model", &long), ("team", evil), (&long, &huge)], &huge),
+    ];
+    let mut diagnosis = diagnosis(DIAGNOSES[0]);
+    diagnosis.scope.labels.insert("namespace".into(), evil.into());
+    diagnosis.scope.labels.insert("model".into(), huge.clone());
+    diagnosis.replicas.affected = vec![evil.into(), huge.clone(), long.clone()];
+    diagnosis.replicas.total = 9;
+    diagnosis.causes[0].replicas = diagnosis.replicas.clone();
+    diagnosis.problems = vec![huge.clone(), evil.into()];
+    diagnosis.fix.now[0].action = huge.clone();
+    let notes = [Note { who: evil.into(), at: diagnosis.at, act: Act::Silence, detail: huge.clone() }];
+    for diagnosis in [None, Some(&diagnosis)] {
+        for words in [Words::english(), german()] {
+            let view = IncidentView { notes: &notes, ..view(&alerts, diagnosis) };
+            let message = incident_message(&view, &words);
+            let body = blocks(&message);
+            let text = body.to_string();
+            for harm in ["<!channel", "<@U1>", "<https://evil", ":rotating_light:", "\u{202e}", "\u{2066}", "\u{2028}"]
+            {
+                assert!(!text.contains(harm), "{harm} in {text}");
+            }
+            assert!(text.contains("\u{200b}*bold\u{200b}* \u{200b}_it\u{200b}_"), "{text}");
+            assert!(text.contains("\"actions\""), "buttons stay: {text}");
+            assert!(!terminal(&message).contains(['\u{7}', '\u{202e}']));
+        }
+    }
+    alerts[0].labels.clear();
+    blocks(&incident_message(&view(&alerts[..1], None), &Words::english()));
+}
