@@ -12,7 +12,8 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{info, warn};
 
-use crate::chatops::{Desk, Recent};
+use crate::alertmanager::Alertmanager;
+use crate::chatops::{Desk, People, Recent};
 use crate::clock;
 use crate::config::{Config, Inlet, bot_token, inlet, secret};
 use crate::exporter::Reader;
@@ -86,7 +87,13 @@ pub async fn run(
 
     let halt = CancellationToken::new();
     let tasks = TaskTracker::new();
-    let desk = slack.clone().map(|slack| Arc::new(desk(&pipeline, slack, words, tasks.clone())));
+    let desk = match slack.clone() {
+        Some(slack) => Some(Arc::new(desk(&pipeline, slack, words, tasks.clone())?)),
+        None => None,
+    };
+    if let Some(desk) = &desk {
+        tasks.spawn(Arc::clone(desk).followups_loop(halt.clone()));
+    }
     let closing = CancellationToken::new();
     let (door, socket) = inward(inlet, desk, &pipeline, &closing, &tasks);
     let admitting = tokio::spawn(Arc::clone(&pipeline).admit_loop(groups));
@@ -123,25 +130,27 @@ pub async fn run(
 }
 
 /// What answers people in Slack: the same parts that the pipeline works with.
-fn desk(pipeline: &Arc<Pipeline>, slack: Slack, words: Arc<Words>, tasks: TaskTracker) -> Desk {
+fn desk(pipeline: &Arc<Pipeline>, slack: Slack, words: Arc<Words>, tasks: TaskTracker) -> anyhow::Result<Desk> {
     let config = &pipeline.config;
-    Desk {
+    Ok(Desk {
         library: Arc::clone(&pipeline.library),
         store: pipeline.store.clone(),
         prometheus: pipeline.prometheus.clone(),
         reader: pipeline.reader.clone(),
         exporters: config.exporters.clone(),
         diagnosing: config.diagnose.clone(),
-        alertmanagers: config.alertmanagers.clone(),
+        alertmanagers: config.alertmanagers.iter().map(Alertmanager::new).collect::<Result<_, _>>()?,
         slack,
         config: config.slack.clone(),
         notifier: Arc::clone(&pipeline.notifier),
         words,
         metrics: Arc::clone(&pipeline.metrics),
         wake: Arc::clone(&pipeline.diagnoses),
+        deliveries: Arc::clone(&pipeline.deliveries),
         tasks,
         seen: Recent::default(),
-    }
+        people: People::new(&config.slack),
+    })
 }
 
 fn pagers(config: &Config) -> anyhow::Result<Vec<PagerClient>> {
@@ -149,7 +158,8 @@ fn pagers(config: &Config) -> anyhow::Result<Vec<PagerClient>> {
     config.pagers.iter().map(client).collect()
 }
 
-async fn store(config: &Config) -> anyhow::Result<Store> {
+/// The configured store: PostgreSQL, else SQLite in the state directory.
+pub(crate) async fn store(config: &Config) -> anyhow::Result<Store> {
     if let Some(file) = &config.database.url_file {
         let url = secret(file)?;
         return Store::connect(url.expose_secret())

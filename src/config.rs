@@ -202,6 +202,17 @@ impl Config {
         if names.len() < self.pagers.len() {
             bail!("`pagers:` have names of their own: two are called the same");
         }
+        if let Some(whom) = &self.slack.escalate
+            && !slack::is_person(whom)
+            && !names.contains(whom.as_str())
+        {
+            bail!(
+                "`slack.escalate: {whom}` is neither the id of a user group or user (S…, U…) nor the name of one of `pagers`"
+            );
+        }
+        if self.slack.commands_per_minute.contains(&0) {
+            bail!("`slack.commands_per_minute` are at least 1");
+        }
         if self.slack.posts_per_second == 0 || self.slack.posts_burst == 0 || self.slack.updates_per_minute == 0 {
             bail!("Slack's rates are at least 1");
         }

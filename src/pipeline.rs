@@ -414,6 +414,9 @@ impl Pipeline {
                 Ok(n) => info!(count = n, "deleted old incidents"),
                 Err(error) => warn!(%error, "cannot delete old incidents"),
             }
+            if let Err(error) = self.store.forget_audit(clock::before(now, self.config.incident.keep)).await {
+                warn!(%error, "cannot delete old lines of the audit log");
+            }
         }
     }
 }

@@ -1,13 +1,18 @@
 //! How to reach an Alertmanager.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use super::AlertmanagerError;
+
 /// An entry of `alertmanagers:`.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
     /// Its address with any path prefix, without /api/v2.
@@ -24,4 +29,47 @@ pub struct Config {
     /// Basic authentication instead: a file with the password.
     #[serde(default)]
     pub password_file: Option<PathBuf>,
+}
+
+impl Config {
+    /// The address as it is asked, and as it is shown: without user and password.
+    pub(super) fn address(&self) -> Result<(String, String), AlertmanagerError> {
+        let wrong = || {
+            let text = "`alertmanagers:` has an `url` that is no address: write it like http://alertmanager:9093";
+            AlertmanagerError::Configuration(text.to_owned())
+        };
+        let mut url = url::Url::parse(&self.url).map_err(|_| wrong())?;
+        if !url.scheme().starts_with("http") || !url.has_host() {
+            return Err(wrong());
+        }
+        // Both fail only for addresses that cannot have a user at all.
+        let _ = url.set_password(None);
+        let _ = url.set_username("");
+        Ok((self.url.trim_end_matches('/').to_owned(), url.to_string().trim_end_matches('/').to_owned()))
+    }
+
+    pub(super) fn headers(&self) -> Result<HeaderMap, AlertmanagerError> {
+        let text = match (&self.bearer_token_file, &self.username, &self.password_file) {
+            (None, None, None) => return Ok(HeaderMap::new()),
+            (Some(path), None, None) => format!("Bearer {}", secret(path)?),
+            (None, Some(user), Some(path)) => {
+                format!("Basic {}", STANDARD.encode(format!("{user}:{}", secret(path)?)))
+            }
+            _ => {
+                let text = "`alertmanagers:` takes `bearer_token_file`, or `username` with `password_file`";
+                return Err(AlertmanagerError::Configuration(text.to_owned()));
+            }
+        };
+        let mut value = HeaderValue::try_from(text).map_err(|_| {
+            AlertmanagerError::Configuration(format!("the secret for {} cannot be sent in a header", self.url))
+        })?;
+        value.set_sensitive(true);
+        Ok(HeaderMap::from_iter([(AUTHORIZATION, value)]))
+    }
+}
+
+fn secret(path: &Path) -> Result<String, AlertmanagerError> {
+    let text = std::fs::read_to_string(path)
+        .map_err(|e| AlertmanagerError::Configuration(format!("cannot read the secret in {}: {e}", path.display())))?;
+    Ok(text.trim().to_owned())
 }

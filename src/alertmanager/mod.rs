@@ -1,5 +1,288 @@
 //! Alertmanager's v2 API: silences, which people ask for; nothing else is ever written there.
+//!
+//! Source: `api/v2/openapi.yaml` of prometheus/alertmanager; what 0.25 answers differently is said where it matters.
 
 mod config;
+mod error;
+mod several;
 
+use std::time::Duration;
+
+use jiff::Timestamp;
+use reqwest::{Method, RequestBuilder, Response};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::alert::Labels;
 pub use config::Config;
+pub use error::AlertmanagerError;
+pub use several::{LONGEST, Made, SilenceError, Wish, common, create, expire, list};
+
+/// How long one call may take.
+const CALL: Duration = Duration::from_secs(5);
+/// The largest answer that is read, in bytes.
+const ANSWER_BYTES: usize = 8 << 20;
+/// Of an error's text, what is repeated.
+const SAID_CHARS: usize = 300;
+
+/// One Alertmanager.
+#[derive(Clone)]
+pub struct Alertmanager {
+    /// Its address without any password.
+    pub url: String,
+    /// Labels on which all firing alerts must agree.
+    pub labels: Labels,
+    base: String,
+    http: reqwest::Client,
+}
+
+impl std::fmt::Debug for Alertmanager {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Alertmanager").field("url", &self.url).finish_non_exhaustive()
+    }
+}
+
+/// A label with a value that an alert must have to be silenced.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Matcher {
+    /// The label.
+    pub name: String,
+    /// Its value.
+    pub value: String,
+    /// Whether the value is a regular expression.
+    #[serde(default)]
+    pub is_regex: bool,
+    /// Whether it must be so, and not otherwise.
+    #[serde(default = "yes")]
+    pub is_equal: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+impl Matcher {
+    /// `name="value"`.
+    pub fn equal(name: &str, value: &str) -> Self {
+        Self { name: name.to_owned(), value: value.to_owned(), is_regex: false, is_equal: true }
+    }
+}
+
+impl std::fmt::Display for Matcher {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let sign = match (self.is_equal, self.is_regex) {
+            (true, false) => "=",
+            (true, true) => "=~",
+            (false, false) => "!=",
+            (false, true) => "!~",
+        };
+        write!(f, "{}{sign}{:?}", self.name, self.value)
+    }
+}
+
+/// A silence that is wanted.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NewSilence {
+    /// All of these; at least one.
+    pub matchers: Vec<Matcher>,
+    /// From when; the past means now.
+    pub starts_at: Timestamp,
+    /// Until when.
+    pub ends_at: Timestamp,
+    /// Who.
+    pub created_by: String,
+    /// Why.
+    pub comment: String,
+}
+
+/// A silence as Alertmanager keeps it.
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Silence {
+    /// A UUID.
+    pub id: String,
+    /// What it silences.
+    pub matchers: Vec<Matcher>,
+    /// From when.
+    pub starts_at: Timestamp,
+    /// Until when.
+    pub ends_at: Timestamp,
+    /// Who.
+    #[serde(default)]
+    pub created_by: String,
+    /// Why.
+    #[serde(default)]
+    pub comment: String,
+    /// Whether it counts now.
+    pub status: SilenceStatus,
+}
+
+/// The state of a silence.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
+pub struct SilenceStatus {
+    /// `active`, `pending` or `expired`.
+    pub state: String,
+}
+
+impl Silence {
+    /// Whether it silences, or will.
+    pub fn is_over(&self) -> bool {
+        self.status.state == "expired"
+    }
+}
+
+/// Those that a group's alerts belong to: the first whose labels all match, then others with the same labels, for when
+/// it is down.
+pub fn chosen<'a>(all: &'a [Alertmanager], common: &Labels) -> Vec<&'a Alertmanager> {
+    let matches = |one: &&Alertmanager| one.labels.iter().all(|(name, value)| common.get(name) == Some(value));
+    let Some(first) = all.iter().find(matches) else { return Vec::new() };
+    all.iter().filter(|one| one.labels == first.labels).collect()
+}
+
+impl Alertmanager {
+    /// Prepares a client; nothing is sent.
+    ///
+    /// # Errors
+    /// When the address is malformed or a secret cannot be read.
+    pub fn new(config: &Config) -> Result<Self, AlertmanagerError> {
+        let (base, url) = config.address()?;
+        let http = reqwest::Client::builder()
+            .default_headers(config.headers()?)
+            .timeout(CALL)
+            .connect_timeout(Duration::from_secs(2))
+            .redirect(reqwest::redirect::Policy::none())
+            .user_agent(concat!("llm-diagnose/", env!("CARGO_PKG_VERSION")))
+            .build()
+            .map_err(|e| AlertmanagerError::Configuration(format!("cannot prepare the HTTP client: {e}")))?;
+        Ok(Self { url, labels: config.labels.clone(), base, http })
+    }
+
+    /// Makes a silence; returns its id.
+    ///
+    /// # Errors
+    /// What Alertmanager or the network said; here and below.
+    pub async fn create(&self, silence: &NewSilence) -> Result<String, AlertmanagerError> {
+        #[derive(Deserialize)]
+        struct Made {
+            #[serde(rename = "silenceID")]
+            id: String,
+        }
+        let made: Made = self.json(self.request(Method::POST, &["silences"]).json(silence)).await?;
+        Ok(made.id)
+    }
+
+    /// One silence; none when there is no such id, or it is no id at all.
+    ///
+    /// # Errors
+    /// See [`Self::create`].
+    pub async fn silence(&self, id: &str) -> Result<Option<Silence>, AlertmanagerError> {
+        match self.json(self.request(Method::GET, &["silence", id])).await {
+            Ok(silence) => Ok(Some(silence)),
+            Err(AlertmanagerError::Refused { status: 404 | 422, .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Every silence that counts now or will, the one that ends first at the top.
+    ///
+    /// # Errors
+    /// See [`Self::create`].
+    pub async fn silences(&self) -> Result<Vec<Silence>, AlertmanagerError> {
+        let all: Vec<Value> = self.json(self.request(Method::GET, &["silences"])).await?;
+        // Newer versions may write silences that we cannot read; the others count all the same.
+        let read = all.into_iter().filter_map(|one| serde_json::from_value::<Silence>(one).ok());
+        let mut running: Vec<Silence> = read.filter(|one| !one.is_over()).collect();
+        running.sort_by(|a, b| (a.ends_at, &a.id).cmp(&(b.ends_at, &b.id)));
+        Ok(running)
+    }
+
+    /// Ends a silence; one that is over stays so.
+    ///
+    /// # Errors
+    /// See [`Self::create`]; an unknown id is 404, on 0.25 it is 500, so ask [`Self::silence`] first.
+    pub async fn expire(&self, id: &str) -> Result<(), AlertmanagerError> {
+        self.send(self.request(Method::DELETE, &["silence", id])).await.map(drop)
+    }
+
+    /// How many alerts it knows that all the matchers take.
+    ///
+    /// # Errors
+    /// See [`Self::create`].
+    pub async fn alerts(&self, matchers: &[Matcher]) -> Result<usize, AlertmanagerError> {
+        let filters: Vec<(&str, String)> = matchers.iter().map(|m| ("filter", m.to_string())).collect();
+        let all: Vec<serde::de::IgnoredAny> = self.json(self.request(Method::GET, &["alerts"]).query(&filters)).await?;
+        Ok(all.len())
+    }
+
+    fn request(&self, method: Method, path: &[&str]) -> RequestBuilder {
+        // An id comes from a person: it stays one segment of the path.
+        let path: Vec<String> =
+            path.iter().map(|part| url::form_urlencoded::byte_serialize(part.as_bytes()).collect()).collect();
+        self.http.request(method, format!("{}/api/v2/{}", self.base, path.join("/")))
+    }
+
+    async fn send(&self, request: RequestBuilder) -> Result<Vec<u8>, AlertmanagerError> {
+        let response = request.send().await.map_err(AlertmanagerError::of)?;
+        let status = response.status();
+        let body = read(response).await?;
+        if status.is_success() {
+            return Ok(body);
+        }
+        let said: String = match serde_json::from_slice::<Value>(&body) {
+            Ok(Value::String(text)) => text,
+            Ok(value) => value["message"].as_str().unwrap_or_default().to_owned(),
+            Err(_) => String::from_utf8_lossy(&body).into_owned(),
+        };
+        Err(AlertmanagerError::Refused {
+            status: status.as_u16(),
+            said: said.trim().chars().take(SAID_CHARS).collect(),
+        })
+    }
+
+    async fn json<T: for<'de> Deserialize<'de>>(&self, request: RequestBuilder) -> Result<T, AlertmanagerError> {
+        let body = self.send(request).await?;
+        serde_json::from_slice(&body).map_err(|e| AlertmanagerError::NotAlertmanager(e.to_string()))
+    }
+}
+
+async fn read(mut response: Response) -> Result<Vec<u8>, AlertmanagerError> {
+    let mut body = Vec::new();
+    while let Some(chunk) = response.chunk().await.map_err(AlertmanagerError::of)? {
+        if body.len() + chunk.len() > ANSWER_BYTES {
+            return Err(AlertmanagerError::NotAlertmanager(format!("its answer is larger than {ANSWER_BYTES} bytes")));
+        }
+        body.extend_from_slice(&chunk);
+    }
+    Ok(body)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(url: &str, labels: &[(&str, &str)]) -> Alertmanager {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let labels = labels.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+        Alertmanager::new(&Config { url: url.into(), labels, ..Config::default() }).unwrap()
+    }
+
+    #[test]
+    fn the_first_that_matches_is_used_and_its_peers_stand_by() {
+        let all =
+            [at("http://eu-a", &[("cluster", "eu")]), at("http://us", &[]), at("http://eu-b", &[("cluster", "eu")])];
+        let urls = |labels: &[(&str, &str)]| {
+            let labels = labels.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+            chosen(&all, &labels).iter().map(|one| one.url.clone()).collect::<Vec<_>>()
+        };
+        assert_eq!(urls(&[("cluster", "eu")]), ["http://eu-a", "http://eu-b"]);
+        assert_eq!(urls(&[]), ["http://us"]);
+        assert!(chosen(&all[..1], &Labels::new()).is_empty());
+    }
+
+    #[test]
+    fn a_matcher_quotes_what_it_is_given() {
+        assert_eq!(Matcher::equal("model", "a\"b\\").to_string(), r#"model="a\"b\\""#);
+    }
+}

@@ -1,1 +1,182 @@
-//! Who may do what.
+//! Who may do what. Pure: [`super::people`] finds out the facts.
+
+use super::people::Facts;
+use crate::slack::{Place, Powers, Who};
+
+/// What somebody wants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Power {
+    /// Read: evidence, diagnoses, lists.
+    Look,
+    /// Change what we say ourselves: acknowledge, run again, right or wrong, verify.
+    Note,
+    /// Change something outside: silence, call people.
+    Act,
+}
+
+/// Why somebody may not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refusal {
+    /// A program.
+    Bot,
+    /// Another workspace, or somebody of another organisation in a shared channel.
+    Stranger,
+    /// A guest whom the configuration does not name.
+    Guest,
+    /// The account is closed.
+    Gone,
+    /// Nobody is configured to act.
+    Nobody,
+    /// Others are configured to act.
+    NotNamed,
+    /// Slack did not tell who they are, so it cannot be decided.
+    Unknown,
+}
+
+impl Refusal {
+    /// Its phrase.
+    pub(super) fn key(self) -> &'static str {
+        match self {
+            Self::Bot => "refused-bot",
+            Self::Stranger => "refused-stranger",
+            Self::Guest => "refused-guest",
+            Self::Gone => "refused-gone",
+            Self::Nobody => "refused-nobody",
+            Self::NotNamed => "refused-not-named",
+            Self::Unknown => "refused-unknown",
+        }
+    }
+
+    /// As the audit log names it.
+    pub(super) fn as_str(self) -> &'static str {
+        self.key().trim_start_matches("refused-")
+    }
+}
+
+/// Decides. Whoever is configured, by id or through a user group, may do everything, guests included. Other members of
+/// the workspace may look; they may note and act in configured channels; and note everywhere while nobody is configured.
+///
+/// What Slack did not tell is never held against those who are named by id, nor for anybody who wants more than to look.
+pub fn may(who: &Who, facts: &Facts, place: &Place, power: Power, powers: &Powers) -> Result<(), Refusal> {
+    if who.is_bot || facts.user.as_ref().is_some_and(|user| user.is_bot) {
+        return Err(Refusal::Bot);
+    }
+    let Powers { groups, users, channels } = powers;
+    let theirs = facts.user.as_ref().and_then(|user| user.team_id.as_deref());
+    let elsewhere = |team: &str| !team.is_empty() && facts.own_team.as_deref().is_some_and(|own| own != team);
+    let stranger = facts.user.as_ref().is_some_and(|user| user.is_stranger);
+    if stranger || elsewhere(&who.team) || theirs.is_some_and(elsewhere) {
+        return Err(Refusal::Stranger);
+    }
+    if facts.user.as_ref().is_some_and(|user| user.deleted) {
+        return Err(Refusal::Gone);
+    }
+    let named = users.contains(&who.user) || groups.iter().any(|group| facts.groups.contains(group));
+    if named && facts.own_team.is_some() {
+        return Ok(());
+    }
+    let Some(user) = facts.user.as_ref().filter(|_| facts.own_team.is_some()) else {
+        return if power == Power::Look { Ok(()) } else { Err(Refusal::Unknown) };
+    };
+    if user.is_restricted || user.is_ultra_restricted {
+        return Err(Refusal::Guest);
+    }
+    let nobody = groups.is_empty() && users.is_empty() && channels.is_empty();
+    match power {
+        Power::Look => Ok(()),
+        _ if channels.contains(&place.channel) => Ok(()),
+        Power::Note if nobody => Ok(()),
+        Power::Act if nobody => Err(Refusal::Nobody),
+        // Slack did not tell who is in a group that might name them.
+        Power::Note | Power::Act if facts.groups_unknown => Err(Refusal::Unknown),
+        Power::Note | Power::Act => Err(Refusal::NotNamed),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::slack::User;
+
+    fn facts(change: impl FnOnce(&mut Facts, &mut User)) -> Facts {
+        let mut user = User { team_id: Some("T1".into()), ..User::default() };
+        let mut facts = Facts { own_team: Some("T1".into()), ..Facts::default() };
+        change(&mut facts, &mut user);
+        facts.user = facts.user.or(Some(user));
+        facts
+    }
+
+    fn decide(facts: &Facts, power: Power, powers: &Powers) -> Result<(), Refusal> {
+        let who = Who { user: "U1".into(), team: "T1".into(), is_bot: false };
+        let place = Place { channel: "C1".into(), ..Place::default() };
+        may(&who, facts, &place, power, powers)
+    }
+
+    fn powers(groups: &[&str], users: &[&str], channels: &[&str]) -> Powers {
+        let own = |names: &[&str]| names.iter().map(ToString::to_string).collect();
+        Powers { groups: own(groups), users: own(users), channels: own(channels) }
+    }
+
+    const ALL: [Power; 3] = [Power::Look, Power::Note, Power::Act];
+
+    #[test]
+    fn while_nobody_is_configured_members_look_and_note_but_silence_nothing() {
+        let member = facts(|_, _| {});
+        let answers = ALL.map(|power| decide(&member, power, &Powers::default()));
+        assert_eq!(answers, [Ok(()), Ok(()), Err(Refusal::Nobody)]);
+    }
+
+    #[test]
+    fn the_named_the_members_of_a_group_and_those_in_a_channel_may_act_and_others_only_look() {
+        let member = facts(|_, _| {});
+        let on_call = facts(|facts, _| facts.groups = ["S1".to_owned()].into());
+        for (facts, powers, may_act) in [
+            (&member, powers(&[], &["U1"], &[]), true),
+            (&on_call, powers(&["S1"], &[], &[]), true),
+            (&member, powers(&[], &[], &["C1"]), true),
+            (&member, powers(&["S1"], &["U2"], &["C2"]), false),
+        ] {
+            assert_eq!(decide(facts, Power::Look, &powers), Ok(()));
+            let expected = if may_act { Ok(()) } else { Err(Refusal::NotNamed) };
+            assert_eq!(decide(facts, Power::Act, &powers), expected, "{powers:?}");
+            assert_eq!(decide(facts, Power::Note, &powers), expected, "{powers:?}");
+        }
+    }
+
+    #[test]
+    fn programs_strangers_guests_and_closed_accounts_are_refused_everything() {
+        let everything = powers(&[], &[], &["C1"]);
+        let cases: [(Facts, Refusal); 6] = [
+            (facts(|_, user| user.is_bot = true), Refusal::Bot),
+            (facts(|_, user| user.is_stranger = true), Refusal::Stranger),
+            (facts(|_, user| user.team_id = Some("T2".into())), Refusal::Stranger),
+            (facts(|_, user| user.deleted = true), Refusal::Gone),
+            (facts(|_, user| user.is_restricted = true), Refusal::Guest),
+            (facts(|_, user| user.is_ultra_restricted = true), Refusal::Guest),
+        ];
+        for (facts, expected) in cases {
+            for power in ALL {
+                assert_eq!(decide(&facts, power, &everything), Err(expected), "{power:?}");
+            }
+        }
+        let who = Who { user: "U1".into(), team: "T2".into(), is_bot: false };
+        let answer = may(&who, &facts(|_, _| {}), &Place::default(), Power::Look, &powers(&[], &["U1"], &[]));
+        assert_eq!(answer, Err(Refusal::Stranger), "Slack says that it was done from another workspace");
+    }
+
+    #[test]
+    fn a_guest_whom_the_configuration_names_may() {
+        let guest = facts(|_, user| user.is_restricted = true);
+        assert_eq!(decide(&guest, Power::Act, &powers(&[], &["U1"], &[])), Ok(()));
+    }
+
+    #[test]
+    fn while_slack_does_not_answer_people_look_and_only_the_named_act() {
+        let dark = Facts { own_team: Some("T1".into()), groups_unknown: true, ..Facts::default() };
+        assert_eq!(decide(&dark, Power::Look, &powers(&["S1"], &[], &[])), Ok(()));
+        assert_eq!(decide(&dark, Power::Act, &powers(&["S1"], &[], &["C1"])), Err(Refusal::Unknown));
+        assert_eq!(decide(&dark, Power::Act, &powers(&[], &["U1"], &[])), Ok(()));
+        let half = facts(|facts, _| facts.groups_unknown = true);
+        assert_eq!(decide(&half, Power::Act, &powers(&["S1"], &[], &[])), Err(Refusal::Unknown));
+    }
+}

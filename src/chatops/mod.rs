@@ -7,7 +7,15 @@ mod acts;
 mod authority;
 pub mod command;
 mod commands;
+mod escalate;
+mod feedback;
+mod forms;
+mod people;
+mod silence_form;
+mod silences;
+mod talk;
 mod targets;
+mod verify;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,7 +26,7 @@ use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
 use tracing::{Instrument, info_span, warn};
 
-use crate::alertmanager;
+use crate::alertmanager::Alertmanager;
 use crate::diagnose;
 use crate::exporter::{self, Reader};
 use crate::notify::Notifier;
@@ -28,6 +36,9 @@ use crate::render::Words;
 use crate::slack::{self, Ack, Inbound, Slack, What};
 use crate::store::Store;
 use crate::telemetry::Metrics;
+pub use authority::{Power, Refusal, may};
+pub use people::{Facts, People, Turn};
+pub use silences::SilenceRequest;
 
 pub(crate) use commands::{bundled, listed, measured, named_id};
 
@@ -55,8 +66,8 @@ pub struct Desk {
     pub exporters: exporter::Config,
     /// How diagnoses are made.
     pub diagnosing: diagnose::Config,
-    /// Where silences are made, with the alert labels that choose them.
-    pub alertmanagers: Vec<alertmanager::Config>,
+    /// Where silences are made.
+    pub alertmanagers: Vec<Alertmanager>,
     /// Where answers go.
     pub slack: Slack,
     /// Who may do what, and how often.
@@ -69,10 +80,14 @@ pub struct Desk {
     pub metrics: Arc<Metrics>,
     /// Tells the diagnose loop that something is due.
     pub wake: Arc<tokio::sync::Notify>,
+    /// Tells the deliver loop that a message says something new.
+    pub deliveries: Arc<tokio::sync::Notify>,
     /// Ended when the service stops.
     pub tasks: TaskTracker,
     /// What arrived lately: Slack repeats what it thinks was lost.
     pub seen: Recent,
+    /// Who may do what, and how often they asked.
+    pub people: People,
 }
 
 /// Ids of what arrived lately, and how much may be worked on at once.
@@ -107,6 +122,18 @@ impl Desk {
             self.metrics.inbound("suggest", if options.is_ok() { "done" } else { "late" });
             return Ack::Options(options.unwrap_or_default());
         }
+        let turn = match &inbound.what {
+            // What was begun may be finished.
+            What::Submit { .. } | What::Suggest { .. } => Turn::Now,
+            What::Command { .. } | What::Mention { .. } | What::Press { .. } => self.people.turn(&inbound).await,
+        };
+        if turn != Turn::Now {
+            self.metrics.inbound(kind(&inbound.what), "limited");
+            warn!(kind = kind(&inbound.what), user = inbound.who.user, "somebody asks too often");
+        }
+        if turn == Turn::Silence {
+            return Ack::Received;
+        }
         let Ok(slot) = Arc::clone(&self.seen.slots).try_acquire_owned() else {
             warn!(kind = kind(&inbound.what), user = inbound.who.user, "too much is asked at once");
             self.metrics.inbound(kind(&inbound.what), "busy");
@@ -124,7 +151,12 @@ impl Desk {
         self.tasks.spawn(
             async move {
                 match &inbound.what {
-                    What::Command { text } | What::Mention { text } => commands::run(&desk, &inbound, text).await,
+                    _ if turn == Turn::Tell => talk::tell(&desk, &inbound, desk.words.line("too-often", &[])).await,
+                    What::Command { text } | What::Mention { text } => {
+                        if acts::permit(&desk, &inbound, kind(&inbound.what), None, Power::Look).await {
+                            commands::run(&desk, &inbound, text).await;
+                        }
+                    }
                     What::Press { action, value } => {
                         if !targets::press(&desk, &inbound, action, value).await {
                             acts::press(&desk, &inbound, action, value).await;

@@ -6,9 +6,11 @@ mod lint;
 mod logs;
 mod phrases;
 mod promql;
+mod scenario;
 mod tables;
 mod verdicts;
 
 pub use lint::lint;
 pub use phrases::phrases;
+pub use scenario::verdict_test;
 pub use verdicts::{CaseResult, run};

@@ -68,6 +68,12 @@ pub enum Command {
         /// Whose.
         shell: clap_complete::Shell,
     },
+    /// List, make and end silences through Alertmanager.
+    Silence(super::silence::SilenceArgs),
+    /// Print who did what, when, on what, with which result.
+    Audit(super::audit::AuditArgs),
+    /// Print what people said of named causes, and export verdict tests.
+    Feedback(super::feedback::FeedbackArgs),
 }
 
 /// How `serve` is started; every flag overrides the file.

@@ -1,17 +1,20 @@
 //! The command line: parsing, and one file per command.
 
 mod args;
+mod audit;
 mod capacity;
 mod check;
 mod completions;
 mod diagnose;
 mod doctor;
 mod explain;
+mod feedback;
 mod generate;
 pub(crate) mod health;
 mod logs;
 mod past;
 mod serve;
+mod silence;
 mod target;
 
 use std::process::ExitCode;
@@ -66,6 +69,9 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Playbooks { playbooks } => past::playbooks(playbooks.as_deref()),
         Command::Accuracy(args) => past::accuracy(&args),
         Command::Completions { shell } => Ok(completions::run(shell)),
+        Command::Silence(args) => silence::run(args),
+        Command::Audit(args) => audit::run(args),
+        Command::Feedback(args) => feedback::run(args),
     }
 }
 

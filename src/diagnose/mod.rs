@@ -44,7 +44,7 @@ pub use picture::{Frame, picture};
 pub(crate) use plan::nobody;
 pub use plan::{Ask, Plan, Side, plan};
 pub use scope::{EngineSeen, Found, Scope, detection, last_day, newest, orchestrated, pools, read_detection};
-pub use signals::observe_signals;
+pub use signals::{observe_signals, verify};
 
 /// The version of the JSON output; a change that breaks readers gives it another name.
 pub const SCHEMA: &str = "llm-diagnose/diagnosis/v1";

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use super::scope::{EngineSeen, Found};
 use super::{Baseline, Request};
 use crate::clock;
-use crate::playbook::{Evidence, Library, Node};
+use crate::playbook::{Condition, Evidence, Library, Node};
 use crate::signal::{Engine, EngineKind, Fill, Fleet, fill, matchers};
 
 /// How long before the first alert its incident may have begun: an alert fires after its `for` (up to 10 minutes)
@@ -70,6 +70,13 @@ pub struct Plan {
 pub(super) struct Need {
     pub(super) baseline: bool,
     pub(super) replicas: bool,
+}
+
+impl Need {
+    /// What one condition needs.
+    pub(super) fn of(when: &Condition) -> Self {
+        Self { baseline: when.needs_baseline(), replicas: when.needs_peers() }
+    }
 }
 
 /// Signal name to what is needed of it.

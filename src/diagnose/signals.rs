@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+use super::evidence::check;
 use super::observe::observe_needs;
-use super::plan::Needs;
-use super::{Baseline, Observed, Request, Scope};
-use crate::playbook::Library;
+use super::plan::{Need, Needs};
+use super::{Baseline, EvidenceResult, Observed, Request, Scope};
+use crate::playbook::{Condition, Library};
 use crate::prom::Prometheus;
 
 /// Asks for the signals' values at one moment, without a past; names that the catalog lacks are left out of the answer.
@@ -26,4 +27,18 @@ pub async fn observe_signals(
     let request = Request { playbook: String::new(), scope, at, since: None, window, baseline, deadline };
     let needs: Needs<'_> = signals.iter().map(|&signal| (signal, Default::default())).collect();
     observe_needs(library, prometheus, &request, &needs).await
+}
+
+/// Asks whether a condition on one signal holds at the request's moment, with the past that the request allows; the
+/// request's playbook is not looked at. Also returns what went wrong while asking.
+pub async fn verify(
+    library: &Library,
+    prometheus: &Prometheus,
+    request: &Request,
+    signal: &str,
+    when: &Condition,
+) -> (EvidenceResult, Vec<String>) {
+    let needs: Needs<'_> = [(signal, Need::of(when))].into();
+    let observed = observe_needs(library, prometheus, request, &needs).await;
+    (check(library, signal, when, &observed.seen), observed.problems)
 }

@@ -129,6 +129,11 @@ pub struct Route {
     pub mention: Option<String>,
 }
 
+/// Whether it is written like the id of a user group or a user.
+pub fn is_person(id: &str) -> bool {
+    id.starts_with(['S', 'U', 'W']) && id.len() >= 6 && id.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit())
+}
+
 impl Config {
     /// The channel for alerts with these common labels.
     pub fn channel_for(&self, labels: &Labels) -> &str {

@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use slack_morphism::prelude::{SlackApiToken, SlackApiTokenValue, SlackClient};
 
 use crate::render::SlackMessage;
-pub use config::{Config, Powers, Route, Storm, Transport};
+pub use config::{Config, Powers, Route, Storm, Transport, is_person};
 use connector::ReqwestConnector;
 pub use error::SlackError;
 pub use inbound::{Ack, Choice, Inbound, Place, What, Who};

@@ -209,29 +209,6 @@ impl Store {
         Ok(())
     }
 
-    /// Notes who is on it. False when somebody is already, or there is no such incident.
-    ///
-    /// # Errors
-    /// When the store fails.
-    pub async fn acknowledge(&self, id: &str, who: &str, now: Timestamp) -> Result<bool, StoreError> {
-        let mut tx = self.begin().await?;
-        let done = sqlx::query(
-            "UPDATE incidents SET acknowledged_by = $2, acknowledged_ms = $3, revision = revision + 1
-             WHERE id = $1 AND acknowledged_by IS NULL",
-        )
-        .bind(id)
-        .bind(who)
-        .bind(unix_ms(now))
-        .execute(&mut *tx)
-        .await?;
-        let first = done.rows_affected() > 0;
-        if first {
-            event(&mut tx, id, unix_ms(now), "acknowledged", who).await?;
-        }
-        tx.commit().await?;
-        Ok(first)
-    }
-
     /// Resolves open incidents of which Alertmanager has said nothing since `before`.
     ///
     /// # Errors
@@ -264,6 +241,8 @@ impl Store {
                 "DELETE FROM events WHERE incident_id NOT IN (SELECT id FROM incidents)",
                 "DELETE FROM posts WHERE incident_id NOT IN (SELECT id FROM incidents)",
                 "DELETE FROM digests WHERE id NOT IN (SELECT digest_id FROM deliveries WHERE digest_id IS NOT NULL)",
+                "DELETE FROM feedback WHERE incident_id NOT IN (SELECT id FROM incidents)",
+                "DELETE FROM followups WHERE incident_id NOT IN (SELECT id FROM incidents)",
             ] {
                 sqlx::query(orphans).execute(&mut *tx).await?;
             }

@@ -7,10 +7,13 @@
 //! work is claimed by a lease, and the leases of a replica that is gone are released by the others (`replicas.rs`).
 
 mod admission;
+mod audit;
 mod database;
 mod deliveries;
 mod digests;
 mod exporters;
+mod feedback;
+mod followups;
 mod incidents;
 mod lookups;
 mod posts;
@@ -27,9 +30,12 @@ use sqlx::{Any, AnyPool, Connection, Transaction};
 use ulid::Ulid;
 
 pub use admission::{Admitted, Wanted};
+pub use audit::{AuditEntry, AuditResult};
 use database::{Access, Engine};
 pub use deliveries::{Delivery, Said, Sink};
 pub use digests::{Digest, Storm};
+pub use feedback::Feedback;
+pub use followups::Followup;
 pub use incidents::{Due, Incident};
 pub use lookups::Event;
 pub use posts::{Post, PostKind};

@@ -1,0 +1,113 @@
+### What is said to somebody who presses a button, and what a thread hears of it.
+
+too-often = That was a lot in one minute. Please wait a little; what comes until then is not answered.
+
+# Who may not, and why.
+refused-bot = Programs may not ask here.
+refused-stranger = Only members of this workspace may ask here.
+refused-guest = Guests may not ask here, unless `slack.act` in the configuration names them.
+refused-gone = This account is closed.
+refused-nobody = Nobody may do this yet: name people, user groups or channels in `slack.act` of the configuration.
+refused-not-named = Only those may do this whom `slack.act` in the configuration names: people, user groups, or everybody in certain channels.
+refused-unknown = Slack does not say at the moment who you are or which user groups you are in, so nothing was done. Please try again.
+
+# Any act.
+act-unknown = This button is not known here (any more). Nothing was done.
+act-gone = This incident is gone: old ones are deleted after a while. Nothing was done.
+act-over = This incident is over: nothing fires any more. Nothing was done.
+act-store = The store does not answer, so nothing was done. Please try again.
+form-late = Slack opened no form: three seconds were not enough. Please press again.
+form-close = Close
+form-send = Send
+form-comment = Comment
+form-notice = Nothing was done
+said-comment = “{ $comment }”
+
+acknowledged-already = You are on it already.
+again-begun = It is being diagnosed once more; the message changes in a moment.
+again-no-playbook = No playbook matches this alert, so there is nothing to run again.
+
+# Show evidence.
+evidence-title = Evidence
+evidence-title-page = Evidence { $n }/{ $all }
+evidence-next = Next page
+evidence-none = There is no diagnosis yet.
+
+# Right or wrong.
+feedback-no-cause = No cause was named, so there is nothing to confirm.
+feedback-thanks = Thank you, noted.
+wrong-title = What was it really?
+wrong-cause = The right cause
+wrong-which = Choose a cause
+wrong-other = Something else
+wrong-unknown = Please choose one of the causes.
+wrong-note = it was: { $cause }
+wrong-note-comment = it was: { $cause } (“{ $comment }”)
+
+# Silence.
+silence-title = Silence
+silence-send = Silence
+silence-what = Alertmanager will keep quiet about every alert that has **all** of these labels. Fewer labels silence more alerts.
+silence-matchers = Matchers
+silence-labels = Labels that an alert must have
+silence-which = Choose labels
+silence-duration = How long
+silence-1h = 1 hour
+silence-4h = 4 hours
+silence-custom = As written below
+silence-custom-duration = Another duration
+silence-no-label = Choose at least one label: without any, everything would be silent.
+silence-changed = The alerts have changed meanwhile and no longer agree on these labels. Please open the form again.
+silence-wrong-duration = Write it like 90m, 2h or 1d: from one minute to 30 days.
+silence-no-alertmanager = No Alertmanager is configured for these alerts: see `alertmanagers` in the configuration.
+silence-failed = Nothing was silenced: { $error }
+silence-note = until { $day } { $until }: { $matchers }
+silence-made = **Silenced** by { $who } until { $day } { $until }: { $matchers }
+silence-made-untold = It is silenced, but Slack did not take the post about it.
+silence-takes = { $n ->
+    [one] It takes 1 alert now.
+   *[other] It takes { $n } alerts now.
+ }
+silence-expire = End silence
+silence-expire-sure = Alerts will be notified again.
+silence-expired = { $who } ended the silence of { $matchers }.
+silence-unknown = No Alertmanager knows this silence.
+silence-over = This silence is over already.
+silence-list = { $n ->
+    [0] Nothing is silenced.
+    [one] 1 silence
+   *[other] { $n } silences
+ }
+silence-one = { $matchers } until { $day } { $until }, by { $by }: { $comment }
+silence-more = { $n } more: see `llm-diagnose silence list`.
+
+# Escalate.
+escalate-nobody = Nobody is configured to be called: see `slack.escalate` in the configuration.
+escalate-already = They were called less than five minutes ago.
+escalate-done = They were called.
+escalate-failed = Nobody was called: { $error }
+escalate-asks = { $who } asks you for help:
+escalate-bundle = Everything that is known, as a file: { $command }
+
+# Verify fix.
+verify-no-check = This step has no check (any more). Nothing was done.
+verify-failed = It could not be verified: { $error }
+verify-fixed = **Fixed**: { $title } is { $value }, as wanted ({ $wanted })
+verify-fixed-bare = **Fixed**: { $title } is as wanted ({ $wanted })
+verify-not-yet = **Not yet**: { $title } is { $value }, wanted is { $wanted }
+verify-not-yet-bare = **Not yet**: { $title } is not as wanted ({ $wanted })
+verify-cannot-tell = **Cannot tell**: { $title } has no value: { $why }
+verify-step = Step: { $step }
+verify-asked = Asked by { $who }; looks again after 5 and 15 minutes.
+verify-alone = Looked again by itself.
+
+# The incidents of a digest.
+listed = { $n ->
+    [one] 1 incident
+   *[other] { $n } incidents
+ }
+listed-first = The first { $n } incidents
+listed-open = **open** since { $at }: { $name } { $whom }, { $cause } (`{ $id }`)
+listed-open-unknown = **open** since { $at }: { $name } { $whom } (`{ $id }`)
+listed-over = over, began { $at }: { $name } { $whom }, { $cause } (`{ $id }`)
+listed-over-unknown = over, began { $at }: { $name } { $whom } (`{ $id }`)

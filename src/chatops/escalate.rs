@@ -1,0 +1,98 @@
+//! "Escalate": calls a user group, a person, or a pager.
+
+use std::time::Duration;
+
+use tracing::error;
+
+use super::Desk;
+use super::acts::{Attempt, failed, over};
+use super::talk::{into_thread, message, say};
+use crate::clock;
+use crate::render::{self, Act, Line, Part, Span, Tone};
+use crate::slack::{Inbound, is_person};
+use crate::store::{AuditResult, Incident};
+
+/// Nobody is called twice for one incident within this time.
+const ONCE_WITHIN: Duration = Duration::from_secs(300);
+
+/// Calls whoever is configured.
+pub(super) async fn escalate(desk: &Desk, inbound: &Inbound, incident: &Incident) {
+    let what = Act::Escalate;
+    if !incident.open {
+        return over(desk, inbound, what).await;
+    }
+    let Some(whom) = &desk.config.escalate else {
+        desk.metrics.act(what.as_str(), AuditResult::Failed.as_str());
+        return say(desk, inbound, "escalate-nobody").await;
+    };
+    match desk.store.notes(&incident.id).await {
+        Ok(notes) if notes.iter().any(|n| n.act == what && n.at > clock::before(clock::now(), ONCE_WITHIN)) => {
+            desk.metrics.act(what.as_str(), AuditResult::Failed.as_str());
+            return say(desk, inbound, "escalate-already").await;
+        }
+        Ok(_) => {}
+        Err(error) => error!(%error, "cannot read what was done with an incident"),
+    }
+    let Some(attempt) = Attempt::begin(desk, inbound, what.as_str(), Some(&incident.id)).await else { return };
+    let called = match person(whom) {
+        Some(span) => call(desk, inbound, incident, span).await,
+        None => desk.store.page(&incident.id, whom, clock::now()).await.map_err(|error| error.to_string()),
+    };
+    match called {
+        Ok(()) => {
+            // Of a person or group the id would be noise; the post in the thread names them.
+            let detail = if person(whom).is_some() { "" } else { whom };
+            attempt.end(desk, AuditResult::Done, whom, detail).await;
+            say(desk, inbound, "escalate-done").await;
+        }
+        Err(error) => {
+            attempt.end(desk, AuditResult::Failed, whom, &error).await;
+            failed(desk, inbound, "escalate-failed", &error).await;
+        }
+    }
+}
+
+/// A user group's or user's id as Slack writes it; none when it is a pager's name.
+fn person(whom: &str) -> Option<Span> {
+    match (is_person(whom), whom.starts_with('S')) {
+        (true, true) => Some(Span::Group(whom.to_owned())),
+        (true, false) => Some(Span::User(whom.to_owned())),
+        (false, _) => None,
+    }
+}
+
+/// Mentions them in the incident's thread, with what is known, so that they need not read upwards.
+async fn call(desk: &Desk, inbound: &Inbound, incident: &Incident, whom: Span) -> Result<(), String> {
+    let words = &desk.words;
+    let told = desk.notifier.message(incident);
+    let asks = words.line("escalate-asks", &[("who", Span::User(inbound.who.user.clone()).into())]);
+    let summary = Line::default().plain(told.headline.clone());
+    let mut parts = vec![Part::Paragraph(asks), Part::Paragraph(summary)];
+    if let Some(hint) = incident.diagnosis.as_ref().and_then(|d| d.root()).and_then(|root| root.escalate.clone()) {
+        parts.push(Part::Paragraph(Line::of(&hint)));
+    }
+    let command = Line::default().code(format!("/llm-diagnose bundle {}", incident.id));
+    parts.push(Part::Note(words.line("escalate-bundle", &[("command", command.into())])));
+    let mut body = render::slack(&message(Tone::Critical, Line::default().plain(told.headline), parts));
+    // Only the text above an attachment notifies; the id holds letters and digits alone.
+    let mention = match &whom {
+        Span::Group(id) => format!("<!subteam^{id}>"),
+        other => format!("<@{}>", other.text().trim_start_matches('@')),
+    };
+    body.text = format!("{mention} {}", body.text);
+    into_thread(desk, &incident.id, inbound, &body).await.map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_of_slack_are_told_from_names_of_pagers() {
+        assert_eq!(person("S0123ABC"), Some(Span::Group("S0123ABC".into())));
+        assert_eq!(person("U0123ABC"), Some(Span::User("U0123ABC".into())));
+        for pager in ["on-call", "SRE", "Ursula", "U<!here>"] {
+            assert_eq!(person(pager), None, "{pager}");
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! Modals: their shape, what they remember, and the evidence on its pages.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::diagnose::Diagnosis;
+use crate::render::{self, Line, Part, Words};
+use crate::slack::Inbound;
+
+/// Of a modal's title and its buttons.
+const TITLE_CHARS: usize = 24;
+/// Of an option's text and value.
+pub(super) const OPTION_CHARS: usize = 75;
+/// Of a menu; Slack takes 100.
+pub(super) const OPTIONS: usize = 99;
+/// Of a page of evidence, in bytes of its blocks: below what all blocks together may hold.
+const PAGE_BYTES: usize = 9_000;
+/// Of a page of evidence; Slack takes 100 blocks, [`render::slack_blocks`] makes 40.
+const PAGE_BLOCKS: usize = 36;
+/// Lines that stay together under one title.
+const SECTION_BYTES: usize = 2_000;
+
+/// What a modal remembers while somebody fills it in; kept by Slack, and read as untrusted as all the rest.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct About {
+    pub(super) incident: String,
+    /// Where the answer belongs.
+    pub(super) channel: String,
+    pub(super) thread: Option<String>,
+    /// Of evidence, the page that comes next.
+    pub(super) page: usize,
+}
+
+impl About {
+    pub(super) fn of(incident: &str, inbound: &Inbound) -> Self {
+        let place = &inbound.place;
+        Self { incident: incident.to_owned(), channel: place.channel.clone(), thread: place.thread.clone(), page: 0 }
+    }
+
+    pub(super) fn read(text: &str) -> Option<Self> {
+        serde_json::from_str(text).ok().filter(|about: &Self| !about.incident.is_empty())
+    }
+}
+
+/// A modal; without `submit` there is nothing to send.
+pub(super) fn modal(
+    words: &Words,
+    title: &str,
+    submit: Option<&str>,
+    form: &str,
+    about: &About,
+    blocks: Vec<Value>,
+) -> Value {
+    let mut view = json!({
+        "type": "modal", "callback_id": form, "title": plain(title, TITLE_CHARS),
+        "close": plain(&words.text("form-close", &[]), TITLE_CHARS), "blocks": blocks,
+        // It only holds ids and timestamps, far below the 3,000 characters that Slack keeps.
+        "private_metadata": serde_json::to_string(about).unwrap_or_default(),
+    });
+    if let Some(submit) = submit {
+        view["submit"] = plain(submit, TITLE_CHARS);
+    }
+    view
+}
+
+/// A modal that only says something.
+pub(super) fn notice(words: &Words, line: Line) -> Value {
+    let blocks = render::slack_blocks(&[Part::Paragraph(line)]);
+    modal(words, &words.text("form-notice", &[]), None, "notice", &About::default(), blocks)
+}
+
+/// Text that is no markup, cut to what Slack takes.
+pub(super) fn plain(text: &str, most: usize) -> Value {
+    json!({ "type": "plain_text", "text": cut(text, most), "emoji": false })
+}
+
+/// A field with its label.
+pub(super) fn input(id: &str, label: &str, optional: bool, element: Value) -> Value {
+    json!({ "type": "input", "block_id": id, "label": plain(label, 2_000), "optional": optional, "element": element })
+}
+
+/// A box for text.
+pub(super) fn text_box(id: &str, lines: bool, most: usize, hint: &str) -> Value {
+    let mut element = json!({ "type": "plain_text_input", "action_id": id, "multiline": lines, "max_length": most });
+    if !hint.is_empty() {
+        element["placeholder"] = plain(hint, 150);
+    }
+    element
+}
+
+/// An option of a menu.
+pub(super) fn option(label: &str, value: &str) -> Value {
+    json!({ "text": plain(label, OPTION_CHARS), "value": value })
+}
+
+/// At most so many UTF-16 units, as Slack counts; control and direction characters become blanks.
+pub(super) fn cut(text: &str, most: usize) -> String {
+    let clean = |c: char| if c.is_control() || ('\u{202a}'..='\u{202e}').contains(&c) { ' ' } else { c };
+    let text: String = text.chars().map(clean).collect();
+    if text.encode_utf16().count() <= most {
+        return text;
+    }
+    let mut left = most.saturating_sub(1);
+    let kept = text.chars().take_while(|c| {
+        let fits = c.len_utf16() <= left;
+        left = left.saturating_sub(c.len_utf16());
+        fits
+    });
+    kept.chain(['…']).collect()
+}
+
+/// One page of everything that was checked; the button leads to the next.
+pub(super) fn evidence(diagnosis: &Diagnosis, words: &Words, about: &About) -> Value {
+    let parts: Vec<Part> = render::evidence_parts(diagnosis, words).into_iter().flat_map(divided).collect();
+    let pages = paged(&parts);
+    let at = about.page.min(pages.len().saturating_sub(1));
+    let blocks = pages.get(at).map(|parts| render::slack_blocks(parts)).unwrap_or_default();
+    let more = at + 1 < pages.len();
+    let pieces = [("n", (at + 1).into()), ("all", pages.len().into())];
+    let next = words.text("evidence-next", &pieces);
+    let title = match pages.len() {
+        0 | 1 => words.text("evidence-title", &[]),
+        _ => words.text("evidence-title-page", &pieces),
+    };
+    let about = About { page: at + 1, ..about.clone() };
+    modal(words, &title, more.then_some(&next), "evidence", &about, blocks)
+}
+
+/// A part whose lines do not fit under one title, as several.
+fn divided(part: Part) -> Vec<Part> {
+    let (title, lines) = match part {
+        Part::Section(title, lines) => (title, lines),
+        other => return vec![other],
+    };
+    let mut out: Vec<(Vec<Line>, usize)> = vec![(Vec::new(), 0)];
+    for line in lines {
+        let bytes = line.text().len();
+        match out.last_mut() {
+            Some((some, held)) if some.is_empty() || *held + bytes <= SECTION_BYTES => {
+                *held += bytes;
+                some.push(line);
+            }
+            _ => out.push((vec![line], bytes)),
+        }
+    }
+    out.into_iter().map(|(lines, _)| Part::Section(title.clone(), lines)).collect()
+}
+
+fn paged(parts: &[Part]) -> Vec<Vec<Part>> {
+    let mut pages: Vec<(Vec<Part>, usize)> = Vec::new();
+    for part in parts {
+        let blocks = render::slack_blocks(std::slice::from_ref(part));
+        let bytes: usize = blocks.iter().map(|block| block.to_string().len()).sum();
+        match pages.last_mut() {
+            Some((page, held)) if *held + bytes <= PAGE_BYTES && page.len() < PAGE_BLOCKS => {
+                *held += bytes;
+                page.push(part.clone());
+            }
+            _ => pages.push((vec![part.clone()], bytes)),
+        }
+    }
+    pages.into_iter().map(|(page, _)| page).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn evidence_that_is_too_long_for_one_page_is_on_several_and_none_is_lost() {
+        let lines: Vec<Line> = (0..400).map(|i| Line::of(&format!("check {i} {}", "x".repeat(80)))).collect();
+        let parts: Vec<Part> = divided(Part::Section("all".into(), lines));
+        let pages = paged(&parts);
+        assert!(pages.len() > 2);
+        let shown: String =
+            pages.iter().map(|page| serde_json::to_string(&render::slack_blocks(page)).unwrap()).collect();
+        assert!((0..400).all(|i| shown.contains(&format!("check {i} "))), "{shown}");
+    }
+
+    #[test]
+    fn what_is_cut_ends_with_a_mark_and_fits() {
+        assert_eq!(cut("a\u{202e}b\n", 75), "a b ");
+        assert_eq!(cut(&"😀".repeat(50), 75).encode_utf16().count(), 75);
+    }
+}

@@ -1,0 +1,191 @@
+//! Silences: made, listed and ended for people in Slack.
+
+use std::time::Duration;
+
+use super::Desk;
+use super::acts::{Attempt, failed, find, permit};
+use super::authority::Power;
+use super::forms::cut;
+use super::talk::{into_thread, message, say, tell_more};
+use crate::alert::Labels;
+use crate::alertmanager::{self, Made, Matcher, Silence, SilenceError, Wish};
+use crate::clock;
+use crate::render::{self, Act, Button, ButtonLook, Line, Part, Piece, Span, Tone};
+use crate::slack::Inbound;
+use crate::store::{AuditResult, Incident};
+
+/// The button that ends a silence; its value is the silence's id.
+pub(super) const EXPIRE: &str = "expire";
+/// Silences that are listed.
+const LISTED: usize = 20;
+/// Matchers that are shown, in characters.
+const MATCHERS_CHARS: usize = 300;
+
+/// What is asked about silences.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SilenceRequest {
+    /// Those that count or will.
+    List,
+    /// End one.
+    Expire {
+        /// Its id.
+        id: String,
+    },
+    /// Silence an incident by all labels on which its firing alerts agree.
+    Create {
+        /// The incident's id.
+        incident: String,
+        /// How long.
+        duration: Duration,
+    },
+}
+
+impl Desk {
+    /// Carries out what a command asks about silences; decides and writes down whether they may, and answers.
+    pub async fn silence(&self, inbound: &Inbound, request: SilenceRequest) {
+        match request {
+            SilenceRequest::List => list(self, inbound).await,
+            SilenceRequest::Expire { id } => press_expire(self, inbound, &id).await,
+            SilenceRequest::Create { incident, duration } => {
+                let what = Act::Silence.as_str();
+                if !permit(self, inbound, what, Some(&incident), Power::Act).await {
+                    return;
+                }
+                let Some(incident) = find(self, inbound, what, &incident).await else { return };
+                let labels = alertmanager::common(&incident.alerts);
+                make(self, inbound, &incident, &labels, duration, "").await;
+            }
+        }
+    }
+}
+
+/// Makes a silence for somebody who may, and says so in the incident's thread.
+pub(super) async fn make(
+    desk: &Desk,
+    inbound: &Inbound,
+    incident: &Incident,
+    labels: &Labels,
+    duration: Duration,
+    comment: &str,
+) {
+    let Some(attempt) = Attempt::begin(desk, inbound, Act::Silence.as_str(), Some(&incident.id)).await else { return };
+    let about = format!("llm-diagnose incident {}", incident.id);
+    let wish = Wish {
+        who: format!("{} in Slack", inbound.who.user),
+        comment: if comment.trim().is_empty() { about } else { format!("{} ({about})", comment.trim()) },
+        duration,
+    };
+    match alertmanager::create(&desk.alertmanagers, &incident.alerts, labels, &wish, clock::now()).await {
+        Err(error) => {
+            attempt.end(desk, AuditResult::Failed, "", &error.to_string()).await;
+            say_why(desk, inbound, &error).await;
+        }
+        Ok(made) => {
+            let detail = desk.words.text("silence-note", &pieces(&made.matchers, made.until));
+            attempt.end(desk, AuditResult::Done, &made.id, &detail).await;
+            tell_all(desk, inbound, incident, &made, comment).await;
+        }
+    }
+}
+
+/// Who silenced what until when, for everybody in the thread, with the button that ends it.
+async fn tell_all(desk: &Desk, inbound: &Inbound, incident: &Incident, made: &Made, comment: &str) {
+    let mut said = pieces(&made.matchers, made.until);
+    said.push(("who", Span::User(inbound.who.user.clone()).into()));
+    let line = desk.words.line("silence-made", &said);
+    let mut parts = vec![Part::Paragraph(line.clone())];
+    if !comment.trim().is_empty() {
+        parts.push(Part::Paragraph(desk.words.line("said-comment", &[("comment", cut(comment, 1_000).into())])));
+    }
+    if let Some(n) = made.alerts {
+        parts.push(Part::Note(desk.words.line("silence-takes", &[("n", n.into())])));
+    }
+    parts.push(Part::Buttons(vec![expire_button(desk, &made.id, EXPIRE)]));
+    let headline = Line::default().plain(desk.words.text("silence-note", &pieces(&made.matchers, made.until)));
+    let body = render::slack(&message(Tone::Unknown, headline, parts));
+    if let Err(error) = into_thread(desk, &incident.id, inbound, &body).await {
+        tracing::warn!(%error, incident.id = incident.id, "cannot tell the thread of a silence");
+        say(desk, inbound, "silence-made-untold").await;
+    }
+}
+
+fn pieces(matchers: &[Matcher], until: jiff::Timestamp) -> Vec<(&'static str, Piece)> {
+    let matchers: Vec<String> = matchers.iter().map(ToString::to_string).collect();
+    let matchers = Line::default().code(cut(&matchers.join(" "), MATCHERS_CHARS));
+    vec![("matchers", matchers.into()), ("until", Span::Time(until).into()), ("day", day(until).into())]
+}
+
+/// A time of day alone is not enough for what may last for days.
+fn day(at: jiff::Timestamp) -> String {
+    at.strftime("%Y-%m-%d").to_string()
+}
+
+fn expire_button(desk: &Desk, id: &str, action: &str) -> Button {
+    Button {
+        action: action.to_owned(),
+        label: desk.words.text("silence-expire", &[]),
+        value: id.to_owned(),
+        look: ButtonLook::Plain,
+        confirm: Some(desk.words.text("silence-expire-sure", &[])),
+    }
+}
+
+/// Ends a silence.
+pub(super) async fn press_expire(desk: &Desk, inbound: &Inbound, id: &str) {
+    if !permit(desk, inbound, EXPIRE, None, Power::Act).await {
+        return;
+    }
+    let Some(attempt) = Attempt::begin(desk, inbound, EXPIRE, None).await else { return };
+    match alertmanager::expire(&desk.alertmanagers, id).await {
+        Ok(silence) => {
+            attempt.end(desk, AuditResult::Done, id, "").await;
+            let mut said = pieces(&silence.matchers, silence.ends_at);
+            said.push(("who", Span::User(inbound.who.user.clone()).into()));
+            let line = desk.words.line("silence-expired", &said);
+            tell_more(desk, inbound, Tone::Good, Line::default().plain(line.text()), vec![Part::Paragraph(line)]).await;
+        }
+        Err(error) => {
+            attempt.end(desk, AuditResult::Failed, id, &error.to_string()).await;
+            say_why(desk, inbound, &error).await;
+        }
+    }
+}
+
+async fn list(desk: &Desk, inbound: &Inbound) {
+    if desk.alertmanagers.is_empty() {
+        return say(desk, inbound, "silence-no-alertmanager").await;
+    }
+    let (silences, problems) = alertmanager::list(&desk.alertmanagers).await;
+    let mut parts = Vec::new();
+    for (i, silence) in silences.iter().take(LISTED).enumerate() {
+        parts.push(Part::Paragraph(described(desk, silence)));
+        // Within a message a button's id stands once.
+        parts.push(Part::Buttons(vec![expire_button(desk, &silence.id, &format!("{EXPIRE}:{i}"))]));
+    }
+    if silences.len() > LISTED {
+        parts.push(Part::Note(desk.words.line("silence-more", &[("n", (silences.len() - LISTED).into())])));
+    }
+    parts.extend(problems.into_iter().map(|problem| Part::Note(Line::default().plain(problem))));
+    let headline = desk.words.line("silence-list", &[("n", silences.len().into())]);
+    tell_more(desk, inbound, Tone::Unknown, headline, parts).await;
+}
+
+fn described(desk: &Desk, silence: &Silence) -> Line {
+    let mut said = pieces(&silence.matchers, silence.ends_at);
+    said.push(("by", cut(&silence.created_by, 80).into()));
+    said.push(("comment", cut(&silence.comment, 200).into()));
+    desk.words.line("silence-one", &said)
+}
+
+async fn say_why(desk: &Desk, inbound: &Inbound, error: &SilenceError) {
+    let key = match error {
+        SilenceError::NoAlertmanager => "silence-no-alertmanager",
+        SilenceError::NothingFires => "act-over",
+        SilenceError::NoMatcher => "silence-changed",
+        SilenceError::Duration => "silence-wrong-duration",
+        SilenceError::Unknown(_) => "silence-unknown",
+        SilenceError::Over(_) => "silence-over",
+        SilenceError::Alertmanager(error) => return failed(desk, inbound, "silence-failed", &error.to_string()).await,
+    };
+    say(desk, inbound, key).await;
+}

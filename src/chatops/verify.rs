@@ -1,0 +1,254 @@
+//! "Verify fix": did the step work? Now, and by itself 5 and 15 minutes later.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::join_all;
+use serde::{Deserialize, Serialize};
+use tokio_util::sync::CancellationToken;
+use tracing::{error, info, warn};
+
+use super::Desk;
+use super::acts::{Attempt, failed};
+use super::talk::{into_thread, message, say};
+use crate::clock;
+use crate::diagnose::{self, EvidenceResult, Outcome, Request, Scope};
+use crate::playbook::Condition;
+use crate::prom::choose;
+use crate::render::{self, Act, Line, Part, Span, Tone};
+use crate::signal::format_value;
+use crate::slack::{Inbound, Place, SlackError, Who};
+use crate::store::{AuditEntry, AuditResult, Followup, Incident};
+
+/// When it is looked at again by itself.
+const LATER: [Duration; 2] = [Duration::from_secs(5 * 60), Duration::from_secs(15 * 60)];
+/// Follow-ups that are worked on at once.
+const AT_ONCE: u32 = 4;
+/// How long one may take before somebody else may try.
+const LEASE_MS: i64 = 60_000;
+/// How long after it was due one is still worth its post.
+const WORTH: Duration = Duration::from_secs(15 * 60);
+/// How long the loop sleeps at most.
+const IDLE: Duration = Duration::from_secs(5);
+
+/// What is verified, and where it is told.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Check {
+    signal: String,
+    when: String,
+    action: String,
+    channel: String,
+    thread: Option<String>,
+    /// Until when it is worth a post, in unix milliseconds.
+    until_ms: i64,
+}
+
+/// Somebody wants to know whether a step worked.
+pub(super) async fn press(desk: &Desk, inbound: &Inbound, incident: &Incident, step: &str) {
+    let fix = step.parse::<usize>().ok().and_then(|i| incident.diagnosis.as_ref()?.fix.now.get(i));
+    let Some((fix, verify)) = fix.and_then(|fix| Some((fix, fix.verify.as_ref()?))) else {
+        desk.metrics.act(Act::Verify.as_str(), AuditResult::Failed.as_str());
+        return say(desk, inbound, "verify-no-check").await;
+    };
+    let Some(attempt) = Attempt::begin(desk, inbound, Act::Verify.as_str(), Some(&incident.id)).await else {
+        return;
+    };
+    let place = &inbound.place;
+    let check = Check {
+        signal: verify.signal.clone(),
+        when: verify.when.clone(),
+        action: fix.action.clone(),
+        channel: place.channel.clone(),
+        thread: place.thread.clone().or_else(|| place.message.clone()),
+        until_ms: clock::unix_ms(clock::after(clock::now(), LATER[1] + WORTH)),
+    };
+    let verdict = match look(desk, incident, &check).await {
+        Ok(verdict) => verdict,
+        Err(why) => {
+            attempt.end(desk, AuditResult::Failed, "", &why).await;
+            return failed(desk, inbound, "verify-failed", &why).await;
+        }
+    };
+    let detail = said(desk, &verdict).text();
+    let target = format!("{} {}", check.signal, check.when);
+    attempt.end(desk, AuditResult::Done, &target, &detail).await;
+    if let Err(error) = tell(desk, inbound, incident, &check, &verdict, Some(&inbound.who.user)).await {
+        warn!(%error, incident.id = incident.id, "cannot tell the thread of a verification");
+        super::talk::tell(desk, inbound, Line::default().plain(detail)).await;
+    }
+    plan(desk, incident, &check).await;
+}
+
+/// Looks again later; once more pressed, the times begin anew.
+async fn plan(desk: &Desk, incident: &Incident, check: &Check) {
+    let now = clock::now();
+    let due = LATER.map(|later| clock::after(now, later));
+    let kind = format!("verify {} {}", check.signal, check.when);
+    let planned = match serde_json::to_string(check) {
+        Ok(data) => desk.store.follow_up(&incident.id, &kind, &data, &due).await.map_err(|e| e.to_string()),
+        Err(error) => Err(error.to_string()),
+    };
+    if let Err(error) = planned {
+        error!(error, incident.id = incident.id, "cannot plan to verify again");
+    }
+}
+
+/// Asks for the signal now, with the past that the condition may need.
+async fn look(desk: &Desk, incident: &Incident, check: &Check) -> Result<(EvidenceResult, Vec<String>), String> {
+    let when: Condition = check.when.parse()?;
+    let prometheus = choose(&desk.prometheus, &incident.alerts).ok_or("no Prometheus is configured")?;
+    let request = Request {
+        playbook: String::new(),
+        scope: Scope::of_alerts(&incident.alerts),
+        at: clock::now(),
+        since: Some(incident.started_at),
+        window: desk.diagnosing.window,
+        baseline: desk.diagnosing.baseline,
+        deadline: desk.diagnosing.deadline,
+    };
+    Ok(diagnose::verify(&desk.library, prometheus, &request, &check.signal, &when).await)
+}
+
+/// Fixed, not yet, or cannot tell, with the value.
+fn said(desk: &Desk, (result, problems): &(EvidenceResult, Vec<String>)) -> Line {
+    let value = result.value.map(|value| format_value(value, result.unit)).unwrap_or_default();
+    let why = problems.first().cloned().or_else(|| result.why.clone()).unwrap_or_default();
+    let key = match (result.outcome, value.is_empty()) {
+        (Outcome::Met, false) => "verify-fixed",
+        (Outcome::Met, true) => "verify-fixed-bare",
+        (Outcome::NotMet, false) => "verify-not-yet",
+        (Outcome::NotMet, true) => "verify-not-yet-bare",
+        (Outcome::NoData, _) => "verify-cannot-tell",
+    };
+    let wanted = Line::default().code(result.when.clone());
+    desk.words.line(
+        key,
+        &[
+            ("title", result.title.as_str().into()),
+            ("value", value.into()),
+            ("wanted", wanted.into()),
+            ("why", why.into()),
+        ],
+    )
+}
+
+async fn tell(
+    desk: &Desk,
+    inbound: &Inbound,
+    incident: &Incident,
+    check: &Check,
+    verdict: &(EvidenceResult, Vec<String>),
+    who: Option<&str>,
+) -> Result<(), SlackError> {
+    let tone = match verdict.0.outcome {
+        Outcome::Met => Tone::Good,
+        Outcome::NotMet => Tone::Warning,
+        Outcome::NoData => Tone::Unknown,
+    };
+    let line = said(desk, verdict);
+    let step = Line::of(&check.action.replace('\n', " "));
+    let foot = match who {
+        Some(who) => desk.words.line("verify-asked", &[("who", Span::User(who.to_owned()).into())]),
+        None => desk.words.line("verify-alone", &[]),
+    };
+    let parts = vec![
+        Part::Paragraph(line.clone()),
+        Part::Paragraph(desk.words.line("verify-step", &[("step", step.into())])),
+        Part::Note(foot),
+    ];
+    let body = render::slack(&message(tone, Line::default().plain(line.text()), parts));
+    into_thread(desk, &incident.id, inbound, &body).await
+}
+
+impl Desk {
+    /// Looks again at what is due, a few at once, until stopped.
+    pub async fn followups_loop(self: Arc<Self>, stop: CancellationToken) {
+        while !stop.is_cancelled() {
+            let due = match self.store.take_followups(clock::now(), LEASE_MS, AT_ONCE).await {
+                Ok(due) => due,
+                Err(error) => {
+                    error!(%error, "cannot look for what is to be verified again");
+                    Vec::new()
+                }
+            };
+            if due.is_empty() {
+                tokio::select! {
+                    () = tokio::time::sleep(IDLE) => {}
+                    () = stop.cancelled() => return,
+                }
+                continue;
+            }
+            // What is cut off here is due again once its lease has ended.
+            tokio::select! {
+                _ = join_all(due.iter().map(|one| self.follow(one))) => {}
+                () = stop.cancelled() => return,
+            }
+        }
+    }
+
+    /// One of them: told once, or given up when it is no longer worth a post.
+    async fn follow(&self, followup: &Followup) {
+        if self.verify_again(followup).await
+            && let Err(error) = self.store.followed_up(&followup.id).await
+        {
+            error!(%error, "cannot write that something was verified again");
+        }
+    }
+
+    /// Whether it is done with.
+    async fn verify_again(&self, followup: &Followup) -> bool {
+        let Ok(check) = serde_json::from_str::<Check>(&followup.data) else {
+            warn!(kind = followup.kind, "an unreadable follow-up is dropped");
+            return true;
+        };
+        let incident = match self.store.incident(&followup.incident).await {
+            Ok(Some(incident)) => incident,
+            Ok(None) => return true,
+            Err(error) => {
+                error!(%error, "cannot read an incident");
+                return false;
+            }
+        };
+        let late = clock::unix_ms(clock::now()) > check.until_ms;
+        let verdict = match look(self, &incident, &check).await {
+            Ok(verdict) => verdict,
+            Err(error) => {
+                warn!(error, incident.id = incident.id, "cannot verify again");
+                return true;
+            }
+        };
+        let asked = Inbound {
+            id: String::new(),
+            who: Who::default(),
+            place: Place { channel: check.channel.clone(), thread: check.thread.clone(), ..Place::default() },
+            what: crate::slack::What::Press { action: Act::Verify.as_str().to_owned(), value: String::new() },
+        };
+        if let Err(error) = tell(self, &asked, &incident, &check, &verdict, None).await {
+            warn!(%error, incident.id = incident.id, "cannot tell the thread of a verification");
+            return late || !error.is_retryable();
+        }
+        info!(incident.id = incident.id, outcome = ?verdict.0.outcome, "verified again");
+        self.note_verified(&incident, &check, &verdict).await;
+        true
+    }
+
+    /// In the audit log under nobody's name, and so in the message.
+    async fn note_verified(&self, incident: &Incident, check: &Check, verdict: &(EvidenceResult, Vec<String>)) {
+        let begun = AuditEntry::begun("", &check.channel, Act::Verify.as_str(), Some(&incident.id), clock::now());
+        let entry = AuditEntry {
+            target: format!("{} {}", check.signal, check.when),
+            result: AuditResult::Done,
+            detail: said(self, verdict).text(),
+            ..begun
+        };
+        let written = match self.store.audit(&entry).await {
+            Ok(()) => self.store.touch(&incident.id).await,
+            Err(error) => Err(error),
+        };
+        if let Err(error) = written {
+            error!(%error, "cannot note a verification");
+        }
+        self.metrics.act(Act::Verify.as_str(), AuditResult::Done.as_str());
+        self.deliveries.notify_one();
+    }
+}

@@ -1,0 +1,89 @@
+//! `audit`: who did what, when, on what, with which result.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use clap::Args;
+
+use super::args::{HealthOutput, window};
+use super::serve::state_directory;
+use crate::config::Config;
+use crate::store::Store;
+use crate::{app, clock};
+
+/// What `audit` prints.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Exit status: 0 done, 2 wrong use.\nThe log is kept as long as incidents are (`incident.keep`)."
+)]
+pub struct AuditArgs {
+    /// The service's configuration, for its store.
+    #[arg(long, value_name = "FILE", env = "LLM_DIAGNOSE_CONFIG")]
+    pub config: Option<PathBuf>,
+    /// How far back: 24h, 30d.
+    #[arg(long, value_name = "DURATION", default_value = "7d", value_parser = window)]
+    pub since: Duration,
+    /// At most so many, the newest.
+    #[arg(long, value_name = "N", default_value_t = 1_000)]
+    pub most: u32,
+    /// How to print.
+    #[arg(long, value_enum, default_value_t = HealthOutput::Text)]
+    pub output: HealthOutput,
+}
+
+pub(super) fn run(args: AuditArgs) -> anyhow::Result<ExitCode> {
+    let config = args.config.as_deref().map(Config::load).transpose()?.unwrap_or_default();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
+    let entries = runtime.block_on(async {
+        let store = open(&config).await?;
+        let entries = store.audited(clock::before(clock::now(), args.since), args.most).await?;
+        store.close().await;
+        anyhow::Ok(entries)
+    })?;
+    match args.output {
+        HealthOutput::Json => anstream::println!("{}", serde_json::to_string_pretty(&entries)?),
+        HealthOutput::Text => {
+            for entry in &entries {
+                let on: Vec<&str> = [entry.incident.as_deref().unwrap_or_default(), &entry.target]
+                    .into_iter()
+                    .filter(|on| !on.is_empty())
+                    .collect();
+                let who = if entry.who.is_empty() { "(by itself)" } else { &entry.who };
+                let line = format!(
+                    "{}  {:8}  {who} in {}: {} {}  {}",
+                    entry.at.strftime("%Y-%m-%d %H:%M:%S UTC"),
+                    entry.result.as_str(),
+                    entry.place,
+                    entry.what,
+                    on.join(" "),
+                    entry.detail,
+                );
+                // What people wrote cannot make lines or colours of its own.
+                let line: String = line.trim_end().chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+                anstream::println!("{line}");
+            }
+            if entries.is_empty() {
+                anstream::println!("nobody did anything");
+            }
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The service's store; it must be there, because a new one would be an empty answer.
+pub(super) async fn open(config: &Config) -> anyhow::Result<Store> {
+    let state_dir = state_directory(config);
+    let path = state_dir.join("llm-diagnose.db");
+    if config.database.url_file.is_none() && !path.exists() {
+        bail!("there is no store at {}: pass the service's configuration with --config", path.display());
+    }
+    app::store(&Config { state_dir, ..config.clone() }).await
+}
+
+/// Who sits at this terminal, for the audit log.
+pub(super) fn acting() -> String {
+    let user = std::env::var("USER").ok().filter(|user| !user.is_empty());
+    format!("cli:{}", user.as_deref().unwrap_or("unknown"))
+}

@@ -1,0 +1,93 @@
+//! `feedback`: what people said of named causes, and verdict tests made of it.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::Context;
+use clap::Args;
+
+use super::args::HealthOutput;
+use super::audit::open;
+use super::{counted, library};
+use crate::check::verdict_test;
+use crate::config::Config;
+use crate::store::{Feedback, Incident};
+
+/// What `feedback` prints and writes.
+#[derive(Debug, Args)]
+#[command(after_help = "Exit status: 0 done, 2 wrong use.\n\
+Each file of --export is a verdict test with the values that the diagnosis saw; `llm-diagnose test DIR` runs them.")]
+pub struct FeedbackArgs {
+    /// The service's configuration, for its store and playbooks.
+    #[arg(long, value_name = "FILE", env = "LLM_DIAGNOSE_CONFIG")]
+    pub config: Option<PathBuf>,
+    /// Write each incident that somebody judged as a verdict test into this directory.
+    #[arg(long, value_name = "DIR")]
+    pub export: Option<PathBuf>,
+    /// How to print.
+    #[arg(long, value_enum, default_value_t = HealthOutput::Text)]
+    pub output: HealthOutput,
+}
+
+pub(super) fn run(args: FeedbackArgs) -> anyhow::Result<ExitCode> {
+    let config = args.config.as_deref().map(Config::load).transpose()?.unwrap_or_default();
+    let library = match library(config.playbooks.dir.as_deref()) {
+        Ok(library) => library,
+        Err(code) => return Ok(code),
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
+    let (all, judged) = runtime.block_on(async {
+        let store = open(&config).await?;
+        let all = store.feedback().await?;
+        // Of one incident the last word counts.
+        let last: BTreeMap<&str, &Feedback> = all.iter().map(|said| (said.incident.as_str(), said)).collect();
+        let mut judged: Vec<(Incident, Feedback)> = Vec::new();
+        for said in last.into_values() {
+            judged.extend(store.incident(&said.incident).await?.map(|incident| (incident, said.clone())));
+        }
+        store.close().await;
+        anyhow::Ok((all, judged))
+    })?;
+    match args.output {
+        HealthOutput::Json => anstream::println!("{}", serde_json::to_string_pretty(&all)?),
+        HealthOutput::Text => {
+            for said in &all {
+                let word = if said.is_right { "right" } else { "wrong" };
+                let line = format!(
+                    "{}  {}  {word}: {} ─▶ {}  {} {}",
+                    said.at.strftime("%Y-%m-%d %H:%M UTC"),
+                    said.incident,
+                    said.named,
+                    said.cause,
+                    said.who,
+                    said.comment
+                );
+                let line: String = line.trim_end().chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+                anstream::println!("{line}");
+            }
+        }
+    }
+    let right = all.iter().filter(|said| said.is_right).count();
+    anstream::eprintln!("{} of {} said right", right, counted(all.len(), "judgement"));
+    if let Some(dir) = &args.export {
+        std::fs::create_dir_all(dir).with_context(|| format!("cannot make the directory {}", dir.display()))?;
+        let mut written = 0_usize;
+        for (incident, said) in &judged {
+            match verdict_test(&library, incident, said) {
+                Ok(text) => {
+                    write(dir, &incident.id, &text)?;
+                    written += 1;
+                }
+                Err(why) => anstream::eprintln!("left out {}: {why}", incident.id),
+            }
+        }
+        anstream::eprintln!("wrote {} to {}", counted(written, "verdict test"), dir.display());
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn write(dir: &Path, id: &str, text: &str) -> anyhow::Result<()> {
+    let path = dir.join(format!("incident-{}.test.yaml", id.to_ascii_lowercase()));
+    std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
+}

@@ -1,0 +1,167 @@
+//! `silence`: lists, makes and ends silences through Alertmanager.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use clap::{Args, Subcommand};
+
+use super::args::{HealthOutput, window};
+use super::audit::{acting, open};
+use crate::alertmanager::{self, Alertmanager, Wish};
+use crate::clock;
+use crate::config::Config;
+use crate::store::{AuditEntry, AuditResult, Store};
+
+/// What `silence` does.
+#[derive(Debug, Args)]
+#[command(after_help = "Exit status: 0 done, 1 an Alertmanager could not be asked, 2 wrong use.")]
+pub struct SilenceArgs {
+    /// The service's configuration, for its `alertmanagers` and its store.
+    #[arg(long, value_name = "FILE", env = "LLM_DIAGNOSE_CONFIG", global = true)]
+    pub config: Option<PathBuf>,
+    /// What to do.
+    #[command(subcommand)]
+    pub what: SilenceCommand,
+}
+
+/// What can be done with silences.
+#[derive(Debug, Subcommand)]
+pub enum SilenceCommand {
+    /// Print the silences that count, or will.
+    List {
+        /// How to print.
+        #[arg(long, value_enum, default_value_t = HealthOutput::Text)]
+        output: HealthOutput,
+    },
+    /// End a silence.
+    Expire {
+        /// Its id.
+        #[arg(value_name = "ID")]
+        id: String,
+    },
+    /// Silence an incident by the labels on which its firing alerts agree.
+    Create {
+        /// The incident's id.
+        #[arg(value_name = "INCIDENT")]
+        incident: String,
+        /// How long: 1m to 30d.
+        #[arg(long = "for", value_name = "DURATION", default_value = "1h", value_parser = window)]
+        duration: Duration,
+        /// Only these of the labels; repeat for more.
+        #[arg(long = "label", value_name = "NAME")]
+        labels: Vec<String>,
+        /// Why.
+        #[arg(long, value_name = "TEXT", default_value = "")]
+        comment: String,
+    },
+}
+
+pub(super) fn run(args: SilenceArgs) -> anyhow::Result<ExitCode> {
+    let config = args.config.as_deref().map(Config::load).transpose()?.unwrap_or_default();
+    if config.alertmanagers.is_empty() {
+        bail!("no Alertmanager is configured: set `alertmanagers` in the configuration and pass it with --config");
+    }
+    let all = config.alertmanagers.iter().map(Alertmanager::new).collect::<Result<Vec<_>, _>>()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
+    runtime.block_on(async {
+        match args.what {
+            SilenceCommand::List { output } => list(&all, output).await,
+            SilenceCommand::Expire { id } => {
+                let store = open(&config).await?;
+                expire(&store, &all, &id).await
+            }
+            SilenceCommand::Create { incident, duration, labels, comment } => {
+                let store = open(&config).await?;
+                let who = acting();
+                let wish = Wish { who: who.clone(), comment, duration };
+                create(&store, &all, &incident, &labels, &wish).await
+            }
+        }
+    })
+}
+
+async fn list(all: &[Alertmanager], output: HealthOutput) -> anyhow::Result<ExitCode> {
+    let (silences, problems) = alertmanager::list(all).await;
+    match output {
+        HealthOutput::Json => anstream::println!("{}", serde_json::to_string_pretty(&silences)?),
+        HealthOutput::Text => {
+            for silence in &silences {
+                let matchers: Vec<String> = silence.matchers.iter().map(ToString::to_string).collect();
+                // A comment may hold line ends, which would look like lines of ours.
+                let comment: String = silence.comment.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+                anstream::println!(
+                    "{}  until {}  {}\n    by {}: {comment}",
+                    silence.id,
+                    silence.ends_at.strftime("%Y-%m-%d %H:%M UTC"),
+                    matchers.join(" "),
+                    silence.created_by,
+                );
+            }
+            if silences.is_empty() && problems.is_empty() {
+                anstream::println!("nothing is silenced");
+            }
+        }
+    }
+    for problem in &problems {
+        anstream::eprintln!("{problem}");
+    }
+    Ok(ExitCode::from(u8::from(!problems.is_empty())))
+}
+
+async fn expire(store: &Store, all: &[Alertmanager], id: &str) -> anyhow::Result<ExitCode> {
+    let mut entry = AuditEntry::begun(&acting(), "cli", "expire", None, clock::now());
+    id.clone_into(&mut entry.target);
+    store.audit(&entry).await?;
+    let ended = alertmanager::expire(all, id).await;
+    finish(store, entry, &ended.as_ref().map(|_| String::new())).await?;
+    ended?;
+    anstream::println!("ended silence {id}");
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn create(
+    store: &Store,
+    all: &[Alertmanager],
+    id: &str,
+    names: &[String],
+    wish: &Wish,
+) -> anyhow::Result<ExitCode> {
+    let Some(incident) = store.incident(id).await? else {
+        bail!("there is no incident `{id}`: `llm-diagnose incidents` or the pages list them");
+    };
+    let mut labels = alertmanager::common(&incident.alerts);
+    if let Some(unknown) = names.iter().find(|name| !labels.contains_key(*name)) {
+        let known: Vec<&str> = labels.keys().map(String::as_str).collect();
+        bail!("the firing alerts do not agree on a label `{unknown}`: they do on {}", known.join(", "));
+    }
+    if !names.is_empty() {
+        labels.retain(|name, _| names.contains(name));
+    }
+    let entry = AuditEntry::begun(&wish.who, "cli", "silence", Some(id), clock::now());
+    store.audit(&entry).await?;
+    let made = alertmanager::create(all, &incident.alerts, &labels, wish, clock::now()).await;
+    let shown = |made: &alertmanager::Made| {
+        let matchers: Vec<String> = made.matchers.iter().map(ToString::to_string).collect();
+        format!("until {}: {}", made.until.strftime("%Y-%m-%d %H:%M UTC"), matchers.join(" "))
+    };
+    let target = made.as_ref().map(|made| made.id.clone()).unwrap_or_default();
+    finish(store, AuditEntry { target, ..entry }, &made.as_ref().map(shown)).await?;
+    let made = made?;
+    store.touch(id).await?;
+    anstream::println!("{}  {}", made.id, shown(&made));
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn finish<E: std::fmt::Display>(
+    store: &Store,
+    entry: AuditEntry,
+    ended: &Result<String, E>,
+) -> anyhow::Result<()> {
+    let (result, detail) = match ended {
+        Ok(detail) => (AuditResult::Done, detail.clone()),
+        Err(error) => (AuditResult::Failed, error.to_string()),
+    };
+    Ok(store.audit(&AuditEntry { result, detail, ..entry }).await?)
+}

@@ -1,0 +1,172 @@
+//! The audit log: who did what, when, on what, with which result; every attempt to act, and every refusal.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use sqlx::Row;
+use sqlx::any::AnyRow;
+use ulid::Ulid;
+
+use super::{Store, StoreError};
+use crate::clock::{from_unix_ms, unix_ms};
+use crate::render::{Act, Note};
+
+/// How an attempt ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum AuditResult {
+    /// It was begun, and nobody has written how it ended.
+    Begun,
+    /// It was done.
+    Done,
+    /// They may not.
+    Refused,
+    /// It could not be done.
+    Failed,
+}
+
+impl AuditResult {
+    /// As the store and metrics keep it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Begun => "begun",
+            Self::Done => "done",
+            Self::Refused => "refused",
+            Self::Failed => "failed",
+        }
+    }
+
+    fn of(text: &str) -> Self {
+        match text {
+            "done" => Self::Done,
+            "refused" => Self::Refused,
+            "failed" => Self::Failed,
+            _ => Self::Begun,
+        }
+    }
+}
+
+/// A line of the log.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AuditEntry {
+    /// Sortable by time.
+    pub id: String,
+    /// When.
+    pub at: Timestamp,
+    /// A Slack user's id, or `cli:<user>`.
+    pub who: String,
+    /// A channel's id, or `cli`.
+    pub place: String,
+    /// The act.
+    pub what: String,
+    /// The incident.
+    pub incident: Option<String>,
+    /// What else it was done to: a silence's id, a step, a user group.
+    pub target: String,
+    /// How it ended.
+    pub result: AuditResult,
+    /// What is worth knowing of it.
+    pub detail: String,
+}
+
+impl AuditEntry {
+    /// An attempt that begins now.
+    pub fn begun(who: &str, place: &str, what: &str, incident: Option<&str>, at: Timestamp) -> Self {
+        Self {
+            id: Ulid::generate().to_string(),
+            at,
+            who: who.to_owned(),
+            place: place.to_owned(),
+            what: what.to_owned(),
+            incident: incident.map(str::to_owned),
+            target: String::new(),
+            result: AuditResult::Begun,
+            detail: String::new(),
+        }
+    }
+
+    /// As an incident's message says it; none for what is no button's act.
+    fn note(self) -> Option<Note> {
+        Some(Note { act: Act::of(&self.what)?, who: self.who, at: self.at, detail: self.detail })
+    }
+}
+
+impl Store {
+    /// Writes a line, or says how the attempt with the same id ended.
+    ///
+    /// # Errors
+    /// When the store fails; here and below.
+    pub async fn audit(&self, entry: &AuditEntry) -> Result<(), StoreError> {
+        sqlx::query(
+            "INSERT INTO audit (id, at_ms, who, place, what, incident_id, target, result, detail)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+             ON CONFLICT (id) DO UPDATE SET target = excluded.target, result = excluded.result, detail = excluded.detail",
+        )
+        .bind(&entry.id)
+        .bind(unix_ms(entry.at))
+        .bind(&entry.who)
+        .bind(&entry.place)
+        .bind(&entry.what)
+        .bind(&entry.incident)
+        .bind(&entry.target)
+        .bind(entry.result.as_str())
+        .bind(&entry.detail)
+        .execute(&self.write)
+        .await?;
+        Ok(())
+    }
+
+    /// The newest lines since a moment, newest first.
+    ///
+    /// # Errors
+    /// See [`Self::audit`].
+    pub async fn audited(&self, since: Timestamp, most: u32) -> Result<Vec<AuditEntry>, StoreError> {
+        let rows = sqlx::query(
+            "SELECT id, at_ms, who, place, what, incident_id, target, result, detail FROM audit
+             WHERE at_ms >= $1 ORDER BY at_ms DESC, id DESC LIMIT $2",
+        )
+        .bind(unix_ms(since))
+        .bind(i64::from(most))
+        .fetch_all(&self.read)
+        .await?;
+        rows.iter().map(read).collect()
+    }
+
+    /// What was done with an incident, oldest first, as its message says it.
+    ///
+    /// # Errors
+    /// See [`Self::audit`].
+    pub async fn notes(&self, incident: &str) -> Result<Vec<Note>, StoreError> {
+        let rows = sqlx::query(
+            "SELECT id, at_ms, who, place, what, incident_id, target, result, detail FROM audit
+             WHERE incident_id = $1 AND result = 'done' ORDER BY at_ms, id LIMIT 200",
+        )
+        .bind(incident)
+        .fetch_all(&self.read)
+        .await?;
+        let entries = rows.iter().map(read).collect::<Result<Vec<_>, _>>()?;
+        Ok(entries.into_iter().filter_map(AuditEntry::note).collect())
+    }
+
+    /// Forgets what is older than `before`.
+    ///
+    /// # Errors
+    /// See [`Self::audit`].
+    pub async fn forget_audit(&self, before: Timestamp) -> Result<u64, StoreError> {
+        let done = sqlx::query("DELETE FROM audit WHERE at_ms < $1").bind(unix_ms(before)).execute(&self.write).await?;
+        Ok(done.rows_affected())
+    }
+}
+
+fn read(row: &AnyRow) -> Result<AuditEntry, StoreError> {
+    Ok(AuditEntry {
+        id: row.try_get("id")?,
+        at: from_unix_ms(row.try_get("at_ms")?),
+        who: row.try_get("who")?,
+        place: row.try_get("place")?,
+        what: row.try_get("what")?,
+        incident: row.try_get("incident_id")?,
+        target: row.try_get("target")?,
+        result: AuditResult::of(&row.try_get::<String, _>("result")?),
+        detail: row.try_get("detail")?,
+    })
+}

@@ -1,0 +1,79 @@
+//! Feedback: whether a named cause was right, in the words of people.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use sqlx::Row;
+use sqlx::any::AnyRow;
+
+use super::{Store, StoreError};
+use crate::clock::{from_unix_ms, unix_ms};
+
+/// What a person says of an incident's cause.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Feedback {
+    /// The incident.
+    pub incident: String,
+    /// A Slack user's id.
+    pub who: String,
+    /// When.
+    pub at: Timestamp,
+    /// Whether the named cause was right.
+    pub is_right: bool,
+    /// The cause that was named; empty when none was.
+    pub named: String,
+    /// The cause that it was; `other` when no playbook knows it.
+    pub cause: String,
+    /// What else they said.
+    pub comment: String,
+}
+
+impl Store {
+    /// Keeps what somebody says; their last word counts.
+    ///
+    /// # Errors
+    /// When the store fails; here and below.
+    pub async fn give_feedback(&self, said: &Feedback) -> Result<(), StoreError> {
+        sqlx::query(
+            "INSERT INTO feedback (incident_id, who, at_ms, is_right, named, cause, comment)
+             VALUES ($1, $2, $3, $4, $5, $6, $7)
+             ON CONFLICT (incident_id, who) DO UPDATE SET at_ms = excluded.at_ms, is_right = excluded.is_right,
+               named = excluded.named, cause = excluded.cause, comment = excluded.comment",
+        )
+        .bind(&said.incident)
+        .bind(&said.who)
+        .bind(unix_ms(said.at))
+        .bind(i64::from(said.is_right))
+        .bind(&said.named)
+        .bind(&said.cause)
+        .bind(&said.comment)
+        .execute(&self.write)
+        .await?;
+        Ok(())
+    }
+
+    /// Everything that was said, by incident, the last word of each incident last.
+    ///
+    /// # Errors
+    /// See [`Self::give_feedback`].
+    pub async fn feedback(&self) -> Result<Vec<Feedback>, StoreError> {
+        let rows = sqlx::query(
+            "SELECT incident_id, who, at_ms, is_right, named, cause, comment FROM feedback
+             ORDER BY incident_id, at_ms, who",
+        )
+        .fetch_all(&self.read)
+        .await?;
+        rows.iter().map(read).collect()
+    }
+}
+
+fn read(row: &AnyRow) -> Result<Feedback, StoreError> {
+    Ok(Feedback {
+        incident: row.try_get("incident_id")?,
+        who: row.try_get("who")?,
+        at: from_unix_ms(row.try_get("at_ms")?),
+        is_right: row.try_get::<i64, _>("is_right")? != 0,
+        named: row.try_get("named")?,
+        cause: row.try_get("cause")?,
+        comment: row.try_get("comment")?,
+    })
+}

@@ -1,0 +1,270 @@
+//! Buttons and forms: who may, what they do to a real Alertmanager, what is written down; and everything that is wrong.
+
+mod bench;
+mod modals;
+
+use std::time::Duration;
+
+use bench::Bench;
+use llm_diagnose::chatops::SilenceRequest;
+use llm_diagnose::check::verdict_test;
+use llm_diagnose::clock;
+use llm_diagnose::render::Act;
+use llm_diagnose::slack::{Ack, Inbound, Place, What, Who};
+use llm_diagnose_lab::stack::backfill::{Series, openmetrics};
+use llm_diagnose_lab::stack::{Alertmanager, Prometheus};
+use serde_json::{Value, json};
+
+use crate::harness::library;
+
+const NOWHERE: &str = "http://127.0.0.1:1";
+const ON_CALL: &str = "act: { groups: [S0ONCALL] }\nescalate: S0ONCALL\nchannel: C0LLMALERTS";
+
+#[tokio::test]
+async fn somebody_takes_over_once_and_the_message_has_news() {
+    let bench = Bench::start(ON_CALL, &[], NOWHERE).await;
+    let id = bench.incident("LLMHighTTFT", "firing", false).await;
+    let before = bench.store.incident(&id).await.unwrap().unwrap().revision;
+    bench.press("U0ANN", "acknowledge", &id).await;
+    bench.press("U0ANN", "acknowledge", &id).await;
+    assert!(bench.last().contains("You are on it already"), "{:?}", bench.said());
+    assert_eq!(bench.audit().await, ["acknowledge U0ANN done", "acknowledge U0ANN failed"]);
+    let notes = bench.store.notes(&id).await.unwrap();
+    assert_eq!(notes.iter().map(|n| (n.who.as_str(), n.act)).collect::<Vec<_>>(), [("U0ANN", Act::Acknowledge)]);
+    assert_eq!(bench.store.incident(&id).await.unwrap().unwrap().revision, before + 1);
+    let page = bench.metrics.page();
+    assert!(page.contains(r#"llm_diagnose_acts_total{kind="acknowledge",result="done"} 1"#), "{page}");
+}
+
+#[tokio::test]
+async fn who_may_not_is_told_so_and_it_is_written_down() {
+    let bench = Bench::start(ON_CALL, &[], NOWHERE).await;
+    let id = bench.incident("LLMHighTTFT", "firing", true).await;
+    for (user, says) in [
+        ("U0BEN", "Only those may do this"),
+        ("U0GUEST", "Guests may not ask"),
+        ("U0STRANGER", "Only members of this workspace"),
+    ] {
+        bench.press(user, "acknowledge", &id).await;
+        assert!(bench.last().contains(says), "{user}: {:?}", bench.said());
+    }
+    let said = bench.said().len();
+    bench.press("U0ROBOT", "silence", &id).await;
+    assert_eq!(bench.said().len(), said, "programs are not answered");
+    let refused = ["acknowledge U0BEN", "acknowledge U0GUEST", "acknowledge U0STRANGER", "silence U0ROBOT"];
+    assert_eq!(bench.audit().await, refused.map(|line| format!("{line} refused")));
+    let ack = bench.submit("U0BEN", "silence", &id, &[("labels", "alertname"), ("duration", "1h")]).await;
+    assert!(matches!(ack, Ack::View(_)), "a form that they may not send says why: {ack:?}");
+    assert!(bench.store.notes(&id).await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_group_that_slack_told_once_counts_while_slack_is_away() {
+    let bench = Bench::start(ON_CALL, &[], NOWHERE).await;
+    let id = bench.incident("LLMHighTTFT", "firing", false).await;
+    bench.slack.fail_next("usergroups.users.list", llm_diagnose_lab::slack::Failure::Status(503), 1);
+    bench.press("U0ANN", "acknowledge", &id).await;
+    assert!(bench.last().contains("Slack does not say at the moment"), "{:?}", bench.said());
+    bench.press("U0ANN", "acknowledge", &id).await;
+    assert_eq!(bench.audit().await.last().unwrap(), "acknowledge U0ANN done");
+}
+
+#[tokio::test]
+async fn buttons_that_are_wrong_are_answered_and_do_nothing() {
+    let bench = Bench::start("channel: C0LLMALERTS", &[], NOWHERE).await;
+    let over = bench.incident("LLMHighTTFT", "resolved", true).await;
+    let odd = ["", "/", "no-such-incident", "'; DROP TABLE incidents; --", "\u{202e}<!channel>", "01/../../x"];
+    for value in odd {
+        bench.press("U0ANN", "acknowledge", value).await;
+        assert!(bench.last().contains("This incident is gone"), "{value}: {:?}", bench.said());
+    }
+    for (action, value, says) in [
+        ("acknowledge", over.as_str(), "This incident is over"),
+        ("again", &over, "This incident is over"),
+        ("verify:99", &format!("{over}/99"), "This step has no check"),
+        ("verify:x", &format!("{over}/-1"), "This step has no check"),
+        ("self-destruct", &over, "This button is not known"),
+        ("right", &"x".repeat(100_000), "This button is not known"),
+        ("digest", "no-such-digest", "This incident is gone"),
+        ("expire", "no-such-silence", "Nobody may do this yet"),
+    ] {
+        bench.press("U0BEN", action, value).await;
+        assert!(bench.last().contains(says), "{action}: {}", bench.last());
+    }
+    for (form, about) in
+        [("wrong", "no json"), ("self-destruct", "{\"incident\":\"x\"}"), ("wrong", "{\"incident\":\"x\"}")]
+    {
+        let what = What::Submit { form: form.into(), about: about.into(), values: [].into() };
+        assert!(matches!(bench.receive("U0ANN", what).await, Ack::View(_)), "{form} {about}");
+    }
+    let incident = bench.store.incident(&over).await.unwrap().unwrap();
+    assert!(bench.store.notes(&over).await.unwrap().is_empty() && bench.store.feedback().await.unwrap().is_empty());
+    assert!(!incident.open);
+    assert_eq!(bench.slack.violations(), []);
+}
+
+#[tokio::test]
+async fn who_asks_too_often_is_told_once_and_the_same_press_counts_once() {
+    let bench = Bench::start("channel: C0LLMALERTS\ncommands_per_minute: [3, 60, 240]", &[], NOWHERE).await;
+    let id = bench.incident("LLMHighTTFT", "firing", false).await;
+    for _ in 0..20 {
+        bench.press("U0ANN", "again", &id).await;
+    }
+    let told = bench.said().iter().filter(|text| text.contains("That was a lot")).count();
+    assert_eq!((told, bench.audit().await.len()), (1, 3), "{:?}", bench.said());
+    let who = Who { user: "U0BEN".into(), team: "T0LAB".into(), is_bot: false };
+    let place = Place { channel: bench::CHANNEL.into(), ..Place::default() };
+    let what = What::Press { action: "acknowledge".into(), value: id };
+    let press = Inbound { id: "trigger-1".into(), who, place, what };
+    bench.desk.receive(press.clone()).await;
+    bench.desk.receive(press).await;
+    bench.settled().await;
+    assert_eq!(bench.audit().await[3..], ["acknowledge U0BEN done"]);
+}
+
+#[tokio::test]
+async fn a_silence_from_slack_silences_those_alerts_alone_and_ends_when_told() {
+    let alertmanager = Alertmanager::builder().start().await.unwrap();
+    let labels =
+        |name: &str, pod: &str| json!({ "alertname": name, "namespace": "llm", "severity": "warning", "pod": pod });
+    let alerts = [("LLMHighTTFT", "a"), ("LLMHighTTFT", "b"), ("Other", "a")];
+    let alerts: Vec<Value> = alerts.iter().map(|(name, pod)| json!({ "labels": labels(name, pod) })).collect();
+    alertmanager.post_alerts(&alerts).await.unwrap();
+    // The first of the pair is down.
+    let bench = Bench::start(ON_CALL, &[NOWHERE, &alertmanager.url], NOWHERE).await;
+    let id = bench.incident("LLMHighTTFT", "firing", false).await;
+    let form = |labels: &'static str, duration: &'static str, custom: &'static str| {
+        [("labels", labels), ("duration", duration), ("custom", custom), ("comment", "<!channel> *known*\n\u{202e}")]
+    };
+    for (labels, duration, custom, field) in [
+        ("", "1h", "", "labels"),
+        ("alertname,pod", "1h", "", "labels"),
+        ("alertname", "custom", "soon", "custom"),
+        ("alertname", "custom", "400d", "custom"),
+        ("alertname", "5s", "", "duration"),
+    ] {
+        let ack = bench.submit("U0ANN", "silence", &id, &form(labels, duration, custom)).await;
+        assert!(matches!(&ack, Ack::Errors(errors) if errors.contains_key(field)), "{labels} {duration}: {ack:?}");
+    }
+    assert_eq!(alertmanager.silences().await.unwrap().as_array().unwrap().len(), 0);
+
+    let ack = bench.submit("U0ANN", "silence", &id, &form("alertname,namespace,severity", "custom", "90m")).await;
+    assert_eq!(ack, Ack::Received);
+    assert_eq!(bench.audit().await, ["silence U0ANN done"], "{:?}", bench.said());
+    let silenced = async || {
+        let all = alertmanager.alerts().await.unwrap();
+        let quiet = all.as_array().unwrap().iter().filter(|a| a["status"]["silencedBy"] != json!([]));
+        quiet.map(|a| a["labels"]["alertname"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(until(&silenced, 2).await, ["LLMHighTTFT", "LLMHighTTFT"]);
+    let silence = alertmanager.silences().await.unwrap()[0].clone();
+    assert_eq!(silence["createdBy"], "U0ANN in Slack");
+    let thread = bench.last();
+    assert!(thread.contains("Silenced") && thread.contains("<@U0ANN>") && thread.contains("alertname="), "{thread}");
+    assert!(!thread.contains("<!channel>") && thread.contains("It takes 2 alerts now"), "{thread}");
+    let notes = bench.store.notes(&id).await.unwrap();
+    assert!(notes[0].act == Act::Silence && notes[0].detail.contains("until "), "{notes:?}");
+
+    let who = Who { user: "U0ANN".into(), team: "T0LAB".into(), is_bot: false };
+    let place = Place { channel: bench::CHANNEL.into(), ..Place::default() };
+    let what = What::Command { text: "silence list".into() };
+    let command = Inbound { id: String::new(), who, place, what };
+    bench.desk.silence(&command, SilenceRequest::List).await;
+    assert!(bench.last().contains("1 silence") && bench.last().contains("U0ANN in Slack"), "{}", bench.last());
+    let silence = silence["id"].as_str().unwrap();
+    bench.press("U0BEN", "expire:0", silence).await;
+    assert_eq!(until(&silenced, 2).await.len(), 2, "who may not silence may not end it either");
+    bench.press("U0ANN", "expire:0", silence).await;
+    assert_eq!(until(&silenced, 0).await.len(), 0);
+    bench.press("U0ANN", "expire", silence).await;
+    assert!(bench.last().contains("over already"), "{}", bench.last());
+    let again = SilenceRequest::Create { incident: id, duration: Duration::from_secs(3_600) };
+    bench.desk.silence(&command, again).await;
+    assert_eq!(until(&silenced, 2).await.len(), 2);
+    assert_eq!(bench.slack.violations(), []);
+}
+
+/// Alertmanager marks what is silenced within moments: asks until so many are, or the last answer.
+async fn until(silenced: &impl AsyncFn() -> Vec<String>, n: usize) -> Vec<String> {
+    let met = async {
+        loop {
+            let names = silenced().await;
+            if names.len() == n {
+                return names;
+            }
+        }
+    };
+    match tokio::time::timeout(Duration::from_secs(10), met).await {
+        Ok(names) => names,
+        Err(_) => silenced().await,
+    }
+}
+
+#[tokio::test]
+async fn a_silence_that_no_alertmanager_takes_is_said_to_have_failed() {
+    let bench = Bench::start(ON_CALL, &[NOWHERE], NOWHERE).await;
+    let id = bench.incident("LLMHighTTFT", "firing", false).await;
+    bench.submit("U0ANN", "silence", &id, &[("labels", "alertname"), ("duration", "1h")]).await;
+    assert!(bench.last().contains("Nothing was silenced: Alertmanager cannot be reached"), "{}", bench.last());
+    assert_eq!(bench.audit().await, ["silence U0ANN failed"]);
+}
+
+#[tokio::test]
+async fn escalating_calls_the_group_once() {
+    let bench = Bench::start(ON_CALL, &[], NOWHERE).await;
+    let id = bench.incident("LLMHighTTFT", "firing", true).await;
+    bench.press("U0ANN", "escalate", &id).await;
+    let post = bench.said().into_iter().find(|text| text.starts_with("<!subteam^S0ONCALL> ")).expect("it is called");
+    assert!(post.contains("<@U0ANN> asks you for help") && post.contains(&format!("bundle {id}")), "{post}");
+    bench.press("U0ANN", "escalate", &id).await;
+    assert!(bench.last().contains("less than five minutes ago"), "{}", bench.last());
+    assert_eq!(bench.audit().await, ["escalate U0ANN done"]);
+    assert_eq!(bench.slack.violations(), []);
+}
+
+#[tokio::test]
+async fn a_judged_incident_becomes_a_verdict_test_that_passes() {
+    let bench = Bench::start("channel: C0LLMALERTS", &[], NOWHERE).await;
+    let id = bench.incident("LLMHighTTFT", "firing", true).await;
+    let ack = bench.submit("U0ANN", "wrong", &id, &[("cause", "no-such-cause")]).await;
+    assert!(matches!(&ack, Ack::Errors(errors) if errors.contains_key("cause")), "{ack:?}");
+    bench.submit("U0BEN", "wrong", &id, &[("cause", "other"), ("comment", "a switch")]).await;
+    bench.press("U0ANN", "right", &id).await;
+    let all = bench.store.feedback().await.unwrap();
+    let said: Vec<_> = all.iter().map(|f| (f.who.as_str(), f.is_right, f.named.as_str(), f.cause.as_str())).collect();
+    let expected = [("U0BEN", false, "longer-prompts", "other"), ("U0ANN", true, "longer-prompts", "longer-prompts")];
+    assert_eq!(said, expected);
+    let notes = bench.store.notes(&id).await.unwrap();
+    assert!(notes[0].detail.contains("Something else") && notes[0].detail.contains("a switch"), "{notes:?}");
+    let incident = bench.store.incident(&id).await.unwrap().unwrap();
+    assert!(verdict_test(library(), &incident, &all[0]).unwrap_err().contains("`other` is no cause"));
+    let text = verdict_test(library(), &incident, &all[1]).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("incident.test.yaml"), &text).unwrap();
+    let own = llm_diagnose::playbook::load(Some(dir.path())).unwrap();
+    let results = llm_diagnose::check::run(&own).unwrap();
+    let case = results.iter().find(|r| r.name.contains(&id)).expect("it is run");
+    assert!(case.failures.is_empty(), "{text}\n{:?}", case.failures);
+}
+
+#[tokio::test]
+async fn a_fix_is_verified_now_and_again_later() {
+    let now = clock::now().as_second();
+    let labels = [("job", "vllm"), ("instance", "a:8000"), ("namespace", "llm"), ("model_name", "m"), ("engine", "0")];
+    let of = |name| Series::new(name, &labels).steady(now - 1_800, now + 60, 15, 0.0);
+    let history = openmetrics(["vllm:num_requests_waiting", "vllm:num_requests_running"].map(of));
+    let prometheus = Prometheus::builder().backfill_text(&history).unwrap().start().await.unwrap();
+    let bench = Bench::start("channel: C0LLMALERTS", &[], &prometheus.url).await;
+    let id = bench.incident("LLMHighTTFT", "firing", true).await;
+    // Of the diagnosis' steps the third wants fewer than 0.25 waiting per replica, the fourth fewer preemptions.
+    bench.press("U0ANN", "verify:2", &format!("{id}/2")).await;
+    assert!(bench.last().contains("*Fixed*: waiting requests per replica is 0"), "{}", bench.last());
+    bench.press("U0ANN", "verify:3", &format!("{id}/3")).await;
+    assert!(bench.last().contains("*Cannot tell*: preemptions has no value"), "{}", bench.last());
+    let later = |minutes: i64| jiff::Timestamp::from_second(clock::now().as_second() + 60 * minutes).unwrap();
+    let due = async |minutes| bench.store.take_followups(later(minutes), 0, 10).await.unwrap().len();
+    assert_eq!((due(4).await, due(6).await, due(16).await), (0, 2, 4), "after 5 and 15 minutes, for each step");
+    let notes = bench.store.notes(&id).await.unwrap();
+    assert!(notes[0].act == Act::Verify && notes[0].detail.starts_with("Fixed"), "{notes:?}");
+    assert_eq!(bench.slack.violations(), []);
+}

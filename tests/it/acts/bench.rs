@@ -1,0 +1,155 @@
+//! A desk in this process, between a fake Slack, a real Alertmanager and a real Prometheus.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use llm_diagnose::alert::AlertGroup;
+use llm_diagnose::alertmanager::{self, Alertmanager};
+use llm_diagnose::chatops::{Desk, People, Recent};
+use llm_diagnose::clock;
+use llm_diagnose::diagnose::Diagnosis;
+use llm_diagnose::exporter::Reader;
+use llm_diagnose::incident::Rules;
+use llm_diagnose::notify::Notifier;
+use llm_diagnose::render::Words;
+use llm_diagnose::slack::{self, Ack, Inbound, Place, Slack, What, Who};
+use llm_diagnose::store::{Store, Wanted};
+use llm_diagnose::telemetry::Metrics;
+use llm_diagnose_lab::slack::{FakeSlack, Options};
+use tokio_util::task::TaskTracker;
+
+use crate::harness::{client, fixture, library};
+use crate::running::{group, tls};
+
+pub(super) const CHANNEL: &str = "C0LLMALERTS";
+
+pub(super) struct Bench {
+    pub(super) desk: Arc<Desk>,
+    pub(super) slack: FakeSlack,
+    pub(super) store: Store,
+    pub(super) metrics: Arc<Metrics>,
+    _state: tempfile::TempDir,
+}
+
+impl Bench {
+    /// `config` is the key `slack:` without its address.
+    pub(super) async fn start(config: &str, alertmanagers: &[&str], prometheus: &str) -> Self {
+        tls();
+        let slack = FakeSlack::start(Options {
+            allowed_mentions: ["!subteam^S0ONCALL", "@U0ANN", "@U0BEN"].map(String::from).into(),
+            ..Options::unlimited()
+        })
+        .await
+        .unwrap();
+        let file = llm_diagnose::playbook::SourceFile { path: "slack.yaml".into(), text: config.to_owned() };
+        let config: slack::Config = match llm_diagnose::playbook::parse(&file) {
+            Ok(config) => config,
+            Err(problem) => panic!("{problem}"),
+        };
+        let state = tempfile::tempdir().unwrap();
+        let store = Store::open(&state.path().join("db")).await.unwrap();
+        let client_of_slack = Slack::new(&slack.base_url, &slack.token).unwrap();
+        let (metrics, words) = (Arc::new(Metrics::default()), Arc::new(Words::english()));
+        let notifier = Notifier::new(
+            store.clone(),
+            Some(client_of_slack.clone()),
+            &config,
+            Arc::clone(&metrics),
+            "",
+            Vec::new(),
+            Arc::clone(&words),
+            true,
+        );
+        let alertmanagers = alertmanagers
+            .iter()
+            .map(|url| {
+                let config = alertmanager::Config { url: (*url).to_owned(), ..alertmanager::Config::default() };
+                Alertmanager::new(&config).unwrap()
+            })
+            .collect();
+        let desk = Arc::new(Desk {
+            library: Arc::new(library().clone()),
+            store: store.clone(),
+            prometheus: vec![(client(prometheus), BTreeMap::new())],
+            reader: Reader::new(&[]).unwrap(),
+            exporters: Default::default(),
+            diagnosing: Default::default(),
+            alertmanagers,
+            slack: client_of_slack,
+            people: People::new(&config),
+            config,
+            notifier: Arc::new(notifier),
+            words,
+            metrics: Arc::clone(&metrics),
+            wake: Arc::default(),
+            deliveries: Arc::default(),
+            tasks: TaskTracker::new(),
+            seen: Recent::default(),
+        });
+        Self { desk, slack, store, metrics, _state: state }
+    }
+
+    /// An incident with two firing alerts, and perhaps a diagnosis; its id.
+    pub(super) async fn incident(&self, name: &str, status: &str, diagnosed: bool) -> String {
+        let body = serde_json::to_vec(&group(name, status, "warning", &["a", "b"])).unwrap();
+        let group = AlertGroup::from_webhook(&body).unwrap();
+        let wanted = Wanted {
+            selection: Some(("high-ttft".into(), "its name".into())),
+            sinks: Vec::new(),
+            grace: Duration::ZERO,
+        };
+        let rules = Rules { duplicate_within: Duration::ZERO, reopen_within: Duration::from_secs(600) };
+        let admitted = self.store.admit(&[(group, wanted)], clock::now(), &rules).await.unwrap();
+        let id = admitted[0].as_ref().unwrap().incident.clone();
+        if diagnosed {
+            let diagnosis: Diagnosis =
+                serde_json::from_str(&fixture("diagnoses/longer-prompts.high-ttft.json")).unwrap();
+            let incident = self.store.incident(&id).await.unwrap().unwrap();
+            self.store.save_diagnosis(&incident, Some(&diagnosis), true, None, clock::now()).await.unwrap();
+        }
+        id
+    }
+
+    /// Does it, and waits until what it began has ended.
+    pub(super) async fn receive(&self, user: &str, what: What) -> Ack {
+        let team = if user == "U0STRANGER" { "T0OTHER" } else { "T0LAB" };
+        let who = Who { user: user.into(), team: team.into(), is_bot: false };
+        let place = Place { channel: CHANNEL.into(), ..Place::default() };
+        let ack = self.desk.receive(Inbound { id: String::new(), who, place, what }).await;
+        self.settled().await;
+        ack
+    }
+
+    pub(super) async fn settled(&self) {
+        self.desk.tasks.close();
+        self.desk.tasks.wait().await;
+        self.desk.tasks.reopen();
+    }
+
+    pub(super) async fn press(&self, user: &str, action: &str, value: &str) -> Ack {
+        self.receive(user, What::Press { action: action.into(), value: value.into() }).await
+    }
+
+    pub(super) async fn submit(&self, user: &str, form: &str, incident: &str, values: &[(&str, &str)]) -> Ack {
+        let values = values.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+        let about = serde_json::json!({ "incident": incident, "channel": CHANNEL }).to_string();
+        self.receive(user, What::Submit { form: form.into(), about, values }).await
+    }
+
+    /// What was said so far, to one person or to all, in order.
+    pub(super) fn said(&self) -> Vec<String> {
+        self.slack.messages(CHANNEL).iter().map(crate::running::whole).collect()
+    }
+
+    pub(super) fn last(&self) -> String {
+        self.said().pop().unwrap_or_default()
+    }
+
+    /// What, by whom, and how it ended, oldest first.
+    pub(super) async fn audit(&self) -> Vec<String> {
+        let mut all = self.store.audited(jiff::Timestamp::UNIX_EPOCH, 100).await.unwrap();
+        all.reverse();
+        all.iter().map(|e| format!("{} {} {}", e.what, e.who, e.result.as_str())).collect()
+    }
+}

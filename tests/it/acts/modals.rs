@@ -1,0 +1,56 @@
+//! Modals as a person sees them: pressed, filled in and sent over Socket Mode.
+
+use std::path::Path;
+
+use llm_diagnose_lab::slack::{FakeSlack, Options, View};
+use llm_diagnose_lab::stack::{Alertmanager, Service};
+use serde_json::json;
+
+use crate::running::{BINARY, CHANNEL, SOON, group, tls, whole};
+
+#[tokio::test]
+async fn silence_shows_its_matchers_before_and_evidence_opens() {
+    tls();
+    let alertmanager = Alertmanager::builder().start().await.unwrap();
+    let slack =
+        FakeSlack::start(Options { allowed_mentions: vec!["@U0ANN".into()], ..Options::unlimited() }).await.unwrap();
+    let config = format!(
+        "listen: 127.0.0.1:$PORT\nstate_dir: $DIR/state\nprometheus: [{{ url: \"http://127.0.0.1:1\" }}]\n\
+         slack: {{ api_url: \"{}\", channel: \"{CHANNEL}\", act: {{ groups: [S0ONCALL] }} }}\n\
+         alertmanagers: [{{ url: \"{}\" }}]\n",
+        slack.base_url, alertmanager.url
+    );
+    let secrets = [("SLACK_BOT_TOKEN", slack.token.as_str()), ("SLACK_APP_TOKEN", "xapp-lab")];
+    let service =
+        Service::start(Path::new(BINARY), &["serve", "--config", "$CONFIG"], &secrets, &config).await.unwrap();
+    let body = group("LLMHighTTFT", "firing", "warning", &["a", "b"]);
+    let url = format!("{}/webhook/alertmanager", service.url);
+    reqwest::Client::new().post(url).json(&body).send().await.unwrap().error_for_status().unwrap();
+    slack.wait_for(|s| s.messages(CHANNEL).any(|m| whole(m).contains("\"silence\"")), SOON).await.unwrap();
+    let ts = slack.messages(CHANNEL)[0].ts.clone();
+
+    slack.press("U0ANN", CHANNEL, &ts, "silence").await.unwrap();
+    let view = opened(&slack, "U0ANN").await;
+    let shown = view.content.to_string();
+    for matcher in ["alertname=", "namespace=", "severity="] {
+        assert!(shown.contains(matcher), "{shown}");
+    }
+    assert!(!shown.contains("pod="), "the alerts do not agree on it: {shown}");
+    let ack = slack.submit("U0ANN", &view.id, &[("labels", "alertname,namespace"), ("duration", "4h")]).await.unwrap();
+    assert_eq!(ack.body, None, "{ack:?}");
+    slack.wait_for(|s| s.messages(CHANNEL).any(|m| whole(m).contains("by <@U0ANN> until")), SOON).await.unwrap();
+    let silence = alertmanager.silences().await.unwrap()[0].clone();
+    let names: Vec<&str> =
+        silence["matchers"].as_array().unwrap().iter().map(|m| m["name"].as_str().unwrap()).collect();
+    assert_eq!((silence["status"]["state"].clone(), names), (json!("active"), vec!["alertname", "namespace"]));
+
+    slack.press("U0ANN", CHANNEL, &ts, "evidence").await.unwrap();
+    let evidence = opened(&slack, "U0ANN").await;
+    assert_eq!(evidence.content["callback_id"], "evidence");
+    assert_eq!(slack.violations(), []);
+}
+
+async fn opened(slack: &FakeSlack, user: &str) -> View {
+    slack.wait_for(|s| s.views().iter().any(|view| view.is_open && view.user == user), SOON).await.unwrap();
+    slack.view(user).unwrap()
+}
