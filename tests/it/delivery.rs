@@ -34,7 +34,6 @@ async fn a_group_keeps_one_message_from_firing_to_green() {
     insta::assert_snapshot!(seen, @r"
     RESOLVED
     green | *Cannot tell*: no data for TTFT p99.
-    green | *What could not be checked*
     green | *While looking*
     green | *Alerts*
     green | 2 resolved: *LLMHighTTFT*
