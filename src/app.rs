@@ -17,7 +17,7 @@ use crate::chatops::{Desk, People, Recent};
 use crate::clock;
 use crate::config::{Config, Inlet, bot_token, inlet, secret};
 use crate::exporter::Reader;
-use crate::notify::{Notifier, PagerClient};
+use crate::notify::{Notifier, PagerClient, Parts};
 use crate::pipeline::Pipeline;
 use crate::playbook::Library;
 use crate::prom::Prometheus;
@@ -66,22 +66,24 @@ pub async fn run(
     if !loopback && !credentials.are_set() {
         warn!("the webhook takes calls from everywhere without credentials: set webhook.bearer_token_file");
     }
-    let shown = prometheus.iter().map(|(p, labels)| (p.url.clone(), labels.clone())).collect();
     let words =
         Arc::new(Words::load(&config.language, config.playbooks.dir.as_deref()).context("cannot read the phrases")?);
-    let notifier = Notifier::new(
-        store.clone(),
-        slack.clone(),
-        &config.slack,
-        Arc::clone(&metrics),
-        &config.public_url,
-        shown,
-        Arc::clone(&words),
-        !matches!(inlet, Inlet::Off(_)),
-    );
-    let notifier = Arc::new(notifier.with_pagers(pagers(&config)?));
-    let (inbox, groups) = mpsc::channel(config.webhook.queue);
     let library = Arc::new(library);
+    let notifier = Arc::new(Notifier::new(Parts {
+        store: store.clone(),
+        slack: slack.clone(),
+        config: config.slack.clone(),
+        words: Arc::clone(&words),
+        metrics: Arc::clone(&metrics),
+        public_url: config.public_url.clone(),
+        dashboard_url: config.dashboard_url.clone(),
+        prometheus: prometheus.clone(),
+        library: Arc::clone(&library),
+        diagnosing: config.diagnose.clone(),
+        pagers: pagers(&config)?,
+        interactive: !matches!(inlet, Inlet::Off(_)),
+    }));
+    let (inbox, groups) = mpsc::channel(config.webhook.queue);
     let pipeline = Pipeline::new(config, library, store.clone(), prometheus, reader, notifier, metrics);
     let pipeline = Arc::new(pipeline);
 

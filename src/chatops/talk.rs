@@ -65,5 +65,5 @@ pub(super) async fn into_thread(
         None => (place.channel.as_str(), place.thread.as_deref().or(place.message.as_deref())),
     };
     let channel = if channel.is_empty() { desk.config.channel.as_str() } else { channel };
-    desk.slack.post(Destination { channel, thread }, body).await.map(drop)
+    desk.notifier.post_in_turn(&desk.slack, Destination { channel, thread }, body).await.map(drop)
 }

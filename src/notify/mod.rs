@@ -17,13 +17,14 @@ use std::time::{Duration, Instant};
 use tracing::{error, warn};
 
 use crate::alert::{active, common_labels};
-use crate::prom::choose;
+use crate::diagnose;
+use crate::playbook::Library;
+use crate::prom::{Prometheus, choose};
 use crate::render::{self, IncidentView, Message, SlackMessage, Span, Words};
 use crate::slack::{self, Destination, Posted, Slack, SlackError};
 use crate::store::{Incident, Store, Work};
 use crate::telemetry::Metrics;
-pub(crate) use pager::PagerClient;
-pub use pager::{Pager, PagerKind, PagerOn, schema as webhook_schema};
+pub use pager::{Pager, PagerClient, PagerKind, PagerOn, schema as webhook_schema};
 pub use queue::Taken;
 use rates::{Lane, Rates};
 
@@ -37,63 +38,60 @@ const MOST_PICTURE_TRIES: u32 = 3;
 const MOST_REPOSTS: u32 = 2;
 /// The first pause after an error; it doubles up to [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
+/// How long an answer waits for its channel's rate.
+const LONGEST_TURN: Duration = Duration::from_secs(20);
 /// The longest pause between tries.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
 /// Delivers messages.
 #[derive(Debug)]
 pub struct Notifier {
-    store: Store,
-    slack: Option<Slack>,
-    config: slack::Config,
+    parts: Parts,
     rates: Rates,
-    words: Arc<Words>,
-    metrics: Arc<Metrics>,
-    public_url: String,
-    /// Addresses for links, with the alert labels that choose them.
-    prometheus: Vec<(String, BTreeMap<String, String>)>,
-    pagers: Vec<PagerClient>,
+}
+
+/// What delivery is made of.
+#[derive(Debug)]
+pub struct Parts {
+    /// What is to be delivered.
+    pub store: Store,
+    /// Where messages go; none when only the console is used.
+    pub slack: Option<Slack>,
+    /// Channels, rates and mentions.
+    pub config: slack::Config,
+    /// What is said.
+    pub words: Arc<Words>,
+    /// What is counted.
+    pub metrics: Arc<Metrics>,
+    /// Where people reach the pages; empty leaves the links out.
+    pub public_url: String,
+    /// A dashboard's address, with places to fill in; empty leaves the link out.
+    pub dashboard_url: String,
+    /// For links and pictures, with the alert labels that choose them.
+    pub prometheus: Vec<(Prometheus, BTreeMap<String, String>)>,
+    /// For pictures: which signals, and what their past is.
+    pub library: Arc<Library>,
+    /// For pictures: what the past is, and when to stop waiting.
+    pub diagnosing: diagnose::Config,
+    /// Who else is told.
+    pub pagers: Vec<PagerClient>,
     /// Whether somebody hears when a button is pressed; without, messages carry none.
     pub interactive: bool,
 }
 
+impl std::ops::Deref for Notifier {
+    type Target = Parts;
+
+    fn deref(&self) -> &Parts {
+        &self.parts
+    }
+}
+
 impl Notifier {
-    /// Prepares delivery; `slack` is none when only the console is used.
-    #[expect(clippy::too_many_arguments, reason = "the parts of the service, each of its own type")]
-    pub fn new(
-        store: Store,
-        slack: Option<Slack>,
-        config: &slack::Config,
-        metrics: Arc<Metrics>,
-        public_url: &str,
-        prometheus: Vec<(String, BTreeMap<String, String>)>,
-        words: Arc<Words>,
-        interactive: bool,
-    ) -> Self {
-        Self {
-            store,
-            slack,
-            config: config.clone(),
-            rates: Rates::new(config),
-            words,
-            metrics,
-            public_url: public_url.trim_end_matches('/').to_owned(),
-            prometheus,
-            pagers: Vec::new(),
-            interactive,
-        }
-    }
-
-    /// With pagers.
-    #[must_use]
-    pub(crate) fn with_pagers(mut self, pagers: Vec<PagerClient>) -> Self {
-        self.pagers = pagers;
-        self
-    }
-
-    /// What is said.
-    pub fn words(&self) -> &Words {
-        &self.words
+    /// Prepares delivery.
+    pub fn new(mut parts: Parts) -> Self {
+        parts.public_url.truncate(parts.public_url.trim_end_matches('/').len());
+        Self { rates: Rates::new(&parts.config), parts }
     }
 
     /// The message of an incident as it stands.
@@ -112,10 +110,12 @@ impl Notifier {
             because: incident.because.as_deref(),
             refired: incident.refired,
             page: (!self.public_url.is_empty()).then(|| format!("{}/incidents/{}", self.public_url, incident.id)),
-            prometheus: choose(&self.prometheus, &incident.alerts).map(String::as_str),
+            prometheus: choose(&self.prometheus, &incident.alerts).map(|prometheus| prometheus.url.as_str()),
             diagnosis: incident.diagnosis.as_ref(),
             interactive: self.interactive,
             acknowledged: incident.acknowledged.is_some(),
+            notes: &incident.notes,
+            dashboard: Some(self.dashboard_url.as_str()).filter(|url| !url.is_empty()),
             impact: incident.impact,
             seen_before: incident.seen_before,
             alertmanager: Some(incident.external_url.as_str()).filter(|url| !url.is_empty()),
@@ -127,6 +127,31 @@ impl Notifier {
     fn whom(&self, incident: &Incident) -> Option<&str> {
         let labels = common_labels(&active(&incident.alerts));
         self.config.mention_for(&labels).filter(|_| incident.open && incident.critical)
+    }
+
+    /// Posts at once what somebody waits for, as soon as the channel's rate allows; none when that takes too long.
+    ///
+    /// # Errors
+    /// What Slack or the network said.
+    pub async fn post_in_turn(
+        &self,
+        slack: &Slack,
+        to: Destination<'_>,
+        message: &SlackMessage,
+    ) -> Result<Posted, SlackError> {
+        let lane = Lane::Post(to.channel.to_owned());
+        let until = Instant::now() + LONGEST_TURN;
+        while let Err(open) = self.rates.enter(&lane) {
+            if open > until {
+                return Err(SlackError::RateLimited(open.saturating_duration_since(Instant::now())));
+            }
+            tokio::time::sleep_until(open.into()).await;
+        }
+        let answer = slack.post(to, message).await;
+        if let Err(SlackError::RateLimited(wait)) = &answer {
+            self.rates.close(&lane, *wait);
+        }
+        answer
     }
 
     /// Delivers what was taken, or says in the store when to try again.

@@ -6,7 +6,10 @@ use jiff::Timestamp;
 use tracing::{debug, warn};
 
 use super::{Lane, MOST_PICTURE_TRIES, MOST_POST_TRIES, MOST_REPOSTS, Notifier, To, pause};
+use crate::chart;
 use crate::clock;
+use crate::diagnose::{Frame, picture};
+use crate::prom::choose;
 use crate::render::{self, Message, Span, Told};
 use crate::slack::{Destination, Slack, SlackError};
 use crate::store::{Incident, Post, PostKind, StoreError};
@@ -84,8 +87,15 @@ impl Notifier {
 
     /// A picture of what speaks for the cause, with words for those who cannot see it; none where there is nothing to
     /// show.
-    async fn draw(&self, _incident: &Incident) -> Option<(Vec<u8>, String)> {
-        None
+    async fn draw(&self, incident: &Incident) -> Option<(Vec<u8>, String)> {
+        let diagnosis = incident.diagnosis.as_ref()?;
+        let prometheus = choose(&self.prometheus, &incident.alerts)?;
+        let (baseline, deadline) = (self.diagnosing.baseline, self.diagnosing.deadline);
+        let frame = Frame { since: incident.started_at, baseline, deadline };
+        let chart = picture(&self.library, prometheus, diagnosis, &frame, &self.words).await?;
+        // Drawing takes some ten milliseconds of one core; others go on meanwhile.
+        let drawn = tokio::task::spawn_blocking(move || (chart::png(&chart), chart::alt(&chart))).await;
+        drawn.inspect_err(|error| warn!(incident.id = incident.id, %error, "cannot draw the picture")).ok()
     }
 
     /// What the post's error means; returns what it is counted as.

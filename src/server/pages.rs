@@ -28,7 +28,7 @@ async fn recent(shared: &Shared) -> Result<Vec<Incident>, StoreError> {
 pub(super) async fn index(State(shared): State<Shared>) -> Response {
     match recent(&shared).await {
         Ok(incidents) => {
-            let words = shared.pipeline.notifier.words();
+            let words = &shared.pipeline.notifier.words;
             let entries: Vec<_> = incidents
                 .iter()
                 .map(|incident| {
@@ -51,7 +51,7 @@ pub(super) async fn incident(State(shared): State<Shared>, Path(id): Path<String
             let notifier = &shared.pipeline.notifier;
             let mut message = notifier.message(&incident);
             if let Some(diagnosis) = &incident.diagnosis {
-                message.parts.extend(render::evidence_parts(diagnosis, notifier.words()));
+                message.parts.extend(render::evidence_parts(diagnosis, &notifier.words));
             }
             html(render::message_page(&message.headline, &message))
         }

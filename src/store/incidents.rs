@@ -12,6 +12,7 @@ use crate::alert::{Alert, AlertStatus};
 use crate::clock::{before, from_unix_ms, unix_ms};
 use crate::diagnose::Diagnosis;
 use crate::incident::{Acknowledged, Impact};
+use crate::render::Note;
 
 /// How far back earlier incidents of a group are counted.
 const DAY: Duration = Duration::from_secs(86_400);
@@ -57,6 +58,8 @@ pub struct Incident {
     pub external_url: String,
     /// Other incidents of the same group key in the 24 hours before; not counted for digests.
     pub seen_before: u32,
+    /// Who did what with it, oldest first.
+    pub notes: Vec<Note>,
 }
 
 /// An incident whose diagnosis is due.
@@ -110,6 +113,7 @@ impl Store {
         .fetch_one(&self.read)
         .await?;
         incident.seen_before = u32::try_from(seen).unwrap_or(u32::MAX);
+        incident.notes = self.notes(id).await?;
         Ok(Some(incident))
     }
 
@@ -332,6 +336,7 @@ pub(super) fn read(row: &AnyRow) -> Result<Incident, StoreError> {
         impact,
         external_url: row.try_get("external_url")?,
         seen_before: 0,
+        notes: Vec::new(),
         id,
     })
 }

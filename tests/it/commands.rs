@@ -9,10 +9,10 @@ use axum::extract::State;
 use axum::routing::post;
 use jiff::Timestamp;
 use llm_diagnose::alert::AlertGroup;
-use llm_diagnose::chatops::{Desk, Recent};
+use llm_diagnose::chatops::{Desk, People, Recent};
 use llm_diagnose::exporter::{self, Reader};
 use llm_diagnose::incident::Rules;
-use llm_diagnose::notify::Notifier;
+use llm_diagnose::notify::{Notifier, Parts};
 use llm_diagnose::prom::Prometheus;
 use llm_diagnose::render::Words;
 use llm_diagnose::slack::{self, Ack, Choice, Destination, Inbound, Place, Slack, What, Who};
@@ -54,33 +54,39 @@ impl Office {
         let store = Store::open(&state.path().join("llm-diagnose.db")).await.unwrap();
         let metrics = Arc::new(Metrics::default());
         let config = slack::Config { channel: CHANNEL.to_owned(), ..slack::Config::default() };
-        let shown = vec![(prometheus.url.clone(), BTreeMap::new())];
         let words = Arc::new(Words::load(language, None).unwrap());
-        let notifier = Notifier::new(
-            store.clone(),
-            Some(client.clone()),
-            &config,
-            Arc::clone(&metrics),
-            "",
-            shown,
-            Arc::clone(&words),
-            true,
-        );
+        let prometheus = vec![(prometheus, BTreeMap::new())];
+        let notifier = Notifier::new(Parts {
+            store: store.clone(),
+            slack: Some(client.clone()),
+            config: config.clone(),
+            words: Arc::clone(&words),
+            metrics: Arc::clone(&metrics),
+            public_url: String::new(),
+            dashboard_url: String::new(),
+            prometheus: prometheus.clone(),
+            library: Arc::new(library().clone()),
+            diagnosing: diagnose::Config::default(),
+            pagers: Vec::new(),
+            interactive: true,
+        });
         let exporters = exporter::Config { learn: false, ..exporter::Config::default() };
         let desk = Arc::new(Desk {
             library: Arc::new(library().clone()),
             store,
-            prometheus: vec![(prometheus, BTreeMap::new())],
+            prometheus,
             reader: Reader::new(&exporters.allow).unwrap(),
             exporters,
             diagnosing: diagnose::Config { deadline: Duration::from_secs(20), ..diagnose::Config::default() },
             alertmanagers: Vec::new(),
             slack: client,
+            people: People::new(&config),
             config,
             notifier: Arc::new(notifier),
             words,
             metrics,
             wake: Arc::default(),
+            deliveries: Arc::default(),
             tasks: TaskTracker::new(),
             seen: Recent::default(),
         });

@@ -6,10 +6,11 @@ use serde_json::Value;
 use super::super::command::{OfIncident, Silence, Silencing, Which};
 use super::{Reply, ask, sentence, with};
 use crate::alert::Alert;
-use crate::chatops::Desk;
+use crate::chatops::{Desk, SilenceRequest, acts};
 use crate::clock;
 use crate::diagnose::Diagnosis;
-use crate::render::{self, Line, Message, Part, Tone};
+use crate::render::{self, Act, Line, Message, Part, Tone};
+use crate::slack::Inbound;
 use crate::store::{Incident, Store, StoreError};
 
 /// Incidents that a list shows.
@@ -228,15 +229,20 @@ pub(super) async fn bundle(desk: &Desk, reply: &Reply<'_>, incident: &Incident) 
     reply.say(&message).await;
 }
 
-/// What is wanted of silences; they are made, with their matchers shown before, by the button of the message.
-pub(super) async fn silence(desk: &Desk, reply: &Reply<'_>, silence: &Silence) {
+/// What is wanted of silences. They are made by the form that shows their matchers before; where no form can be opened,
+/// by the button of the incident's message.
+pub(super) async fn silence(desk: &Desk, inbound: &Inbound, reply: &Reply<'_>, silence: &Silence) {
     let words = &desk.words;
     let named = match silence.meant() {
         Ok(Silencing::Make(incident, _)) => incident,
-        Ok(Silencing::List | Silencing::Expire(_)) => None,
+        Ok(Silencing::List) => return desk.silence(inbound, SilenceRequest::List).await,
+        Ok(Silencing::Expire(id)) => return desk.silence(inbound, SilenceRequest::Expire { id }).await,
         Err(why) => return reply.say(&sentence(Tone::Unknown, Line::of(&why))).await,
     };
     match find(desk, reply, &OfIncident { incident: named }).await {
+        Ok(incident) if inbound.place.trigger.is_some() => {
+            acts::press(desk, inbound, Act::Silence.as_str(), &incident.id).await;
+        }
         Ok(incident) => {
             let message = desk.notifier.message(&incident);
             reply.say(&with(message, Part::Note(words.line("silence-by-button", &[])))).await;

@@ -45,7 +45,7 @@ pub(super) async fn run(desk: &Desk, inbound: &Inbound, text: &str) {
         }
     };
     let within = desk.diagnosing.deadline.saturating_mul(PHASES) + Duration::from_secs(10);
-    let working = tokio::time::timeout(within, Box::pin(carry_out(desk, &reply, &asked)));
+    let working = tokio::time::timeout(within, Box::pin(carry_out(desk, inbound, &reply, &asked)));
     match reply.watched(text, working).await {
         Ok(()) => desk.metrics.inbound("command", "done"),
         Err(_) => {
@@ -61,7 +61,7 @@ pub(super) async fn press(desk: &Desk, inbound: &Inbound, line: &str) {
 }
 
 /// What asks Prometheus has large futures: they are kept on the heap, or debug builds run out of stack.
-async fn carry_out(desk: &Desk, reply: &Reply<'_>, command: &Command) {
+async fn carry_out(desk: &Desk, inbound: &Inbound, reply: &Reply<'_>, command: &Command) {
     match command {
         Command::Diagnose(what) => Box::pin(fleet::diagnose(desk, reply, what)).await,
         Command::Health(what) => Box::pin(fleet::overview(desk, reply, what)).await,
@@ -89,7 +89,7 @@ async fn carry_out(desk: &Desk, reply: &Reply<'_>, command: &Command) {
                 _ => reply.say(&desk.notifier.message(&incident)).await,
             }
         }
-        Command::Silence(silence) => incidents::silence(desk, reply, silence).await,
+        Command::Silence(silence) => incidents::silence(desk, inbound, reply, silence).await,
         Command::Playbooks => reply.say(&knowledge::playbooks(desk)).await,
         Command::Accuracy => reply.say(&knowledge::accuracy(desk).await).await,
         Command::Doctor => Box::pin(fleet::doctor(desk, reply)).await,

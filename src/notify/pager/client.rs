@@ -19,7 +19,7 @@ const SHOWN: usize = 300;
 
 /// A pager that can be called.
 #[derive(Debug)]
-pub(crate) struct PagerClient {
+pub struct PagerClient {
     config: Pager,
     url: String,
     key: SecretString,
@@ -59,7 +59,7 @@ impl PagerClient {
     ///
     /// # Errors
     /// When the key cannot be read, or the address is missing or malformed.
-    pub(crate) fn new(config: &Pager, key: SecretString) -> anyhow::Result<Self> {
+    pub fn new(config: &Pager, key: SecretString) -> anyhow::Result<Self> {
         let name = &config.name;
         let url = match (&config.url, config.kind) {
             (Some(url), _) => url.clone(),

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use tracing::{error, info, warn};
 
-pub(crate) use client::PagerClient;
+pub use client::PagerClient;
 pub use config::{Pager, PagerKind, PagerOn};
 pub use webhook::schema;
 

@@ -11,7 +11,7 @@ use llm_diagnose::clock;
 use llm_diagnose::diagnose::Diagnosis;
 use llm_diagnose::exporter::Reader;
 use llm_diagnose::incident::Rules;
-use llm_diagnose::notify::Notifier;
+use llm_diagnose::notify::{Notifier, Parts};
 use llm_diagnose::render::Words;
 use llm_diagnose::slack::{self, Ack, Inbound, Place, Slack, What, Who};
 use llm_diagnose::store::{Store, Wanted};
@@ -51,16 +51,22 @@ impl Bench {
         let store = Store::open(&state.path().join("db")).await.unwrap();
         let client_of_slack = Slack::new(&slack.base_url, &slack.token).unwrap();
         let (metrics, words) = (Arc::new(Metrics::default()), Arc::new(Words::english()));
-        let notifier = Notifier::new(
-            store.clone(),
-            Some(client_of_slack.clone()),
-            &config,
-            Arc::clone(&metrics),
-            "",
-            Vec::new(),
-            Arc::clone(&words),
-            true,
-        );
+        let prometheus = vec![(client(prometheus), BTreeMap::new())];
+        let library = Arc::new(library().clone());
+        let notifier = Notifier::new(Parts {
+            store: store.clone(),
+            slack: Some(client_of_slack.clone()),
+            config: config.clone(),
+            words: Arc::clone(&words),
+            metrics: Arc::clone(&metrics),
+            public_url: String::new(),
+            dashboard_url: String::new(),
+            prometheus: prometheus.clone(),
+            library: Arc::clone(&library),
+            diagnosing: Default::default(),
+            pagers: Vec::new(),
+            interactive: true,
+        });
         let alertmanagers = alertmanagers
             .iter()
             .map(|url| {
@@ -69,9 +75,9 @@ impl Bench {
             })
             .collect();
         let desk = Arc::new(Desk {
-            library: Arc::new(library().clone()),
+            library,
             store: store.clone(),
-            prometheus: vec![(client(prometheus), BTreeMap::new())],
+            prometheus,
             reader: Reader::new(&[]).unwrap(),
             exporters: Default::default(),
             diagnosing: Default::default(),
@@ -98,6 +104,7 @@ impl Bench {
             selection: Some(("high-ttft".into(), "its name".into())),
             sinks: Vec::new(),
             grace: Duration::ZERO,
+            storm: crate::admission::CALM,
         };
         let rules = Rules { duplicate_within: Duration::ZERO, reopen_within: Duration::from_secs(600) };
         let admitted = self.store.admit(&[(group, wanted)], clock::now(), &rules).await.unwrap();
