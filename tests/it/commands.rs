@@ -125,8 +125,7 @@ impl Office {
     /// The one answer, as text.
     async fn said(&mut self, text: &str) -> String {
         let answers = self.command(text).await;
-        let said = readable(answers.last().unwrap());
-        said
+        readable(answers.last().unwrap())
     }
 
     /// What stands in a channel after a mention or a direct message.

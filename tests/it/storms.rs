@@ -47,10 +47,6 @@ async fn a_hundred_incidents_at_once_are_all_seen_within_115_seconds_and_the_cri
     let took = sent.elapsed();
     let seen = run.slack.with(|s| tops(s).len());
     assert!(all.is_ok(), "{seen} of 100 after {took:?}\n{}", run.service.stderr());
-    println!(
-        "100 incidents, sent within {storm:?}, were all seen after {took:?}; {} calls were refused",
-        refused(&run)
-    );
     assert!(took < Duration::from_secs(115), "{took:?}");
     assert!(refused(&run) <= 3, "{} calls answered 429", refused(&run));
     // What had gone out before the critical ones came may be before them; nothing that waited is.
@@ -161,7 +157,6 @@ async fn in_a_flood_of_edits_the_last_states_come_first() {
     let green = |s: &State| tops(s).iter().filter(|m| whole(m).contains(GREEN)).count() == 15;
     let all = run.slack.wait_for(green, Duration::from_secs(40)).await;
     assert!(all.is_ok(), "{}\n{}", all.unwrap_err(), run.service.stderr());
-    println!("15 last states stood after {:?} among 25 other edits", resolved.elapsed());
     // And the others are not forgotten.
     let every = |s: &State| tops(s).iter().all(|m| whole(m).contains("2 firing") || whole(m).contains(GREEN));
     let all = run.slack.wait_for(every, Duration::from_secs(90)).await;

@@ -9,7 +9,7 @@ use crate::alert::Alert;
 use crate::chatops::{Desk, SilenceRequest, acts};
 use crate::clock;
 use crate::diagnose::Diagnosis;
-use crate::render::{self, Act, Line, Message, Part, Tone};
+use crate::render::{self, Act, Line, Message, Note, Part, Tone};
 use crate::slack::Inbound;
 use crate::store::{Incident, Store, StoreError};
 
@@ -159,6 +159,8 @@ struct Bundle<'a> {
     alerts: &'a [Alert],
     /// With every query that was asked and its result.
     diagnosis: Option<&'a Diagnosis>,
+    /// Who did what with it.
+    notes: &'a [Note],
     events: Vec<Value>,
 }
 
@@ -202,6 +204,7 @@ pub(crate) async fn bundled(store: &Store, incident: &Incident) -> anyhow::Resul
         },
         alerts: &incident.alerts,
         diagnosis: incident.diagnosis.as_ref(),
+        notes: &incident.notes,
         events: events.collect(),
     };
     Ok(serde_json::to_vec_pretty(&bundle)?)

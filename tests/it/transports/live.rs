@@ -116,7 +116,7 @@ async fn what_slack_sends_twice_is_done_once() {
 #[tokio::test]
 async fn lost_sockets_come_back_and_garbage_between_does_no_harm() {
     let live = by_socket().await;
-    assert_eq!(live.ready("slack socket").await.0, true);
+    assert!(live.ready("slack socket").await.0);
     live.slack.drop_sockets();
     live.slack.wait_for(|state| state.count("apps.connections.open") >= 4, SOON).await.unwrap();
     live.connected(2).await;

@@ -136,7 +136,7 @@ fn post_ephemeral(state: &mut State, args: &Value) -> Answer {
 fn update(state: &mut State, args: &Value) -> Answer {
     // Unlike chat.postMessage it takes ids only.
     let channel = text_of(args, "channel").to_owned();
-    if !state.channel(&channel).is_some_and(|known| known.id == channel) {
+    if state.channel(&channel).is_none_or(|known| known.id != channel) {
         return Err("channel_not_found".into());
     }
     writable(state, args, "channel")?;
