@@ -153,7 +153,6 @@ async fn in_a_flood_of_edits_the_last_states_come_first() {
     for i in 25..40 {
         send(i, "resolved", &["a", "b"]).await;
     }
-    let resolved = Instant::now();
     let green = |s: &State| tops(s).iter().filter(|m| whole(m).contains(GREEN)).count() == 15;
     let all = run.slack.wait_for(green, Duration::from_secs(40)).await;
     assert!(all.is_ok(), "{}\n{}", all.unwrap_err(), run.service.stderr());
