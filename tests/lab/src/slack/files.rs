@@ -44,9 +44,6 @@ pub(super) fn complete(state: &mut State, args: &Value) -> Answer {
     if !ids.iter().all(is_sent) {
         return Err("file_not_found".into());
     }
-    for file in state.files.iter_mut().filter(|file| ids.contains(&file.id)) {
-        file.is_complete = true;
-    }
     let shared: Vec<_> = named.iter().map(|file| json!({ "id": file["id"], "title": file["title"] })).collect();
     if args["channel_id"].is_string() {
         let channel = writable(state, args, "channel_id")?;
@@ -58,6 +55,10 @@ pub(super) fn complete(state: &mut State, args: &Value) -> Answer {
         let content = Content { text: text_of(args, "initial_comment").into(), ..Content::default() };
         let ts = state.new_ts();
         state.messages.push(Message { files: titles, ..Message::new(channel, ts, thread_ts, content) });
+    }
+    // What is refused above has no effect.
+    for file in state.files.iter_mut().filter(|file| ids.contains(&file.id)) {
+        file.is_complete = true;
     }
     Ok(json!({ "files": shared }))
 }

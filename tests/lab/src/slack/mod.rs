@@ -2,7 +2,11 @@
 //!
 //! It enforces Slack's documented limits, scopes and rates, remembers messages and their edits, records every rule that
 //! a call breaks, and shows a channel as a person would read it. Its people type commands, press buttons, fill in
-//! modals and write to the bot ([`FakeSlack::command`] and its siblings), over Socket Mode or signed HTTP.
+//! modals and write to the bot ([`FakeSlack::command`] and its siblings), over Socket Mode or signed HTTP; they can do
+//! no more than Slack's own programs let them, and what the app answers wrongly is recorded as well. What is refused has
+//! no effect. What each part is good for is shown by its tests: messages (`tests`), Socket Mode (`tests_socket`), HTTP
+//! and `response_url` (`tests_http`), modals and menus (`tests_modals`), scopes, tiers, files and people
+//! (`tests_directory`).
 //!
 //! ```no_run
 //! # async fn example() -> anyhow::Result<()> {
@@ -34,6 +38,12 @@ mod socket;
 mod state;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_directory;
+#[cfg(test)]
+mod tests_http;
+#[cfg(test)]
+mod tests_modals;
 #[cfg(test)]
 mod tests_socket;
 mod transcript;
