@@ -4,14 +4,14 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use clap::Args;
 
 use super::args::{HealthOutput, window};
-use super::serve::state_directory;
+use super::past::visit;
+use crate::clock;
 use crate::config::Config;
-use crate::store::Store;
-use crate::{app, clock};
+use crate::store::Visit;
 
 /// What `audit` prints.
 #[derive(Debug, Args)]
@@ -37,7 +37,7 @@ pub(super) fn run(args: AuditArgs) -> anyhow::Result<ExitCode> {
     let config = args.config.as_deref().map(Config::load).transpose()?.unwrap_or_default();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
     let entries = runtime.block_on(async {
-        let store = open(&config).await?;
+        let store = visit(&config, Visit::Look).await?;
         let entries = store.audited(clock::before(clock::now(), args.since), args.most).await?;
         store.close().await;
         anyhow::Ok(entries)
@@ -70,16 +70,6 @@ pub(super) fn run(args: AuditArgs) -> anyhow::Result<ExitCode> {
         }
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// The service's store; it must be there, because a new one would be an empty answer.
-pub(super) async fn open(config: &Config) -> anyhow::Result<Store> {
-    let state_dir = state_directory(config);
-    let path = state_dir.join("llm-diagnose.db");
-    if config.database.url_file.is_none() && !path.exists() {
-        bail!("there is no store at {}: pass the service's configuration with --config", path.display());
-    }
-    app::store(&Config { state_dir, ..config.clone() }).await
 }
 
 /// Who sits at this terminal, for the audit log.

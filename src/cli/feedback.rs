@@ -8,11 +8,11 @@ use anyhow::Context;
 use clap::Args;
 
 use super::args::HealthOutput;
-use super::audit::open;
+use super::past::visit;
 use super::{counted, library};
 use crate::check::verdict_test;
 use crate::config::Config;
-use crate::store::{Feedback, Incident};
+use crate::store::{Feedback, Incident, Visit};
 
 /// What `feedback` prints and writes.
 #[derive(Debug, Args)]
@@ -38,7 +38,7 @@ pub(super) fn run(args: FeedbackArgs) -> anyhow::Result<ExitCode> {
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
     let (all, judged) = runtime.block_on(async {
-        let store = open(&config).await?;
+        let store = visit(&config, Visit::Look).await?;
         let all = store.feedback().await?;
         // Of one incident the last word counts.
         let last: BTreeMap<&str, &Feedback> = all.iter().map(|said| (said.incident.as_str(), said)).collect();

@@ -6,15 +6,16 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use clap::Args;
+use secrecy::ExposeSecret;
 
 use super::{library, serve};
 use crate::alert::common_labels;
 use crate::chatops::command::{self, Which};
 use crate::chatops::{bundled, listed, measured, named_id};
 use crate::clock;
-use crate::config::Config;
+use crate::config::{Config, secret};
 use crate::playbook::Kind;
-use crate::store::{Incident, Store};
+use crate::store::{Incident, Store, Visit};
 
 /// Incidents of a list.
 const LISTED: u32 = 100;
@@ -60,11 +61,22 @@ async fn open(args: &StateArgs) -> anyhow::Result<Store> {
     if let Some(dir) = &args.state_dir {
         config.state_dir.clone_from(dir);
     }
-    let database = serve::state_directory(&config).join("llm-diagnose.db");
-    if !database.exists() {
-        bail!("there is no store at {}: pass --config or --state-dir as `serve` has it", database.display());
+    visit(&config, Visit::Look).await
+}
+
+/// The service's store; it must be there, because a new one would be an empty answer.
+pub(super) async fn visit(config: &Config, visit: Visit) -> anyhow::Result<Store> {
+    if let Some(file) = &config.database.url_file {
+        let url = secret(file)?;
+        return Store::visit_postgres(url.expose_secret(), visit)
+            .await
+            .with_context(|| format!("cannot use the database that {} names (`database.url_file`)", file.display()));
     }
-    Store::open(&database).await.with_context(|| format!("cannot open {}", database.display()))
+    let database = serve::state_directory(config).join("llm-diagnose.db");
+    if !database.exists() {
+        bail!("there is no store at {}: pass --config as `serve` has it", database.display());
+    }
+    Store::visit(&database, visit).await.with_context(|| format!("cannot use the store at {}", database.display()))
 }
 
 fn block_on<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {

@@ -8,11 +8,12 @@ use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
 
 use super::args::{HealthOutput, window};
-use super::audit::{acting, open};
-use crate::alertmanager::{self, Alertmanager, Wish};
+use super::audit::acting;
+use super::past::visit;
+use crate::alertmanager::{self, Alertmanager, SilenceError, Wish};
 use crate::clock;
 use crate::config::Config;
-use crate::store::{AuditEntry, AuditResult, Store};
+use crate::store::{AuditEntry, AuditResult, Store, Visit};
 
 /// What `silence` does.
 #[derive(Debug, Args)]
@@ -69,11 +70,11 @@ pub(super) fn run(args: SilenceArgs) -> anyhow::Result<ExitCode> {
         match args.what {
             SilenceCommand::List { output } => list(&all, output).await,
             SilenceCommand::Expire { id } => {
-                let store = open(&config).await?;
+                let store = visit(&config, Visit::Write).await?;
                 expire(&store, &all, &id).await
             }
             SilenceCommand::Create { incident, duration, labels, comment } => {
-                let store = open(&config).await?;
+                let store = visit(&config, Visit::Write).await?;
                 let who = acting();
                 let wish = Wish { who: who.clone(), comment, duration };
                 create(&store, &all, &incident, &labels, &wish).await
@@ -116,7 +117,9 @@ async fn expire(store: &Store, all: &[Alertmanager], id: &str) -> anyhow::Result
     store.audit(&entry).await?;
     let ended = alertmanager::expire(all, id).await;
     finish(store, entry, &ended.as_ref().map(|_| String::new())).await?;
-    ended?;
+    if let Err(error) = ended {
+        return unanswered(all, error);
+    }
     anstream::println!("ended silence {id}");
     Ok(ExitCode::SUCCESS)
 }
@@ -148,10 +151,25 @@ async fn create(
     };
     let target = made.as_ref().map(|made| made.id.clone()).unwrap_or_default();
     finish(store, AuditEntry { target, ..entry }, &made.as_ref().map(shown)).await?;
-    let made = made?;
+    let made = match made {
+        Ok(made) => made,
+        Err(error) => return unanswered(all, error),
+    };
     store.touch(id).await?;
     anstream::println!("{}  {}", made.id, shown(&made));
     Ok(ExitCode::SUCCESS)
+}
+
+/// An Alertmanager that is away is no wrong use; the error itself does not name it.
+fn unanswered(all: &[Alertmanager], error: SilenceError) -> anyhow::Result<ExitCode> {
+    match &error {
+        SilenceError::Alertmanager(why) if why.is_down() => {
+            let asked: Vec<&str> = all.iter().map(|one| one.url.as_str()).collect();
+            anstream::eprintln!("error: {error}: asked {}", asked.join(", "));
+            Ok(ExitCode::FAILURE)
+        }
+        _ => Err(error.into()),
+    }
 }
 
 async fn finish<E: std::fmt::Display>(

@@ -38,6 +38,13 @@ pub struct Wanted {
     pub storm: Storm,
 }
 
+impl Wanted {
+    /// The channels that may have digests.
+    fn channels(&self) -> impl Iterator<Item = &str> {
+        self.sinks.iter().filter(|(sink, _)| *sink == Sink::Slack).map(|(_, channel)| channel.as_str())
+    }
+}
+
 impl Store {
     /// Stores groups, in order, in one commit. A group that fails leaves no trace and does not harm the others.
     ///
@@ -50,8 +57,11 @@ impl Store {
         rules: &Rules,
     ) -> Result<Vec<Result<Admitted, StoreError>>, StoreError> {
         let mut tx = self.durable.begin_with(self.engine.begin()).await?;
-        let keys: Vec<&str> = groups.iter().map(|(group, _)| group.group_key.as_str()).collect();
-        self.engine.hold(&mut tx, &keys).await?;
+        // A channel too, because the incidents of all groups are counted there before one goes into a digest.
+        let keys = groups.iter().map(|(group, _)| group.group_key.as_str());
+        let channels = groups.iter().flat_map(|(_, wanted)| wanted.channels());
+        let names: Vec<&str> = keys.chain(channels).collect();
+        self.engine.hold(&mut tx, &names).await?;
         let mut out = Vec::with_capacity(groups.len());
         for (group, wanted) in groups {
             sqlx::query("SAVEPOINT one").execute(&mut *tx).await?;
@@ -238,7 +248,9 @@ async fn change(
     .execute(&mut *db)
     .await?;
     // A failed delivery gets another life when something new is to be said.
-    sqlx::query("UPDATE deliveries SET state = 'pending', tries = 0 WHERE incident_id = $1 AND state = 'failed'")
+    sqlx::query(
+        "UPDATE deliveries SET state = 'pending', tries = 0 WHERE incident_id = $1 AND state IN ('failed', 'delivered')",
+    )
         .bind(id)
         .execute(&mut *db)
         .await?;

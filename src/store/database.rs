@@ -63,6 +63,12 @@ pub(super) enum Access {
     /// Survives kill -9, and perhaps not a power cut.
     Write,
     Read,
+    /// A visitor's, who must find it there.
+    Beside,
+    /// A visitor's who only looks.
+    Look,
+    /// As `Look`, where nobody writes and even the files beside it cannot be made.
+    Still,
 }
 
 /// Connections to a database file, made when it is not there.
@@ -74,6 +80,10 @@ pub(super) async fn sqlite(path: &Path, access: Access) -> Result<AnyPool, sqlx:
         Access::Durable => ("rwc", 1, "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL"),
         Access::Write => ("rwc", 1, "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL"),
         Access::Read => ("ro", 2, "PRAGMA journal_mode = WAL"),
+        Access::Beside => ("rw", 1, "PRAGMA synchronous = FULL"),
+        // The first read finds out whether it can be read at all.
+        Access::Look => ("ro", 1, "SELECT COUNT(*) FROM sqlite_schema"),
+        Access::Still => ("ro&immutable=true", 1, "SELECT COUNT(*) FROM sqlite_schema"),
     };
     // Every separator is escaped, so that nothing of a path is taken for a part of an address.
     let path = byte_serialize(text.as_bytes()).collect::<String>().replace('+', "%20");
@@ -103,6 +113,20 @@ pub(super) async fn postgres(options: &AnyConnectOptions, most: u32) -> Result<A
         .max_connections(most)
         .acquire_timeout(BUSY)
         .after_connect(|connection, _| Box::pin(async move { connection.execute(LIMITS).await.map(drop) }))
+        .connect_with(options.clone())
+        .await
+}
+
+/// Connections that can only read.
+pub(super) async fn postgres_to_look(options: &AnyConnectOptions) -> Result<AnyPool, sqlx::Error> {
+    let limits = format!("{LIMITS}; SET default_transaction_read_only = on");
+    AnyPoolOptions::new()
+        .max_connections(2)
+        .acquire_timeout(BUSY)
+        .after_connect(move |connection, _| {
+            let limits = limits.clone();
+            Box::pin(async move { connection.execute(AssertSqlSafe(limits)).await.map(drop) })
+        })
         .connect_with(options.clone())
         .await
 }

@@ -1,6 +1,7 @@
 //! Deliveries: which message of which incident stands where, and what is due.
 
 use jiff::Timestamp;
+use sqlx::AnyConnection;
 
 use super::admission::event;
 use super::{Store, StoreError};
@@ -78,9 +79,12 @@ impl Store {
         now: Timestamp,
     ) -> Result<(), StoreError> {
         let mut tx = self.begin().await?;
+        self.still(&mut tx, &delivery.incident).await?;
         sqlx::query(
             "UPDATE deliveries SET posted_to = $4, posted_ts = $5, revision = $6, due_ms = $7, tries = 0, note = NULL,
-               told = COALESCE(told, $8), mentioned_ms = CASE WHEN $9 = 1 THEN $7 ELSE mentioned_ms END
+               told = COALESCE(told, $8), mentioned_ms = CASE WHEN $9 = 1 THEN $7 ELSE mentioned_ms END, owner = NULL,
+               state = CASE WHEN state = 'pending' AND $6 >= (SELECT revision FROM incidents WHERE id = $1)
+                            THEN 'delivered' ELSE state END
              WHERE incident_id = $1 AND sink = $2 AND channel = $3",
         )
         .bind(&delivery.incident)
@@ -114,7 +118,8 @@ impl Store {
     ) -> Result<bool, StoreError> {
         let mut tx = self.begin().await?;
         let done = sqlx::query(
-            "UPDATE deliveries SET posted_to = NULL, posted_ts = NULL, revision = 0, due_ms = $3
+            "UPDATE deliveries SET posted_to = NULL, posted_ts = NULL, revision = 0, due_ms = $3,
+               state = CASE WHEN state = 'delivered' THEN 'pending' ELSE state END
              WHERE incident_id = $1 AND sink = 'slack' AND posted_ts = $2
                AND ((SELECT COUNT(*) FROM events WHERE incident_id = $1 AND what = 'message gone') < $4
                     OR (SELECT state FROM incidents WHERE id = $1) = 'resolved')",
@@ -199,7 +204,7 @@ impl Store {
         note: &str,
     ) -> Result<(), StoreError> {
         sqlx::query(
-            "UPDATE deliveries SET due_ms = $4, tries = tries + $6, note = $5
+            "UPDATE deliveries SET due_ms = $4, tries = tries + $6, note = $5, owner = NULL
              WHERE incident_id = $1 AND sink = $2 AND channel = $3",
         )
         .bind(&delivery.incident)
@@ -219,7 +224,8 @@ impl Store {
     /// When the store fails.
     pub async fn reroute(&self, delivery: &Delivery, channel: &str, now: Timestamp) -> Result<(), StoreError> {
         sqlx::query(
-            "UPDATE deliveries SET channel = $4, posted_to = NULL, posted_ts = NULL, revision = 0, due_ms = $5
+            "UPDATE deliveries SET channel = $4, posted_to = NULL, posted_ts = NULL, revision = 0, due_ms = $5,
+               state = CASE WHEN state = 'delivered' THEN 'pending' ELSE state END
              WHERE incident_id = $1 AND sink = $2 AND channel = $3",
         )
         .bind(&delivery.incident)
@@ -262,6 +268,7 @@ impl Store {
         now: Timestamp,
     ) -> Result<(), StoreError> {
         let mut tx = self.begin().await?;
+        self.still(&mut tx, &delivery.incident).await?;
         sqlx::query(
             "UPDATE deliveries SET note = $4, due_ms = $6,
                state = CASE WHEN (SELECT revision FROM incidents WHERE id = $1) > $5 THEN state ELSE 'failed' END
@@ -279,4 +286,21 @@ impl Store {
         tx.commit().await?;
         Ok(())
     }
+
+    /// Waits for whoever is changing the incident, and lets nobody change it until the transaction ends: PostgreSQL would
+    /// compare with what was there when the statement began.
+    async fn still(&self, db: &mut AnyConnection, incident: &str) -> Result<(), StoreError> {
+        let held = sqlx::query(self.engine.sql("SELECT id FROM incidents WHERE id = $1 /*postgres FOR UPDATE*/"));
+        held.bind(incident).execute(db).await?;
+        Ok(())
+    }
+}
+
+/// An incident's revision grew: what was delivered is to be brought up to date.
+pub(super) async fn outdate(db: &mut AnyConnection, incident: &str) -> Result<(), StoreError> {
+    sqlx::query("UPDATE deliveries SET state = 'pending' WHERE incident_id = $1 AND state = 'delivered'")
+        .bind(incident)
+        .execute(db)
+        .await?;
+    Ok(())
 }

@@ -153,8 +153,11 @@ impl Store {
         next: Timestamp,
     ) -> Result<(), StoreError> {
         let told = revisions(incidents);
+        let mut tx = self.begin().await?;
+        self.unjoined(&mut tx, digest).await?;
         sqlx::query(
             "UPDATE digests SET posted_to = $2, posted_ts = $3, delivered = $4, due_ms = $5, tries = 0, note = NULL,
+               owner = NULL,
                state = CASE WHEN EXISTS (SELECT 1 FROM deliveries d JOIN incidents i ON i.id = d.incident_id
                                          WHERE d.digest_id = $1 AND i.state = 'open')
                               OR $4 < (SELECT SUM(i.revision) FROM deliveries d JOIN incidents i ON i.id = d.incident_id
@@ -167,8 +170,17 @@ impl Store {
         .bind(&posted.1)
         .bind(told)
         .bind(unix_ms(next))
-        .execute(&self.write)
+        .execute(&mut *tx)
         .await?;
+        tx.commit().await?;
+        Ok(())
+    }
+
+    /// Waits for who is joining the digest, and lets nobody join until the transaction ends: PostgreSQL would not see
+    /// an incident that joined since the statement began.
+    async fn unjoined(&self, db: &mut AnyConnection, digest: &Digest) -> Result<(), StoreError> {
+        let held = sqlx::query(self.engine.sql("SELECT id FROM digests WHERE id = $1 /*postgres FOR UPDATE*/"));
+        held.bind(&digest.id).execute(db).await?;
         Ok(())
     }
 
@@ -194,7 +206,7 @@ impl Store {
     /// # Errors
     /// When the store fails.
     pub async fn digest_postponed(&self, digest: &Digest, due: Timestamp, note: &str) -> Result<(), StoreError> {
-        sqlx::query("UPDATE digests SET due_ms = $2, tries = tries + 1, note = $3 WHERE id = $1")
+        sqlx::query("UPDATE digests SET due_ms = $2, tries = tries + 1, note = $3, owner = NULL WHERE id = $1")
             .bind(&digest.id)
             .bind(unix_ms(due))
             .bind(note)
@@ -214,6 +226,8 @@ impl Store {
         note: &str,
         now: Timestamp,
     ) -> Result<(), StoreError> {
+        let mut tx = self.begin().await?;
+        self.unjoined(&mut tx, digest).await?;
         sqlx::query(
             "UPDATE digests SET note = $2, due_ms = $4,
                state = CASE WHEN (SELECT SUM(i.revision) FROM deliveries d JOIN incidents i ON i.id = d.incident_id
@@ -224,8 +238,9 @@ impl Store {
         .bind(note)
         .bind(revisions(incidents))
         .bind(unix_ms(now))
-        .execute(&self.write)
+        .execute(&mut *tx)
         .await?;
+        tx.commit().await?;
         Ok(())
     }
 }

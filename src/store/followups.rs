@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use sqlx::Row;
 use ulid::Ulid;
 
+use super::deliveries::outdate;
 use super::{Store, StoreError};
 use crate::clock::unix_ms;
 
@@ -26,10 +27,12 @@ impl Store {
     /// # Errors
     /// When the store fails; here and below.
     pub async fn follow_up(&self, incident: &str, kind: &str, data: &str, due: &[Timestamp]) -> Result<(), StoreError> {
+        let mut tx = self.begin().await?;
+        self.engine.hold(&mut tx, &[incident]).await?;
         sqlx::query("DELETE FROM followups WHERE incident_id = $1 AND kind = $2")
             .bind(incident)
             .bind(kind)
-            .execute(&self.write)
+            .execute(&mut *tx)
             .await?;
         for at in due {
             sqlx::query("INSERT INTO followups (id, incident_id, kind, data, due_ms) VALUES ($1, $2, $3, $4, $5)")
@@ -38,9 +41,10 @@ impl Store {
                 .bind(kind)
                 .bind(data)
                 .bind(unix_ms(*at))
-                .execute(&self.write)
+                .execute(&mut *tx)
                 .await?;
         }
+        tx.commit().await?;
         Ok(())
     }
 
@@ -120,8 +124,11 @@ impl Store {
     /// # Errors
     /// See [`Self::follow_up`].
     pub async fn touch(&self, incident: &str) -> Result<(), StoreError> {
+        let mut tx = self.begin().await?;
         let bump = "UPDATE incidents SET revision = revision + 1 WHERE id = $1";
-        sqlx::query(bump).bind(incident).execute(&self.write).await?;
+        sqlx::query(bump).bind(incident).execute(&mut *tx).await?;
+        outdate(&mut tx, incident).await?;
+        tx.commit().await?;
         Ok(())
     }
 

@@ -7,6 +7,7 @@ use sqlx::any::AnyRow;
 use sqlx::{AnyConnection, Row};
 
 use super::admission::event;
+use super::deliveries::outdate;
 use super::{Store, StoreError};
 use crate::alert::{Alert, AlertStatus};
 use crate::clock::{before, from_unix_ms, unix_ms};
@@ -184,6 +185,7 @@ impl Store {
         .execute(&mut *tx)
         .await?;
         if says_more {
+            outdate(&mut tx, &incident.id).await?;
             hasten(&mut tx, &incident.id, now).await?;
         }
         let root = diagnosis.and_then(Diagnosis::root).map_or("none", |cause| cause.id.as_str());
@@ -207,6 +209,7 @@ impl Store {
             .bind(json)
             .execute(&mut *tx)
             .await?;
+            outdate(&mut tx, id).await?;
         }
         hasten(&mut tx, id, now).await?;
         tx.commit().await?;
@@ -218,16 +221,22 @@ impl Store {
     /// # Errors
     /// When the store fails.
     pub async fn resolve_stale(&self, before: Timestamp, now: Timestamp) -> Result<u64, StoreError> {
-        let done = sqlx::query(self.engine.sql(
+        let mut tx = self.begin().await?;
+        let resolved: Vec<String> = sqlx::query_scalar(self.engine.sql(
             "UPDATE incidents SET state = 'resolved', reason = 'stale', resolved_ms = $2, revision = revision + 1,
                diagnose_due_ms = NULL WHERE id IN
-               (SELECT id FROM incidents WHERE state = 'open' AND notified_ms < $1 /*postgres FOR UPDATE SKIP LOCKED*/)",
+               (SELECT id FROM incidents WHERE state = 'open' AND notified_ms < $1 /*postgres FOR UPDATE SKIP LOCKED*/)
+             RETURNING id",
         ))
         .bind(unix_ms(before))
         .bind(unix_ms(now))
-        .execute(&self.write)
+        .fetch_all(&mut *tx)
         .await?;
-        Ok(done.rows_affected())
+        for id in &resolved {
+            outdate(&mut tx, id).await?;
+        }
+        tx.commit().await?;
+        Ok(u64::try_from(resolved.len()).unwrap_or(u64::MAX))
     }
 
     /// Deletes incidents that were resolved before `before`, with everything that belongs to them.

@@ -18,6 +18,7 @@ mod incidents;
 mod lookups;
 mod posts;
 mod replicas;
+mod visit;
 mod waiting;
 
 use std::path::{Path, PathBuf};
@@ -39,6 +40,7 @@ pub use followups::Followup;
 pub use incidents::{Due, Incident};
 pub use lookups::Event;
 pub use posts::{Post, PostKind};
+pub use visit::Visit;
 pub use waiting::{Turn, Waiting, Work};
 
 /// Why the store did not do it.
@@ -50,6 +52,29 @@ pub enum StoreError {
     /// The database's shape cannot be brought up to date.
     #[error("the store cannot be migrated: {0}")]
     Migration(#[from] sqlx::migrate::MigrateError),
+    /// It was never a store of ours.
+    #[error("no llm-diagnose has made its tables in it: `serve` does")]
+    NoTables,
+    /// An older version keeps it.
+    #[error(
+        "an older llm-diagnose made it (tables of version {found}, this one needs {known}): start this version's `serve` once, which updates it, or use the older one's commands"
+    )]
+    Older {
+        /// The version of its tables.
+        found: i64,
+        /// That of ours.
+        known: i64,
+    },
+    /// A newer version keeps it.
+    #[error(
+        "a newer llm-diagnose keeps it (tables of version {found}, this one knows {known}): use that one's commands"
+    )]
+    Newer {
+        /// The version of its tables.
+        found: i64,
+        /// That of ours.
+        known: i64,
+    },
     /// The address of the database cannot be used; the text says why and never shows it.
     #[error("the database's address: {0}")]
     Address(String),
@@ -94,7 +119,7 @@ impl Store {
     /// When the file cannot be opened or is another program's.
     pub async fn open(path: &Path) -> Result<Self, StoreError> {
         let durable = database::sqlite(path, Access::Durable).await?;
-        sqlx::migrate!("src/store/migrations").run(&durable).await?;
+        visit::SHAPES.run(&durable).await?;
         let write = database::sqlite(path, Access::Write).await?;
         let read = database::sqlite(path, Access::Read).await?;
         let named = format!("SQLite at {}", path.display());
@@ -108,7 +133,7 @@ impl Store {
     pub async fn connect(url: &str) -> Result<Self, StoreError> {
         let (options, named) = database::address(url).map_err(StoreError::Address)?;
         let mut first = database::knock(&options).await?;
-        sqlx::migrate!("src/store/migrations").run(&mut first).await?;
+        visit::SHAPES.run(&mut first).await?;
         first.close().await?;
         // Webhooks have a connection of their own, so that they never wait for anything but each other.
         let durable = database::postgres(&options, 1).await?;

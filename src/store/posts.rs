@@ -149,7 +149,7 @@ impl Store {
     /// # Errors
     /// When the store fails.
     pub async fn post_postponed(&self, post: &Post, due: Timestamp, note: &str) -> Result<(), StoreError> {
-        sqlx::query("UPDATE posts SET due_ms = $2, tries = tries + 1, note = $3 WHERE id = $1")
+        sqlx::query("UPDATE posts SET due_ms = $2, tries = tries + 1, note = $3, owner = NULL WHERE id = $1")
             .bind(&post.id)
             .bind(unix_ms(due))
             .bind(note)

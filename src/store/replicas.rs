@@ -85,6 +85,8 @@ impl Store {
             "UPDATE deliveries SET due_ms = $1 WHERE due_ms > $1 AND tries = 0",
             "UPDATE posts SET due_ms = $1 WHERE due_ms > $1 AND tries = 0",
             "UPDATE digests SET due_ms = $1 WHERE due_ms > $1 AND tries = 0",
+            // Of those only what was taken has an owner; the others' time has not come.
+            "UPDATE followups SET due_ms = $1, owner = NULL WHERE due_ms > $1 AND owner IS NOT NULL",
         ] {
             sqlx::query(release).bind(unix_ms(now)).execute(&mut *tx).await?;
         }

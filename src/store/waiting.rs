@@ -65,7 +65,7 @@ impl Store {
         Ok(out)
     }
 
-    /// Takes what waits, by a lease of `lease_ms`. False when somebody else has.
+    /// Takes what waits, by a lease of `lease_ms`. False when somebody else has, or had it and has posted it meanwhile.
     ///
     /// # Errors
     /// When the store fails.
@@ -73,21 +73,25 @@ impl Store {
         let query = match &waiting.work {
             Work::Message(delivery) => sqlx::query(
                 "UPDATE deliveries SET due_ms = $1 + $2, owner = $6
-                 WHERE state = 'pending' AND due_ms <= $1 AND incident_id = $3 AND sink = $4 AND channel = $5",
+                 WHERE state = 'pending' AND due_ms <= $1 AND incident_id = $3 AND sink = $4 AND channel = $5
+                   AND COALESCE(posted_ts, '') = $7",
             )
             .bind(unix_ms(now))
             .bind(lease_ms)
             .bind(&delivery.incident)
             .bind(delivery.sink.as_str())
             .bind(&delivery.channel)
-            .bind(&*self.me),
+            .bind(&*self.me)
+            .bind(standing(delivery.posted.as_ref())),
             Work::Digest(digest) => sqlx::query(
-                "UPDATE digests SET due_ms = $1 + $2, owner = $4 WHERE state = 'pending' AND due_ms <= $1 AND id = $3",
+                "UPDATE digests SET due_ms = $1 + $2, owner = $4
+                 WHERE state = 'pending' AND due_ms <= $1 AND id = $3 AND COALESCE(posted_ts, '') = $5",
             )
             .bind(unix_ms(now))
             .bind(lease_ms)
             .bind(&digest.id)
-            .bind(&*self.me),
+            .bind(&*self.me)
+            .bind(standing(digest.posted.as_ref())),
             Work::Post(post) => sqlx::query(
                 "UPDATE posts SET due_ms = $1 + $2, owner = $4 WHERE state = 'pending' AND due_ms <= $1 AND id = $3",
             )
@@ -120,6 +124,11 @@ impl Store {
         }
         Ok((row.try_get("diagnosis")?, deliveries.into_iter().min()))
     }
+}
+
+/// The timestamp of the message that stands; empty when none does.
+fn standing(posted: Option<&(String, String)>) -> &str {
+    posted.map(|(_, ts)| ts.as_str()).unwrap_or_default()
 }
 
 type Read = fn(&AnyRow) -> Result<Waiting, StoreError>;

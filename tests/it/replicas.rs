@@ -1,18 +1,19 @@
 //! Several replicas on one PostgreSQL: one incident, one message, whoever handles it and whoever dies.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use jiff::{SignedDuration, Timestamp};
 use llm_diagnose::alert::AlertGroup;
 use llm_diagnose::incident::Rules;
 use llm_diagnose::store::{Sink, Store, Wanted, Work};
-use llm_diagnose_lab::slack::{Failure, FakeSlack, Options};
+use llm_diagnose_lab::slack::{Failure, FakeSlack, Message, Options, State};
 use llm_diagnose_lab::stack::{Postgres, Service};
 use serde_json::Value;
 use tempfile::NamedTempFile;
 
 use crate::admission::{self, Kept};
-use crate::running::{CHANNEL, SOON, group, serve, tls, whole};
+use crate::running::{BINARY, CHANNEL, SOON, group, serve, tls, whole};
 
 const RULES: Rules = Rules { duplicate_within: Duration::from_secs(60), reopen_within: Duration::from_secs(600) };
 /// What is tested is who delivers, not how fast Slack lets them.
@@ -212,4 +213,102 @@ async fn work_is_taken_once_and_stays_with_a_replica_that_lives() {
     // A lease runs out even when its owner only seems to live.
     assert_eq!(take(&third, 60).await, Vec::<String>::new());
     assert_eq!(take(&third, 66).await.len(), all.len());
+}
+
+/// The messages of the channel that speak for one incident, and the digests.
+fn tops(state: &State) -> (Vec<&Message>, Vec<&Message>) {
+    let tops = state.messages(CHANNEL).filter(|message| message.thread_ts.is_none());
+    tops.partition(|message| !message.content.text.contains("storm of"))
+}
+
+/// One group for each pod, of one symptom of one pool: one topic. Everything to everybody, at once.
+async fn pods(shared: &Shared, numbers: std::ops::Range<usize>, status: &str, to: &[&Service]) {
+    let groups: Vec<Value> = numbers
+        .map(|i| {
+            let mut group = group("LLMHighTTFT", status, "warning", &[&format!("pod-{i}")]);
+            group["groupKey"] = format!("{{}}:{{pod=\"{i}\"}}").into();
+            group
+        })
+        .collect();
+    let sent = groups.iter().flat_map(|group| to.iter().map(move |to| shared.send(to, group)));
+    for (status, answer) in futures::future::join_all(sent).await {
+        assert_eq!(status, 200, "{answer}");
+    }
+}
+
+#[tokio::test]
+async fn a_storm_that_two_replicas_digest_is_one_digest_with_everything_in_it_once() {
+    let shared = Shared::start().await;
+    let keys = "storm: { incidents: 5 }, posts_per_second: 1000, posts_burst: 100, updates_per_minute: 60000,";
+    let (mut one, other) = tokio::join!(async { serve(&shared.slack, keys, &shared.config()).await.unwrap() }, async {
+        serve(&shared.slack, keys, &shared.config()).await.unwrap()
+    });
+    pods(&shared, 0..40, "firing", &[&one, &other]).await;
+    let counted = |s: &State, many: usize| {
+        let (own, digests) = tops(s);
+        let all = format!("storm of {} incidents", many - own.len());
+        own.len() >= 5 && digests.len() == 1 && digests[0].content.text.contains(&all)
+    };
+    let seen = shared.slack.wait_for(|s| counted(s, 40), TAKEN_OVER).await;
+    assert!(seen.is_ok(), "{}\n{}\n{}", seen.unwrap_err(), one.stderr(), other.stderr());
+    // One dies in the middle of the storm; the other goes on counting in the same digest.
+    one.kill9().await.unwrap();
+    pods(&shared, 40..60, "firing", &[&other]).await;
+    let seen = shared.slack.wait_for(|s| counted(s, 60), TAKEN_OVER).await;
+    assert!(seen.is_ok(), "{}\n{}", seen.unwrap_err(), other.stderr());
+    let sql =
+        "SELECT COUNT(*), COUNT(DISTINCT incident_id), COUNT(DISTINCT digest_id) FROM deliveries WHERE sink = 'slack'";
+    assert_eq!(shared.postgres.query("postgres", sql).unwrap(), "60|60|1", "every incident once");
+    let own = "SELECT COUNT(*) FROM deliveries WHERE sink = 'slack' AND digest_id IS NULL";
+    let own: usize = shared.postgres.query("postgres", own).unwrap().parse().unwrap();
+    assert_eq!((own, shared.slack.with(|s| tops(s).0.len())), (5, 5));
+    pods(&shared, 0..60, "resolved", &[&other]).await;
+    let over = |s: &State| tops(s).1[0].content.attachments.iter().any(|a| a["color"] == "#2f9e6e");
+    let seen = shared.slack.wait_for(over, TAKEN_OVER).await;
+    assert!(seen.is_ok(), "{}\n{}", seen.unwrap_err(), other.stderr());
+    assert_eq!((shared.slack.with(|s| tops(s).1.len()), shared.slack.violations()), (1, vec![]));
+}
+
+/// A replica that people reach over HTTP.
+async fn reached(shared: &Shared) -> Service {
+    let config = format!(
+        "listen: 127.0.0.1:$PORT\nstate_dir: $DIR/state\nslack: {{ {RATES} api_url: \"{}\", channel: \"{CHANNEL}\" }}\n{}\n",
+        shared.slack.base_url,
+        shared.config()
+    );
+    let secrets = [("SLACK_BOT_TOKEN", shared.slack.token.as_str()), ("SLACK_SIGNING_SECRET", "lab-signing-secret")];
+    Service::start(Path::new(BINARY), &["serve", "--config", "$CONFIG"], &secrets, &config).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_button_of_one_replicas_message_is_answered_by_another_and_the_thread_is_told_once() {
+    let shared = Shared::start().await;
+    // Who did it is said with their name, which calls them.
+    shared.slack.configure(|options| options.allowed_mentions = vec!["@U0ANN".into()]);
+    let mut one = reached(&shared).await;
+    shared.send(&one, &group("LLMHighTTFT", "firing", "warning", &["a"])).await;
+    shared.all(1, SOON, |text| text.contains("Cannot tell")).await;
+    let other = reached(&shared).await;
+    let url = format!("{}/slack", other.url);
+    shared.slack.configure(|options| options.request_url = Some(url));
+    let ts = shared.slack.with(|s| s.messages(CHANNEL).next().unwrap().ts.clone());
+    let ack = shared.slack.press("U0ANN", CHANNEL, &ts, "acknowledge").await.unwrap();
+    assert!(ack.delay < Duration::from_secs(3), "{ack:?}");
+    shared.all(1, TAKEN_OVER, |text| text.contains("U0ANN")).await;
+    let audit = "SELECT who || ' ' || what || ' ' || result FROM audit";
+    assert_eq!(shared.postgres.query("postgres", audit).unwrap(), "U0ANN acknowledge done");
+    // Both are told the same changes at once, as by a pair of Alertmanagers; one of them dies before the last.
+    let replies = |s: &State| s.messages(CHANNEL).filter(|m| m.thread_ts.is_some()).map(whole).collect::<Vec<_>>();
+    let said = |s: &State, what: &str| replies(s).iter().filter(|text| text.contains(what)).count();
+    let more = group("LLMHighTTFT", "firing", "warning", &["a", "b"]);
+    tokio::join!(shared.send(&one, &more), shared.send(&other, &more));
+    let seen = shared.slack.wait_for(|s| said(s, "+1 alert") > 0, TAKEN_OVER).await;
+    assert!(seen.is_ok(), "{}\n{}\n{}", seen.unwrap_err(), one.stderr(), other.stderr());
+    let over = group("LLMHighTTFT", "resolved", "warning", &["a", "b"]);
+    tokio::join!(shared.send(&one, &over), shared.send(&other, &over));
+    one.kill9().await.unwrap();
+    let seen = shared.slack.wait_for(|s| said(s, "resolved") > 0, TAKEN_OVER).await;
+    assert!(seen.is_ok(), "{}\n{}", seen.unwrap_err(), other.stderr());
+    let once = shared.slack.with(|s| (said(s, "+1 alert"), said(s, "resolved"), tops(s).0.len()));
+    assert_eq!((once, shared.slack.violations()), ((1, 1, 1), vec![]), "{:?}", shared.slack.with(replies));
 }

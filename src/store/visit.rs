@@ -1,0 +1,84 @@
+//! Visits of the command line: a store that somebody else keeps, which is neither made nor migrated.
+
+use std::path::Path;
+
+use sqlx::migrate::Migrator;
+use sqlx::{AnyPool, Row};
+
+use super::database::{self, Access, Engine};
+use super::{Store, StoreError, name};
+
+/// The shapes that a store can have; the last is this version's.
+pub(super) static SHAPES: Migrator = sqlx::migrate!("src/store/migrations");
+
+/// What a visitor does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Visit {
+    /// Looks only; the database refuses everything else.
+    Look,
+    /// Writes, as the service beside does.
+    Write,
+}
+
+impl Store {
+    /// Opens a database file that is there.
+    ///
+    /// # Errors
+    /// When it is not, cannot be opened, or has not this version's shape.
+    pub async fn visit(path: &Path, visit: Visit) -> Result<Self, StoreError> {
+        let pool = match visit {
+            Visit::Write => database::sqlite(path, Access::Beside).await?,
+            Visit::Look => match database::sqlite(path, Access::Look).await {
+                Ok(pool) => pool,
+                // Beside a service that is not running, in a directory that we may not write to.
+                Err(_) => database::sqlite(path, Access::Still).await?,
+            },
+        };
+        let named = format!("SQLite at {}", path.display());
+        visited(pool, Engine::Sqlite, named).await
+    }
+
+    /// Connects to a PostgreSQL that a service has made its tables in.
+    ///
+    /// # Errors
+    /// When the address is none, the database cannot be reached, or has not this version's shape.
+    pub async fn visit_postgres(url: &str, visit: Visit) -> Result<Self, StoreError> {
+        let (options, named) = database::address(url).map_err(StoreError::Address)?;
+        // The knock says what is wrong; a pool would only say that time is up.
+        drop(database::knock(&options).await?);
+        let pool = match visit {
+            Visit::Look => database::postgres_to_look(&options).await?,
+            Visit::Write => database::postgres(&options, 2).await?,
+        };
+        visited(pool, Engine::Postgres, named).await
+    }
+}
+
+async fn visited(pool: AnyPool, engine: Engine, named: String) -> Result<Store, StoreError> {
+    if let Err(error) = same_shape(&pool, engine).await {
+        pool.close().await;
+        return Err(error);
+    }
+    Ok(Store { durable: pool.clone(), write: pool.clone(), read: pool, engine, me: name(), named: named.into() })
+}
+
+async fn same_shape(pool: &AnyPool, engine: Engine) -> Result<(), StoreError> {
+    let there = match engine {
+        Engine::Sqlite => "SELECT COUNT(*) FROM sqlite_schema WHERE name = '_sqlx_migrations'",
+        Engine::Postgres => {
+            "SELECT COUNT(*) FROM pg_tables WHERE tablename = '_sqlx_migrations' AND schemaname = current_schema()"
+        }
+    };
+    let there: i64 = sqlx::query_scalar(there).fetch_one(pool).await?;
+    if there == 0 {
+        return Err(StoreError::NoTables);
+    }
+    let row = sqlx::query("SELECT MAX(version) AS version FROM _sqlx_migrations").fetch_one(pool).await?;
+    let found = row.try_get::<Option<i64>, _>("version")?.unwrap_or_default();
+    let known = SHAPES.iter().map(|shape| shape.version).max().unwrap_or_default();
+    match found.cmp(&known) {
+        std::cmp::Ordering::Less => Err(StoreError::Older { found, known }),
+        std::cmp::Ordering::Equal => Ok(()),
+        std::cmp::Ordering::Greater => Err(StoreError::Newer { found, known }),
+    }
+}

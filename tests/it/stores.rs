@@ -1,0 +1,423 @@
+//! Everything that the store does, on both of its databases.
+
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use llm_diagnose::alert::AlertGroup;
+use llm_diagnose::diagnose::Diagnosis;
+use llm_diagnose::exporter::Target;
+use llm_diagnose::incident::{AdmitReason, Impact, Rules};
+use llm_diagnose::render::{Act, Message, Tone};
+use llm_diagnose::store::{
+    AuditEntry, AuditResult, Delivery, Digest, Feedback, Post, PostKind, Said, Sink, Store, StoreError, Storm, Visit,
+    Waiting, Wanted, Work,
+};
+use llm_diagnose_lab::stack::Postgres;
+use tempfile::TempDir;
+
+use crate::admission::CALM;
+use crate::harness::fixture;
+use crate::running::{CHANNEL, group};
+
+const RULES: Rules = Rules { duplicate_within: Duration::from_secs(60), reopen_within: Duration::from_secs(600) };
+const LEASE_MS: i64 = 60_000;
+
+fn at(seconds: i64) -> Timestamp {
+    "2026-11-20T18:07:00Z".parse::<Timestamp>().unwrap() + SignedDuration::from_secs(seconds)
+}
+
+fn there(ts: &str) -> (String, String) {
+    ("C0LLMALERTS".to_owned(), ts.to_owned())
+}
+
+/// Both databases, and a second replica of each.
+struct Both {
+    directory: TempDir,
+    postgres: Postgres,
+}
+
+impl Both {
+    fn start() -> Self {
+        Self { directory: tempfile::tempdir().unwrap(), postgres: Postgres::start().unwrap() }
+    }
+
+    async fn stores(&self, name: &str) -> [Store; 2] {
+        let sqlite = Store::open(&self.directory.path().join(name)).await.unwrap();
+        [sqlite, Store::connect(&self.postgres.database(name).unwrap()).await.unwrap()]
+    }
+}
+
+async fn admit(store: &Store, name: &str, status: &str, storm: &Storm, seconds: i64) -> (String, AdmitReason) {
+    let body = serde_json::to_vec(&group(name, status, "critical", &["a", "b"])).unwrap();
+    let wanted = Wanted {
+        selection: Some(("high-ttft".to_owned(), "its name".to_owned())),
+        sinks: vec![(Sink::Slack, CHANNEL.to_owned()), (Sink::Console, String::new())],
+        grace: Duration::ZERO,
+        storm: storm.clone(),
+    };
+    let groups = [(AlertGroup::from_webhook(&body).unwrap(), wanted)];
+    let admitted = store.admit(&groups, at(seconds), &RULES).await.unwrap().remove(0).unwrap();
+    (admitted.incident, admitted.reason)
+}
+
+/// Takes everything that waits.
+async fn take(store: &Store, seconds: i64) -> (Vec<Delivery>, Vec<Digest>, Vec<Post>) {
+    let (mut messages, mut digests, mut posts) = (Vec::new(), Vec::new(), Vec::new());
+    for waiting in store.waiting(at(seconds), 50).await.unwrap() {
+        assert!(store.take(&waiting, at(seconds), LEASE_MS).await.unwrap(), "{waiting:?}");
+        match waiting.work {
+            Work::Message(message) => messages.push(message),
+            Work::Digest(digest) => digests.push(digest),
+            Work::Post(post) => posts.push(post),
+        }
+    }
+    (messages, digests, posts)
+}
+
+async fn deliver(store: &Store, delivery: &Delivery, ts: &str, seconds: i64) {
+    let revision = store.incident(&delivery.incident).await.unwrap().unwrap().revision;
+    let said = Said { mention: true, told: Some("{}".to_owned()) };
+    store.delivered(delivery, Some(&there(ts)), revision, &said, at(seconds)).await.unwrap();
+}
+
+/// Something waits once more, and nothing waits after it was delivered.
+async fn edited(store: &Store, why: &str, seconds: i64) {
+    let (messages, _, _) = take(store, seconds).await;
+    assert!(!messages.is_empty(), "{why}: nothing waits");
+    for message in &messages {
+        let ts = message.posted.as_ref().map_or("7.7", |(_, ts)| ts.as_str()).to_owned();
+        deliver(store, message, &ts, seconds).await;
+    }
+    assert_eq!(store.waiting(at(seconds + 1), 50).await.unwrap(), vec![], "{why}");
+    assert_eq!(store.depths(at(seconds)).await.unwrap().2, 0, "{why}");
+}
+
+#[tokio::test]
+async fn a_message_lives_the_same_life_on_both() {
+    let both = Both::start();
+    for store in both.stores("life").await {
+        let (id, reason) = admit(&store, "A", "firing", &CALM, 0).await;
+        assert_eq!(reason, AdmitReason::First);
+        assert_eq!(store.depths(at(1)).await.unwrap(), (1, 1, 2));
+        let (diagnosis_due, delivery_due) = store.next_due(at(-1)).await.unwrap();
+        assert_eq!((diagnosis_due, delivery_due), (Some(at(0).as_millisecond()), Some(at(0).as_millisecond())));
+        let stale = store.waiting(at(1), 5).await.unwrap();
+        edited(&store, "the first message", 1).await;
+        // Whoever had looked before does not post it a second time.
+        for waiting in &stale {
+            assert!(!store.take(waiting, at(100), LEASE_MS).await.unwrap(), "{waiting:?}");
+        }
+        assert_eq!(store.place_of(&id).await.unwrap(), Some(there("7.7")));
+        assert_eq!(store.mentioned(&[&id], at(2)).await.unwrap(), 0);
+
+        let due = store.take_diagnoses(at(2), LEASE_MS, 5).await.unwrap();
+        assert_eq!(due.iter().map(|due| (due.id.as_str(), due.tries)).collect::<Vec<_>>(), [(id.as_str(), 0)]);
+        assert_eq!(store.take_diagnoses(at(3), LEASE_MS, 5).await.unwrap(), []);
+        let incident = store.incident(&id).await.unwrap().unwrap();
+        let found: Diagnosis = serde_json::from_str(&fixture("diagnoses/longer-prompts.high-ttft.json")).unwrap();
+        store.save_diagnosis(&incident, Some(&found), true, Some(at(60)), at(3)).await.unwrap();
+        edited(&store, "a diagnosis", 4).await;
+        store.save_diagnosis(&store.incident(&id).await.unwrap().unwrap(), None, false, None, at(5)).await.unwrap();
+        assert_eq!(store.waiting(at(6), 5).await.unwrap(), vec![]);
+        assert!(store.incident(&id).await.unwrap().unwrap().diagnosis.is_some());
+        assert!(store.diagnose_now(&id, at(6)).await.unwrap() && !store.diagnose_now("none", at(6)).await.unwrap());
+        assert!(store.acknowledge(&id, "U0ANN", at(6)).await.unwrap());
+        assert!(!store.acknowledge(&id, "U0ANN", at(6)).await.unwrap());
+        store.touch(&id).await.unwrap();
+        edited(&store, "somebody is on it", 7).await;
+
+        // A message that is gone comes back; not for ever.
+        store.forget_message(&id, "7.7", 2, at(8)).await.unwrap();
+        edited(&store, "a message that is gone", 9).await;
+        store.told(&id, "{\"told\":1}").await.unwrap();
+        store.page(&id, "pagerduty", at(9)).await.unwrap();
+        let (messages, _, _) = take(&store, 10).await;
+        let [page] = messages.as_slice() else { panic!("{messages:?}") };
+        assert_eq!(page.sink, Sink::Pager);
+        store.postpone(page, at(11), true, "busy").await.unwrap();
+        let (messages, _, _) = take(&store, 12).await;
+        assert_eq!(messages.iter().map(|m| m.tries).collect::<Vec<_>>(), [1]);
+        store.give_up(page, 99, "nobody there", at(12)).await.unwrap();
+        assert_eq!(store.waiting(at(1_000), 5).await.unwrap(), vec![]);
+
+        // What comes meanwhile is not lost with it.
+        let (same, reason) = admit(&store, "A", "resolved", &CALM, 100).await;
+        assert_eq!((same.as_str(), reason), (id.as_str(), AdmitReason::Resolved));
+        let (messages, _, _) = take(&store, 101).await;
+        assert_eq!(messages.len(), 3, "Slack, the console and the pager: {messages:?}");
+        store.give_up(&messages[0], 1, "too late", at(101)).await.unwrap();
+        assert_eq!(store.waiting(at(101 + LEASE_MS), 5).await.unwrap().len(), 3);
+        for message in &messages {
+            deliver(&store, message, "8.8", 102).await;
+        }
+        let cost = Impact { requests: Some(100.0), failed: None, slow: Some(1.5) };
+        store.save_impact(&id, Some(&cost), at(103)).await.unwrap();
+        edited(&store, "what it has cost", 104).await;
+        store.save_impact(&id, None, at(105)).await.unwrap();
+        assert_eq!(store.incident(&id).await.unwrap().unwrap().impact, Some(cost));
+
+        let (id, _) = admit(&store, "B", "firing", &CALM, 200).await;
+        let (messages, _, _) = take(&store, 201).await;
+        let slack = messages.iter().find(|m| m.sink == Sink::Slack).unwrap();
+        store.reroute(slack, "#other", at(201)).await.unwrap();
+        let (moved, _, _) = take(&store, 202).await;
+        assert_eq!(moved.iter().map(|m| m.channel.as_str()).collect::<Vec<_>>(), ["#other"]);
+        for message in moved.iter().chain(messages.iter().filter(|m| m.sink == Sink::Console)) {
+            deliver(&store, message, "9.1", 203).await;
+        }
+        assert_eq!(store.incident_at("C0LLMALERTS", "9.1").await.unwrap(), Some(id.clone()));
+        assert_eq!(store.incident_at("C0LLMALERTS", "0.0").await.unwrap(), None);
+        assert_eq!(store.resolve_stale(at(300), at(301)).await.unwrap(), 1);
+        edited(&store, "nobody has said anything", 302).await;
+        let said: Vec<String> = store.events(&id, 50).await.unwrap().into_iter().map(|event| event.what).collect();
+        assert_eq!(said.first().map(String::as_str), Some("notified"), "{said:?}");
+        assert_eq!(store.recent(1).await.unwrap(), [id.clone()]);
+        assert_eq!(store.incidents(true, None, 9).await.unwrap(), Vec::<String>::new());
+        assert_eq!(store.incidents(false, Some(at(150)), 9).await.unwrap(), [id]);
+        assert_eq!(store.forget(at(400)).await.unwrap(), 2);
+        assert_eq!(store.recent(9).await.unwrap(), Vec::<String>::new());
+        store.ping().await.unwrap();
+        store.release(at(500)).await.unwrap();
+        assert_eq!(store.report(at(500)).await.unwrap(), 1);
+        store.close().await;
+    }
+}
+
+#[tokio::test]
+async fn a_thread_and_its_pictures_are_told_in_order_on_both() {
+    let both = Both::start();
+    for store in both.stores("thread").await {
+        let (id, _) = admit(&store, "A", "firing", &CALM, 0).await;
+        let note = Message { tone: Tone::Unknown, headline: "done".to_owned(), parts: Vec::new() };
+        store.queue_post(&id, PostKind::Note, &note, at(0)).await.unwrap();
+        store.queue_post("none", PostKind::Note, &note, at(0)).await.unwrap();
+        for _ in 0..2 {
+            store.queue_change(&id, at(0)).await.unwrap();
+            store.queue_picture(&id, "longer-prompts", at(0)).await.unwrap();
+            store.queue_mention(&id, "S0ONCALL", at(0)).await.unwrap();
+        }
+        let waiting = store.waiting(at(1), 50).await.unwrap();
+        assert!(
+            waiting.iter().all(|w| matches!(w.work, Work::Message(_))),
+            "there is no message to be under: {waiting:?}"
+        );
+        edited_first(&store, 2).await;
+        let mut kinds = Vec::new();
+        loop {
+            let (_, _, posts) = take(&store, 3).await;
+            let Some(post) = posts.first() else { break };
+            assert_eq!((&post.thread, post.told.as_deref()), (&there("1.1"), Some("{}")));
+            kinds.extend(posts.iter().map(|post| post.kind));
+            for post in &posts {
+                store.post_done(post, Some("said")).await.unwrap();
+            }
+        }
+        assert_eq!(kinds, [PostKind::Note, PostKind::Change, PostKind::Picture, PostKind::Mention]);
+        store.queue_change(&id, at(4)).await.unwrap();
+        let (_, _, posts) = take(&store, 5).await;
+        store.post_postponed(&posts[0], at(6), "busy").await.unwrap();
+        let (_, _, again) = take(&store, 7).await;
+        assert_eq!(again[0].tries, 1);
+        store.post_given_up(&again[0], "no", at(7)).await.unwrap();
+        assert_eq!(take(&store, 1_000).await.2, []);
+        assert!(store.events(&id, 50).await.unwrap().iter().any(|e| e.what == "post failed"));
+
+        let (lost, _) = admit(&store, "B", "firing", &CALM, 10).await;
+        store.queue_change(&lost, at(10)).await.unwrap();
+        assert_eq!(store.give_up_orphans(at(9)).await.unwrap(), 0);
+        assert_eq!(store.give_up_orphans(at(11)).await.unwrap(), 1);
+    }
+}
+
+async fn edited_first(store: &Store, seconds: i64) {
+    for message in &take(store, seconds).await.0 {
+        deliver(store, message, "1.1", seconds).await;
+    }
+}
+
+#[tokio::test]
+async fn a_digest_counts_and_ends_the_same_on_both() {
+    let both = Both::start();
+    let storm = Storm { incidents: 1, within: Duration::from_secs(60), queue: 100, topic: "slow".to_owned() };
+    for store in both.stores("digest").await {
+        let mut ids = Vec::new();
+        for name in ["A", "B", "C"] {
+            ids.push(admit(&store, name, "firing", &storm, 0).await.0);
+        }
+        let (_, digests, _) = take(&store, 1).await;
+        let [digest] = digests.as_slice() else { panic!("{digests:?}") };
+        assert_eq!((digest.topic.as_str(), digest.channel.as_str()), ("slow", CHANNEL));
+        let of = store.digest_incidents(&digest.id).await.unwrap();
+        assert_eq!(
+            of.iter().map(|i| (i.id.clone(), i.alerts.len())).collect::<Vec<_>>(),
+            [(ids[1].clone(), 2), (ids[2].clone(), 2)]
+        );
+        assert_eq!(store.incidents_of_digest(&digest.id, 1).await.unwrap(), ids[1..2]);
+        assert!(!store.digest_mentioned(&digest.id).await.unwrap());
+        assert_eq!(store.mentioned(&[&ids[1], &ids[2]], at(1)).await.unwrap(), 2);
+        assert!(store.digest_mentioned(&digest.id).await.unwrap());
+        store.digest_postponed(digest, at(2), "busy").await.unwrap();
+        store.digest_moved(digest, "#other", at(2)).await.unwrap();
+        let (_, digests, _) = take(&store, 3).await;
+        assert_eq!((digests[0].tries, digests[0].channel.as_str()), (2, "#other"));
+        // One joins while it is being posted.
+        store.digest_moved(digest, CHANNEL, at(3)).await.unwrap();
+        let late = admit(&store, "D", "firing", &storm, 4).await.0;
+        store.digest_delivered(&digests[0], &there("5.5"), &of, at(5)).await.unwrap();
+        let (_, digests, _) = take(&store, 6).await;
+        assert_eq!(digests[0].posted, Some(there("5.5")));
+        let of = store.digest_incidents(&digest.id).await.unwrap();
+        assert_eq!(of.last().map(|i| i.id.as_str()), Some(late.as_str()));
+        store.digest_given_up(&digests[0], &of[..1], "no", at(6)).await.unwrap();
+        assert_eq!(take(&store, 100).await.1.len(), 1, "what joined meanwhile tries again");
+        store.digest_given_up(&digests[0], &of, "no", at(7)).await.unwrap();
+        assert_eq!(take(&store, 1_000).await.1, []);
+        for name in ["B", "C", "D"] {
+            admit(&store, name, "resolved", &storm, 50).await;
+        }
+        admit(&store, "B", "firing", &storm, 200).await;
+        let (_, digests, _) = take(&store, 201).await;
+        assert_eq!(digests.len(), 1, "one fires again");
+        admit(&store, "B", "resolved", &storm, 202).await;
+        let of = store.digest_incidents(&digest.id).await.unwrap();
+        store.digest_delivered(&digests[0], &there("5.5"), &of, at(203)).await.unwrap();
+        assert_eq!(take(&store, 2_000).await.1, [], "it is over");
+    }
+}
+
+#[tokio::test]
+async fn what_people_do_and_say_is_kept_the_same_on_both() {
+    let both = Both::start();
+    for store in both.stores("people").await {
+        let (id, _) = admit(&store, "A", "firing", &CALM, 0).await;
+        let begun = AuditEntry::begun("U0ANN", "C1", "acknowledge", Some(&id), at(1));
+        store.audit(&begun).await.unwrap();
+        assert_eq!(store.notes(&id).await.unwrap(), []);
+        let done = AuditEntry { result: AuditResult::Done, detail: "ok".to_owned(), ..begun };
+        store.audit(&done).await.unwrap();
+        store.audit(&AuditEntry::begun("cli:x", "cli", "expire", None, at(2))).await.unwrap();
+        let notes = store.notes(&id).await.unwrap();
+        assert_eq!(notes.iter().map(|n| (n.act, n.who.as_str())).collect::<Vec<_>>(), [(Act::Acknowledge, "U0ANN")]);
+        let lines = store.audited(at(0), 9).await.unwrap();
+        assert_eq!((lines.len(), &lines[1]), (2, &done));
+        assert_eq!(store.forget_audit(at(2)).await.unwrap(), 1);
+
+        let said = |who: &str, is_right, seconds| Feedback {
+            incident: id.clone(),
+            who: who.to_owned(),
+            at: at(seconds),
+            is_right,
+            named: "longer-prompts".to_owned(),
+            cause: "other".to_owned(),
+            comment: "\u{fc}".to_owned(),
+        };
+        assert_eq!(store.found_right().await.unwrap(), (0, 0));
+        for (who, is_right, seconds) in [("U0ANN", false, 1), ("U0BEN", false, 2), ("U0BEN", true, 3)] {
+            store.give_feedback(&said(who, is_right, seconds)).await.unwrap();
+        }
+        assert_eq!(store.found_right().await.unwrap(), (1, 0));
+        assert_eq!(store.feedback().await.unwrap(), [said("U0ANN", false, 1), said("U0BEN", true, 3)]);
+
+        store.follow_up(&id, "verify", "{}", &[at(10), at(20), at(30)]).await.unwrap();
+        store.follow_up(&id, "verify", "{\"n\":2}", &[at(40), at(50)]).await.unwrap();
+        assert_eq!(store.take_followups(at(35), LEASE_MS, 9).await.unwrap(), []);
+        let due = store.take_followups(at(45), LEASE_MS, 9).await.unwrap();
+        assert_eq!(
+            due.iter().map(|f| (f.kind.as_str(), f.data.as_str())).collect::<Vec<_>>(),
+            [("verify", "{\"n\":2}")]
+        );
+        assert_eq!(store.take_followups(at(46), LEASE_MS, 9).await.unwrap(), []);
+        // What nobody finished is due again at the next start; what is planned for later is not.
+        assert_eq!(store.take_followups(at(50), LEASE_MS, 9).await.unwrap().len(), 1);
+        store.followed_up(&due[0].id).await.unwrap();
+        assert_eq!(store.take_followups(at(1_000), LEASE_MS, 9).await.unwrap().len(), 1);
+
+        let target = Target {
+            engine: "vllm".to_owned(),
+            url: "http://10.0.0.1:8000/metrics".to_owned(),
+            labels: [("pod".to_owned(), "a".to_owned())].into(),
+            seen: Some(at(0)),
+        };
+        for _ in 0..2 {
+            store.remember_exporters("http://p", std::slice::from_ref(&target)).await.unwrap();
+        }
+        assert_eq!(store.exporters("http://p").await.unwrap(), [target]);
+    }
+}
+
+#[tokio::test]
+async fn what_a_gone_replica_had_taken_is_due_again_and_its_plans_are_not() {
+    let both = Both::start();
+    let [sqlite, postgres] = both.stores("gone").await;
+    for (store, again) in [(sqlite, None), (postgres, Some("gone"))] {
+        store.release(at(0)).await.unwrap();
+        let storm = Storm { incidents: 1, within: Duration::from_secs(60), queue: 100, topic: "slow".to_owned() };
+        let (id, _) = admit(&store, "A", "firing", &storm, 0).await;
+        edited_first(&store, 1).await;
+        admit(&store, "B", "firing", &storm, 1).await;
+        store.queue_change(&id, at(1)).await.unwrap();
+        store.follow_up(&id, "verify", "{}", &[at(1), at(3_000)]).await.unwrap();
+        let (messages, digests, posts) = take(&store, 2).await;
+        assert_eq!((messages.len(), digests.len(), posts.len()), (1, 1, 1));
+        assert_eq!(store.take_followups(at(2), LEASE_MS, 9).await.unwrap().len(), 1);
+        let next = match again {
+            // Every start of ours has the file for itself.
+            None => store.clone(),
+            Some(name) => {
+                let socket = both.postgres.url().replacen("/postgres?", &format!("/{name}?"), 1);
+                let next = Store::connect(&socket).await.unwrap();
+                next.release(at(3)).await.unwrap();
+                assert_eq!(next.waiting(at(4), 9).await.unwrap(), Vec::<Waiting>::new(), "the other one lives");
+                assert_eq!(next.take_followups(at(4), LEASE_MS, 9).await.unwrap(), []);
+                both.postgres.query(name, "UPDATE replicas SET seen_ms = 0 WHERE id <> ''").unwrap();
+                next
+            }
+        };
+        next.release(at(5)).await.unwrap();
+        let (messages, digests, posts) = take(&next, 6).await;
+        assert_eq!((messages.len(), digests.len(), posts.len()), (1, 1, 1));
+        assert_eq!(next.take_followups(at(6), LEASE_MS, 9).await.unwrap().len(), 1);
+        assert_eq!(next.take_followups(at(2_999), LEASE_MS, 9).await.unwrap().len(), 1, "its lease has run out");
+    }
+}
+
+#[tokio::test]
+async fn a_visitor_neither_makes_nor_changes_a_store_and_knows_its_age() {
+    let both = Both::start();
+    let stores = both.stores("visit").await;
+    let path = both.directory.path().join("visit");
+    let url = both.postgres.url().replacen("/postgres?", "/visit?", 1);
+    let look =
+        [Store::visit(&path, Visit::Look).await.unwrap(), Store::visit_postgres(&url, Visit::Look).await.unwrap()];
+    for (store, look) in stores.iter().zip(&look) {
+        let (id, _) = admit(store, "A", "firing", &CALM, 0).await;
+        assert!(look.incident(&id).await.unwrap().is_some());
+        let refused = look.touch(&id).await.unwrap_err().to_string();
+        assert!(refused.contains("read") && refused.contains("only"), "{refused}");
+    }
+    for write in
+        [Store::visit(&path, Visit::Write).await.unwrap(), Store::visit_postgres(&url, Visit::Write).await.unwrap()]
+    {
+        write.audit(&AuditEntry::begun("cli:x", "cli", "expire", None, at(2))).await.unwrap();
+        assert_eq!(write.audited(at(0), 9).await.unwrap().len(), 1);
+        write.close().await;
+    }
+    let missing = both.directory.path().join("missing");
+    assert!(Store::visit(&missing, Visit::Look).await.is_err() && Store::visit(&missing, Visit::Write).await.is_err());
+    assert!(!missing.exists());
+    let empty = both.postgres.database("empty").unwrap();
+    assert!(matches!(Store::visit_postgres(&empty, Visit::Look).await, Err(StoreError::NoTables)));
+    assert_eq!(
+        both.postgres.query("empty", "SELECT COUNT(*) FROM pg_tables WHERE schemaname = 'public'").unwrap(),
+        "0"
+    );
+    let newest = "(SELECT MAX(version) FROM _sqlx_migrations)";
+    both.postgres
+        .query("visit", &format!("UPDATE _sqlx_migrations SET version = 99 WHERE version = {newest}"))
+        .unwrap();
+    assert!(matches!(Store::visit_postgres(&url, Visit::Look).await, Err(StoreError::Newer { found: 99, .. })));
+    both.postgres.query("visit", "DELETE FROM _sqlx_migrations WHERE version > 3").unwrap();
+    for visit in [Visit::Look, Visit::Write] {
+        assert!(matches!(Store::visit_postgres(&url, visit).await, Err(StoreError::Older { found: 3, .. })));
+    }
+}
