@@ -388,8 +388,9 @@ impl Pipeline {
                 () = stop.cancelled() => return,
             }
             let now = clock::now();
-            if let Err(error) = self.store.report(now).await {
-                warn!(%error, "cannot tell the other replicas that this one lives");
+            match self.store.report(now).await {
+                Ok(replicas) => self.notifier.share(replicas),
+                Err(error) => warn!(%error, "cannot tell the other replicas that this one lives"),
             }
             match self.store.depths(now).await {
                 Ok((open, diagnoses, deliveries)) => {

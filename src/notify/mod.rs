@@ -94,6 +94,11 @@ impl Notifier {
         Self { rates: Rates::new(&parts.config), parts }
     }
 
+    /// So many replicas share Slack's rates from now on.
+    pub fn share(&self, replicas: i64) {
+        self.rates.share(&self.config, u32::try_from(replicas).unwrap_or(1));
+    }
+
     /// The message of an incident as it stands.
     pub fn message(&self, incident: &Incident) -> Message {
         render::incident_message(&self.view(incident), &self.words)

@@ -1,5 +1,5 @@
 //! Slack's rates: new messages per channel, edits for the whole workspace. Whoever is refused, by us or by Slack,
-//! closes the lane for all, so that nobody else runs into the same wall.
+//! closes the lane for all, so that nobody else runs into the same wall. Replicas share the rates: each takes its part.
 
 use std::collections::HashMap;
 use std::num::NonZeroU32;
@@ -28,28 +28,54 @@ pub(super) enum Lane {
     Ordinary,
 }
 
-/// The rates, and which lanes are closed until when.
+/// What one of so many replicas may send.
 #[derive(Debug)]
-pub(super) struct Rates {
+struct Part {
+    replicas: u32,
     posts: DefaultKeyedRateLimiter<String>,
     edits: DefaultDirectRateLimiter,
     ordinary: DefaultDirectRateLimiter,
+}
+
+impl Part {
+    fn new(config: &slack::Config, replicas: u32) -> Self {
+        let replicas = replicas.max(1);
+        let at_least_one = |n: u32| NonZeroU32::new(n).unwrap_or(NonZeroU32::MIN);
+        let quota = |period: Duration, n: u32, burst: u32| {
+            // A period that is shorter than a nanosecond is none.
+            let every = (period * replicas / n.max(1)).max(Duration::from_nanos(1));
+            let quota = Quota::with_period(every).unwrap_or_else(|| Quota::per_second(NonZeroU32::MIN));
+            quota.allow_burst(at_least_one(burst / replicas))
+        };
+        let edits = |tenths: u32| {
+            quota(Duration::from_secs(60), config.updates_per_minute * tenths / 10, EDIT_BURST * tenths / 10)
+        };
+        Self {
+            replicas,
+            posts: RateLimiter::keyed(quota(Duration::from_secs(1), config.posts_per_second, config.posts_burst)),
+            edits: RateLimiter::direct(edits(10)),
+            ordinary: RateLimiter::direct(edits(ORDINARY_TENTHS)),
+        }
+    }
+}
+
+/// The rates, and which lanes are closed until when.
+#[derive(Debug)]
+pub(super) struct Rates {
+    part: Mutex<Part>,
     closed: Mutex<HashMap<Lane, Instant>>,
 }
 
 impl Rates {
     pub(super) fn new(config: &slack::Config) -> Self {
-        let at_least_one = |n: u32| NonZeroU32::new(n).unwrap_or(NonZeroU32::MIN);
-        let posts = Quota::per_second(at_least_one(config.posts_per_second));
-        let edits = |tenths: u32| {
-            let per_minute = at_least_one(config.updates_per_minute * tenths / 10);
-            Quota::per_minute(per_minute).allow_burst(at_least_one(EDIT_BURST * tenths / 10))
-        };
-        Self {
-            posts: RateLimiter::keyed(posts.allow_burst(at_least_one(config.posts_burst))),
-            edits: RateLimiter::direct(edits(10)),
-            ordinary: RateLimiter::direct(edits(ORDINARY_TENTHS)),
-            closed: Mutex::default(),
+        Self { part: Mutex::new(Part::new(config, 1)), closed: Mutex::default() }
+    }
+
+    /// So many replicas share the rates from now on.
+    pub(super) fn share(&self, config: &slack::Config, replicas: u32) {
+        let mut part = self.part.lock().unwrap_or_else(PoisonError::into_inner);
+        if part.replicas != replicas.max(1) {
+            *part = Part::new(config, replicas);
         }
     }
 
@@ -63,14 +89,16 @@ impl Rates {
         if let Some(until) = [lane, whole].into_iter().filter_map(|lane| closed.get(lane)).max() {
             return Err(*until);
         }
+        let part = self.part.lock().unwrap_or_else(PoisonError::into_inner);
         let (refused, by) = match lane {
-            Lane::Post(channel) => (self.posts.check_key(channel).err(), lane),
-            Lane::Favoured => (self.edits.check().err(), lane),
-            Lane::Ordinary => match self.ordinary.check() {
+            Lane::Post(channel) => (part.posts.check_key(channel).err(), lane),
+            Lane::Favoured => (part.edits.check().err(), lane),
+            Lane::Ordinary => match part.ordinary.check() {
                 Err(refused) => (Some(refused), lane),
-                Ok(()) => (self.edits.check().err(), whole),
+                Ok(()) => (part.edits.check().err(), whole),
             },
         };
+        drop(part);
         let Some(refused) = refused else { return Ok(()) };
         let until = now + pause(&refused);
         closed.insert(by.clone(), until);
@@ -110,6 +138,22 @@ mod tests {
         assert!(rates.enter(&channel("b")).is_ok());
         let wait = rates.enter(&channel("a")).unwrap_err().duration_since(Instant::now());
         assert!(wait > Duration::from_millis(800) && wait <= Duration::from_secs(1), "{wait:?}");
+    }
+
+    #[test]
+    fn two_replicas_send_no_more_than_one_does() {
+        let config = slack::Config::default();
+        let replicas = [rates(), rates()];
+        let burst = |rates: &Rates| (0..10).filter(|_| rates.enter(&channel("a")).is_ok()).count();
+        replicas.iter().for_each(|rates| rates.share(&config, 2));
+        assert_eq!(replicas.iter().map(burst).sum::<usize>(), 4);
+        let wait = replicas[0].enter(&channel("a")).unwrap_err().duration_since(Instant::now());
+        assert!(wait > Duration::from_millis(1_800) && wait <= Duration::from_secs(2), "{wait:?}");
+        // What is told every few seconds opens nothing anew; who is left alone has everything.
+        replicas[0].share(&config, 2);
+        assert!(replicas[0].enter(&channel("a")).is_err());
+        replicas[0].share(&config, 1);
+        assert_eq!((0..10).filter(|_| replicas[0].enter(&channel("b")).is_ok()).count(), 4);
     }
 
     #[test]
