@@ -171,7 +171,7 @@ async fn a_message_lives_the_same_life_on_both() {
         edited(&store, "nobody has said anything", 302).await;
         let said: Vec<String> = store.events(&id, 50).await.unwrap().into_iter().map(|event| event.what).collect();
         assert_eq!(said.first().map(String::as_str), Some("notified"), "{said:?}");
-        assert_eq!(store.recent(1).await.unwrap(), [id.clone()]);
+        assert_eq!(store.recent(1).await.unwrap(), std::slice::from_ref(&id));
         assert_eq!(store.incidents(true, None, 9).await.unwrap(), Vec::<String>::new());
         assert_eq!(store.incidents(false, Some(at(150)), 9).await.unwrap(), [id]);
         assert_eq!(store.forget(at(400)).await.unwrap(), 2);
