@@ -301,17 +301,19 @@ fn every_captured_body_is_read() {
 }
 
 #[tokio::test]
-async fn who_acknowledges_first_is_kept_and_the_message_learns_of_it() {
+async fn who_is_on_it_is_kept_once_and_another_may_take_over() {
     let kept = Kept::new().await;
     let opened = kept.admit(group("0.25/grouped_03_firing"), 0).await;
     let before = kept.incident(&opened).await;
     assert_eq!((&before.acknowledged, before.impact), (&None, None));
     assert!(kept.store.acknowledge(&opened.incident, "U1", after(60)).await.unwrap());
-    assert!(!kept.store.acknowledge(&opened.incident, "U2", after(61)).await.unwrap());
+    assert!(!kept.store.acknowledge(&opened.incident, "U1", after(61)).await.unwrap());
     assert!(!kept.store.acknowledge("nothing", "U1", after(61)).await.unwrap());
     let incident = kept.incident(&opened).await;
     assert_eq!(incident.acknowledged, Some(Acknowledged { who: "U1".to_owned(), at: after(60) }));
-    assert_eq!(incident.revision, before.revision + 1);
+    assert!(kept.store.acknowledge(&opened.incident, "U2", after(62)).await.unwrap());
+    let incident = kept.incident(&opened).await;
+    assert_eq!(incident.acknowledged, Some(Acknowledged { who: "U2".to_owned(), at: after(62) }));
 }
 
 #[tokio::test]
