@@ -1,6 +1,7 @@
 //! Buttons, forms and menus: authority, then the audit log, then the effect.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::OwnedSemaphorePermit;
 use tracing::{error, info, warn};
@@ -180,8 +181,40 @@ impl Attempt {
     /// Writes the line; none, and they are told, when that is impossible: what is not written down is not done.
     pub(super) async fn begin(desk: &Desk, inbound: &Inbound, what: &str, incident: Option<&str>) -> Option<Self> {
         let entry = AuditEntry::begun(&inbound.who.user, &inbound.place.channel, what, incident, clock::now());
-        match desk.store.audit(&entry).await {
-            Ok(()) => Some(Self { entry }),
+        let written = desk.store.audit(&entry).await.map(|()| true);
+        Self::written(desk, inbound, entry, written, "").await
+    }
+
+    /// As [`Self::begin`], once within a time for an incident: who comes later, or at the same moment, is told `already`.
+    pub(super) async fn begin_once(
+        desk: &Desk,
+        inbound: &Inbound,
+        what: &str,
+        incident: &str,
+        within: Duration,
+        already: &str,
+    ) -> Option<Self> {
+        let now = clock::now();
+        let entry = AuditEntry::begun(&inbound.who.user, &inbound.place.channel, what, Some(incident), now);
+        let written = desk.store.audit_once(&entry, clock::before(now, within)).await;
+        Self::written(desk, inbound, entry, written, already).await
+    }
+
+    async fn written(
+        desk: &Desk,
+        inbound: &Inbound,
+        entry: AuditEntry,
+        written: Result<bool, StoreError>,
+        already: &str,
+    ) -> Option<Self> {
+        let what = entry.what.as_str();
+        match written {
+            Ok(true) => Some(Self { entry }),
+            Ok(false) => {
+                desk.metrics.act(what, AuditResult::Failed.as_str());
+                say(desk, inbound, already).await;
+                None
+            }
             Err(error) => {
                 error!(%error, what, "cannot write into the audit log: nothing is done");
                 desk.metrics.act(what, AuditResult::Failed.as_str());

@@ -4,7 +4,9 @@ use std::time::{Duration, Instant};
 
 use llm_diagnose::render::SlackMessage;
 use llm_diagnose::slack::{Ack, Destination, Inbound, Place, Slack, SlackError, What, Who};
+use llm_diagnose::store::{AuditEntry, AuditResult, Store};
 use llm_diagnose_lab::slack::Failure;
+use llm_diagnose_lab::stack::Postgres;
 use serde_json::json;
 
 use super::bench::{Bench, CHANNEL};
@@ -211,4 +213,37 @@ async fn what_people_write_about_a_cause_stays_text_in_the_message_and_on_the_pa
     }
     assert!(terminal.contains(" [31m ") && !page.contains("<script>"), "{page} {terminal:?}");
     assert_eq!(bench.slack.violations(), []);
+}
+
+#[tokio::test]
+async fn two_who_escalate_at_once_call_once() {
+    let bench = Bench::start(ON_CALL, &[], NOWHERE).await;
+    let id = bench.incident("LLMHighTTFT", "firing", true).await;
+    bench.slack.configure(|options| {
+        options.latency = Duration::from_millis(200);
+        options.groups[0].users.push("U0BEN".into());
+    });
+    futures::join!(
+        bench.desk.receive(from("U0ANN", pressed("escalate", &id))),
+        bench.desk.receive(from("U0BEN", pressed("escalate", &id))),
+    );
+    bench.settled().await;
+    let calls = bench.said().into_iter().filter(|text| text.starts_with("<!subteam^S0ONCALL> ")).count();
+    assert_eq!((calls, bench.audit().await.len()), (1, 1), "{:?}", bench.said());
+}
+
+#[tokio::test]
+async fn on_postgresql_too_an_attempt_is_begun_once_and_again_after_it_failed() {
+    let postgres = Postgres::start().unwrap();
+    let store = Store::connect(&postgres.url()).await.unwrap();
+    let at = |second: i64| jiff::Timestamp::from_second(1_700_000_000 + second).unwrap();
+    let begun = |who: &str, second| AuditEntry::begun(who, "C1", "escalate", Some("01J"), at(second));
+    let first = begun("U1", 0);
+    assert!(store.audit_once(&first, at(-300)).await.unwrap());
+    assert!(!store.audit_once(&begun("U2", 1), at(-299)).await.unwrap());
+    let other = AuditEntry::begun("U2", "C1", "escalate", Some("01K"), at(1));
+    assert!(store.audit_once(&other, at(-299)).await.unwrap(), "another incident is another call");
+    store.audit(&AuditEntry { result: AuditResult::Failed, ..first }).await.unwrap();
+    assert!(store.audit_once(&begun("U2", 2), at(-298)).await.unwrap());
+    assert!(store.audit_once(&begun("U2", 400), at(100)).await.unwrap());
 }
