@@ -297,3 +297,51 @@ async fn a_store_that_takes_nothing_more_is_answered_with_503_and_taken_up_again
     run.send(&one_of_many(1)).await;
     run.wait_for(CHANNEL, |m| m.contains("pod-1.")).await;
 }
+
+#[tokio::test]
+async fn a_slack_that_answers_html_and_forgets_the_token_gets_the_message_in_the_end() {
+    let run = Running::start(NOWHERE).await;
+    run.slack.fail_next("chat.postMessage", Failure::Status(200), 1);
+    run.slack.fail_next("chat.postMessage", Failure::Error("token_revoked".into()), 1);
+    run.slack.fail_next("chat.postMessage", Failure::Status(500), 1);
+    run.send(&one_of_many(0)).await;
+    run.wait_for(CHANNEL, |m| m.contains("pod-0.")).await;
+    let log = run.service.stderr();
+    assert!(log.contains("token_revoked") && log.contains("the answer is not Slack's"), "{log}");
+    assert!(!log.contains("xoxb-lab") && !log.contains("<html"), "{log}");
+    assert_eq!(run.slack.with(|s| tops(s).len()), 1);
+}
+
+#[tokio::test]
+async fn a_default_channel_that_is_archived_is_said_and_the_next_change_tries_again() {
+    let run = Running::start(NOWHERE).await;
+    run.slack.fail_next("chat.postMessage", Failure::Error("is_archived".into()), 1);
+    run.send(&one_of_many(0)).await;
+    let failed = "llm_diagnose_deliveries_total{sink=\"slack\",result=\"failed\"} 1";
+    let given_up = async { while !run.get("/metrics").await.1.contains(failed) {} };
+    tokio::time::timeout(SOON, given_up).await.unwrap_or_else(|_| panic!("{}", run.service.stderr()));
+    assert!(run.service.stderr().contains("is_archived"), "{}", run.service.stderr());
+    let mut more = one_of_many(0);
+    let mut second = more["alerts"][0].clone();
+    second["labels"]["pod"] = "pod-0b".into();
+    second["fingerprint"] = "another".into();
+    more["alerts"].as_array_mut().unwrap().push(second);
+    run.send(&more).await;
+    run.wait_for(CHANNEL, |m| m.contains("2 firing")).await;
+}
+
+#[tokio::test]
+async fn a_digest_that_a_person_deletes_comes_back_with_the_next_news() {
+    let run = Running::start_slack(Options::unlimited(), ", storm: { incidents: 1 }, posts_burst: 50", NOWHERE).await;
+    for i in 0..5 {
+        run.send(&one_of_many(i)).await;
+    }
+    let counts = |n: usize| move |s: &State| tops(s).iter().any(|m| m.content.text.contains(&format!("storm of {n} ")));
+    run.slack.wait_for(counts(4), SOON).await.unwrap_or_else(|e| panic!("{e}\n{}", run.service.stderr()));
+    let is_digest = |m: &&Message| m.content.text.contains("storm of 4 ");
+    let ts = run.slack.with(|s| tops(s).into_iter().find(is_digest).unwrap().ts.clone());
+    assert!(run.slack.delete(CHANNEL, &ts));
+    run.send(&one_of_many(5)).await;
+    run.slack.wait_for(counts(5), SOON).await.unwrap_or_else(|e| panic!("{e}\n{}", run.service.stderr()));
+    assert_eq!(run.slack.violations(), []);
+}
