@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use tracing::error;
-
 use super::Desk;
 use super::acts::{Attempt, failed, over};
 use super::talk::{into_thread, message, say};
@@ -25,15 +23,8 @@ pub(super) async fn escalate(desk: &Desk, inbound: &Inbound, incident: &Incident
         desk.metrics.act(what.as_str(), AuditResult::Failed.as_str());
         return say(desk, inbound, "escalate-nobody").await;
     };
-    match desk.store.notes(&incident.id).await {
-        Ok(notes) if notes.iter().any(|n| n.act == what && n.at > clock::before(clock::now(), ONCE_WITHIN)) => {
-            desk.metrics.act(what.as_str(), AuditResult::Failed.as_str());
-            return say(desk, inbound, "escalate-already").await;
-        }
-        Ok(_) => {}
-        Err(error) => error!(%error, "cannot read what was done with an incident"),
-    }
-    let Some(attempt) = Attempt::begin(desk, inbound, what.as_str(), Some(&incident.id)).await else { return };
+    let begun = Attempt::begin_once(desk, inbound, what.as_str(), &incident.id, ONCE_WITHIN, "escalate-already");
+    let Some(attempt) = begun.await else { return };
     let called = match person(whom) {
         Some(span) => call(desk, inbound, incident, span).await,
         None => desk.store.page(&incident.id, whom, clock::now()).await.map_err(|error| error.to_string()),

@@ -17,6 +17,9 @@ const EDIT_BURST: u32 = 4;
 /// Of the edits, what ordinary ones may use, in tenths: the rest is for what is critical or over.
 const ORDINARY_TENTHS: u32 = 6;
 
+/// From so many channels on, those whose rate is full again are forgotten.
+const CHANNELS: usize = 10_000;
+
 /// What shares a rate.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum Lane {
@@ -62,6 +65,9 @@ impl Rates {
         let whole = if *lane == Lane::Ordinary { &Lane::Favoured } else { lane };
         if let Some(until) = [lane, whole].into_iter().filter_map(|lane| closed.get(lane)).max() {
             return Err(*until);
+        }
+        if self.posts.len() > CHANNELS {
+            self.posts.retain_recent();
         }
         let (refused, by) = match lane {
             Lane::Post(channel) => (self.posts.check_key(channel).err(), lane),

@@ -34,6 +34,7 @@ pub use logs::logs;
 pub use message::{incident_message, note};
 pub use page::{index_page, message_page};
 pub use short::short;
+pub(crate) use text::clean;
 pub use text::terminal;
 pub use thread::{Told, changes};
 pub use view::{IncidentView, Note, Picture};
@@ -112,7 +113,7 @@ fn time_of_day(at: Timestamp) -> String {
 }
 
 /// Whether a character from outside would only move the cursor, break the line, or turn the direction of writing.
-fn is_unseen(c: char) -> bool {
+pub(crate) fn is_unseen(c: char) -> bool {
     let turns = matches!(c, '\u{200e}' | '\u{200f}' | '\u{061c}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     c.is_control() || turns || matches!(c, '\u{2028}' | '\u{2029}' | '\u{feff}')
 }

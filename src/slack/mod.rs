@@ -111,6 +111,8 @@ struct Arguments<'a> {
     user: Option<&'a str>,
     text: &'a str,
     attachments: &'a Value,
+    /// Addresses in labels stay text: only what stands between `<` and `>` is a link.
+    parse: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     unfurl_links: Option<bool>,
 }
@@ -118,7 +120,16 @@ struct Arguments<'a> {
 impl<'a> Arguments<'a> {
     fn new(to: Destination<'a>, message: &'a SlackMessage) -> Self {
         let (text, attachments) = (message.text.as_str(), &message.attachments);
-        Self { channel: to.channel, ts: None, thread_ts: to.thread, user: None, text, attachments, unfurl_links: None }
+        Self {
+            channel: to.channel,
+            ts: None,
+            thread_ts: to.thread,
+            user: None,
+            text,
+            attachments,
+            parse: "none",
+            unfurl_links: None,
+        }
     }
 }
 

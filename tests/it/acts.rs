@@ -1,5 +1,6 @@
 //! Buttons and forms: who may, what they do to a real Alertmanager, what is written down; and everything that is wrong.
 
+mod adverse;
 mod bench;
 mod modals;
 

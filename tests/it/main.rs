@@ -3,6 +3,7 @@
 
 mod acts;
 mod admission;
+mod adverse;
 mod capacity;
 mod chains;
 mod cli;

@@ -104,8 +104,10 @@ impl<'a> Reply<'a> {
         }
         if let Some(url) = &self.place.response_url {
             match slack.respond(url, message, false, self.here).await {
-                // Used up or too old: the channel itself is left.
-                Err(SlackError::Refused { .. }) if !self.place.channel.is_empty() => {}
+                // Used up, too old or out of reach: the channel itself is left.
+                Err(error) if !self.place.channel.is_empty() => {
+                    warn!(%error, "cannot answer at a response_url: trying the channel");
+                }
                 answered => return answered,
             }
         }
