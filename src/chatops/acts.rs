@@ -55,7 +55,7 @@ pub(super) async fn press(desk: &Desk, inbound: &Inbound, action: &str, value: &
         Act::Silence => silence_form::ask(desk, inbound, &incident).await,
         Act::Escalate => escalate::escalate(desk, inbound, &incident).await,
         Act::Verify => verify::press(desk, inbound, &incident, step).await,
-        Act::Digest => {}
+        Act::Digest | Act::Expire => {}
     }
 }
 
@@ -64,7 +64,7 @@ fn power(act: Act) -> Power {
     match act {
         Act::Evidence | Act::Digest => Power::Look,
         Act::Acknowledge | Act::Again | Act::Right | Act::Wrong | Act::Verify => Power::Note,
-        Act::Silence | Act::Escalate => Power::Act,
+        Act::Silence | Act::Expire | Act::Escalate => Power::Act,
     }
 }
 
@@ -222,6 +222,11 @@ impl Attempt {
                 None
             }
         }
+    }
+
+    /// It turns out to be about an incident.
+    pub(super) fn about(&mut self, incident: &str) {
+        self.entry.incident = Some(incident.to_owned());
     }
 
     /// Says how it ended; what was done changes the incident's message.

@@ -14,6 +14,7 @@ mod health;
 mod links;
 mod logs;
 mod message;
+mod notes;
 mod page;
 mod short;
 mod text;
@@ -31,7 +32,8 @@ pub use digest::{DigestEntry, DigestView, VARIOUS, digest_message};
 pub use evidence::evidence_parts;
 pub use health::health;
 pub use logs::logs;
-pub use message::{incident_message, note};
+pub use message::incident_message;
+pub use notes::note;
 pub use page::{index_page, message_page};
 pub use short::short;
 pub(crate) use text::clean;
@@ -248,6 +250,8 @@ pub enum Act {
     Wrong,
     /// Silence in Alertmanager: shows the matchers first.
     Silence,
+    /// End such a silence.
+    Expire,
     /// Call the next ones.
     Escalate,
     /// Did the step work? The value names it: `<incident>/<step>`.
@@ -258,13 +262,14 @@ pub enum Act {
 
 impl Act {
     /// Every act.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Acknowledge,
         Self::Again,
         Self::Evidence,
         Self::Right,
         Self::Wrong,
         Self::Silence,
+        Self::Expire,
         Self::Escalate,
         Self::Verify,
         Self::Digest,
@@ -279,6 +284,7 @@ impl Act {
             Self::Right => "right",
             Self::Wrong => "wrong",
             Self::Silence => "silence",
+            Self::Expire => "expire",
             Self::Escalate => "escalate",
             Self::Verify => "verify",
             Self::Digest => "digest",

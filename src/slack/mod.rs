@@ -221,7 +221,8 @@ impl Slack {
     }
 
     /// Uploads a file in three steps (announce, send, share); in a thread when `to` has one. Without `to` it is only
-    /// kept, for an image block. Returns the file's id.
+    /// kept, for an image block. `alt`, if any, says what a picture shows to those who cannot see it. Returns the file's
+    /// id.
     ///
     /// Source: <https://docs.slack.dev/messaging/working-with-files/#upload>.
     ///
@@ -230,7 +231,7 @@ impl Slack {
     pub async fn upload(
         &self,
         name: &str,
-        title: &str,
+        [title, alt]: [&str; 2],
         bytes: Vec<u8>,
         to: Option<Destination<'_>>,
     ) -> Result<String, SlackError> {
@@ -240,7 +241,10 @@ impl Slack {
             file_id: String,
         }
         let length = bytes.len().to_string();
-        let form = [("filename", name), ("length", &length)];
+        let mut form = vec![("filename", name), ("length", &length)];
+        if !alt.is_empty() {
+            form.push(("alt_txt", alt));
+        }
         let announced: Announced = self.form("files.getUploadURLExternal", &form).await?;
         // The address is signed; the token must not go there.
         let sent = self.http.post(&announced.upload_url).body(bytes).send().await;

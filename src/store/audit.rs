@@ -99,7 +99,8 @@ impl Store {
         sqlx::query(
             "INSERT INTO audit (id, at_ms, who, place, what, incident_id, target, result, detail)
              VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
-             ON CONFLICT (id) DO UPDATE SET target = excluded.target, result = excluded.result, detail = excluded.detail",
+             ON CONFLICT (id) DO UPDATE SET incident_id = excluded.incident_id, target = excluded.target,
+               result = excluded.result, detail = excluded.detail",
         )
         .bind(&entry.id)
         .bind(unix_ms(entry.at))

@@ -17,6 +17,7 @@ mod generated;
 mod harness;
 mod health;
 mod logs;
+mod night;
 mod pagers;
 mod picture;
 mod playbooks;

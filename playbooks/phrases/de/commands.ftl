@@ -24,16 +24,19 @@ health-wrong = { $critical ->
         [one] 1 von { $n } Pools hat eine Warnung
        *[other] { $warning } von { $n } Pools haben Warnungen
     }
-   *[other] { $critical } kritisch, { $warning } mit Warnungen, von { $n } { $n ->
-        [one] Pool
-       *[other] Pools
+   *[other] { $warning ->
+        [0] { $critical } von { $n } { $n ->
+            [one] Pool
+           *[other] Pools
+        } kritisch
+       *[other] { $critical } kritisch, { $warning } mit Warnungen, von { $n } Pools
     }
 }
 health-well = { $n ->
     [one] Der Pool ist gesund
    *[other] Alle { $n } Pools sind gesund
 }
-health-unknown = { $unknown ->
+health-unjudged = { $unknown ->
     [one] 1 Pool lässt sich nicht beurteilen
    *[other] { $unknown } Pools lassen sich nicht beurteilen
 }, { $healthy } gesund
@@ -41,28 +44,26 @@ health-more = { $n } weitere Pools
 health-checks-more = … und { $n } weitere
 health-why = Warum: { $target }
 state-healthy = Gesund
-state-warning = WARNUNG
-state-critical = KRITISCH
 state-unknown = Unbekannt
 pool-seen = { $n ->
-    [one] 1 Replik
-   *[other] { $n } Repliken
+    [one] 1 Replikat
+   *[other] { $n } Replikate
 }, { $seen } von { $of } Prüfungen haben Daten
 pool-idle = { $n ->
-    [one] 1 Replik
-   *[other] { $n } Repliken
+    [one] 1 Replikat
+   *[other] { $n } Replikate
 }, im Leerlauf: keine Anfragen
 
 capacity-headline = Kapazität von { $target }, { $n ->
-    [one] 1 Replik
-   *[other] { $n } Repliken
+    [one] 1 Replikat
+   *[other] { $n } Replikate
 }
 capacity-live = Gemessen
-capacity-cache = KV-Cache einer Replik: { $value }
+capacity-cache = KV-Cache eines Replikats: { $value }
 capacity-prompt = Mittlerer Prompt: { $value }
 capacity-output = Mittlere Ausgabe: { $value }
-capacity-fits = Anfragen dieser Länge, die in eine Replik passen: { $value }
-capacity-running = Anfragen, die gerade auf einer Replik laufen: { $value }
+capacity-fits = Anfragen dieser Länge, die in ein Replikat passen: { $value }
+capacity-running = Anfragen, die gerade auf einem Replikat laufen: { $value }
 capacity-more = Was auf andere GPUs passen würde: { $command }
 
 doctor-well = Alles, was der Dienst braucht, ist da
@@ -126,7 +127,7 @@ accuracy-wrong = Sicher und falsch: { $figure }
 accuracy-healthy = Eine wahrscheinliche Ursache an einer gesunden Flotte genannt: { $figure }
 accuracy-here = Hier, nach Rückmeldungen
 accuracy-feedback = { $yes } richtig, { $no } falsch
-accuracy-no-feedback = Noch niemand hat gesagt, ob eine Ursache stimmte. **Richtig** und **Falsch** unter einem Vorfall tun das.
+accuracy-no-feedback = Noch niemand hat gesagt, ob eine Ursache stimmte. **Ursache stimmt** und **Ursache falsch** unter einem Vorfall tun das.
 
 help-headline = /llm-diagnose und den Namen eines Pools eingeben, um zu hören, was dort nicht stimmt, oder eines von diesen
 help-commands = Befehle
@@ -136,7 +137,7 @@ help-threads = Im Thread eines Vorfalls: { $why }, { $bundle }. `here` am Ende z
 
 form-title = Pool diagnostizieren
 form-submit = Diagnose
-form-close = Abbrechen
+form-cancel = Abbrechen
 form-target = Pool oder Pod
 form-target-hint = Teil des Namens eingeben
 form-at = Zeitpunkt

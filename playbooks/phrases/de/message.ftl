@@ -32,7 +32,7 @@ why-no-data = es fehlen Messwerte
 ## Das Symptom und wen es trifft
 
 symptom-confirmed = **Bestätigt**: { $facts }. { $impact }
-symptom-was = **Das war es**: { $facts }. { $impact }
+symptom-was = **Es war**: { $facts }. { $impact }
 symptom-absent = **Nicht bestätigt**: { $facts } — es ist vielleicht vorbei, oder der Alarm ist strenger als diese Prüfung.
 symptom-no-data = **Nicht zu sagen**: keine Daten zu { $facts }.
 radius-pool = in einem Pool mit { $total ->
@@ -149,9 +149,10 @@ incident-resolved = behoben, seit { $since }, { $id }
 
 note-acknowledge = Übernommen von { $who } um { $at }
 note-again = Erneut geprüft für { $who } um { $at }
-note-right = { $who } um { $at }: Die Ursache stimmt
-note-wrong = { $who } um { $at }: Die Ursache stimmt nicht
+note-right = Ursache stimmt, sagt { $who } um { $at }
+note-wrong = **Ursache stimmt nicht**, sagt { $who } um { $at }; es war
 note-silence = Stummgeschaltet von { $who } um { $at }
+note-expire = Stummschaltung beendet von { $who } um { $at }
 note-escalate = Eskaliert von { $who } um { $at }
 note-verify = Abhilfe geprüft für { $who } um { $at }
 note-verify-alone = Abhilfe geprüft um { $at }

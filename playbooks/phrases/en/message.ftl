@@ -149,9 +149,10 @@ incident-resolved = resolved, since { $since }, { $id }
 
 note-acknowledge = Acknowledged by { $who } at { $at }
 note-again = Run again by { $who } at { $at }
-note-right = { $who } at { $at }: the cause is right
-note-wrong = { $who } at { $at }: the cause is wrong
+note-right = Right cause, says { $who } at { $at }
+note-wrong = **Wrong cause**, says { $who } at { $at }; it was
 note-silence = Silenced by { $who } at { $at }
+note-expire = Silence ended by { $who } at { $at }
 note-escalate = Escalated by { $who } at { $at }
 note-verify = Fix checked for { $who } at { $at }
 note-verify-alone = Fix checked at { $at }

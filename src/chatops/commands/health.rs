@@ -38,7 +38,7 @@ pub(super) fn message(desk: &Desk, health: &Health, at: Option<Timestamp>) -> Me
         State::Critical => (Tone::Critical, "health-wrong"),
         State::Warning => (Tone::Warning, "health-wrong"),
         State::Healthy => (Tone::Good, "health-well"),
-        State::Unknown => (Tone::Unknown, "health-unknown"),
+        State::Unknown => (Tone::Unknown, "health-unjudged"),
     };
     let mut message = sentence(tone, words.line(key, &counts));
     let mut pools: Vec<&Pool> = health.pools.iter().collect();
@@ -67,7 +67,7 @@ pub(super) fn message(desk: &Desk, health: &Health, at: Option<Timestamp>) -> Me
             ask(i, &label, &format!("diagnose {}{at}", quoted(&named(pool))))
         })
         .collect();
-    if !buttons.is_empty() && !alone {
+    if !buttons.is_empty() {
         message.parts.push(Part::Buttons(buttons));
     }
     message
@@ -119,7 +119,7 @@ fn told_of(desk: &Desk, pool: &Pool, alone: bool) -> Vec<Line> {
     }
     if alone {
         // Zeros of what must not happen are no news, and one number is told once.
-        let mut told = BTreeSet::new();
+        let mut told: BTreeSet<&String> = wrong.iter().map(|check| &check.signal).collect();
         let well =
             pool.checks.iter().filter(|check| !sick(check.state) && check.value.is_some_and(|value| value != 0.0));
         let well = well.filter(|check| told.insert(&check.signal)).take(NUMBERS);

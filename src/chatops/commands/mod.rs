@@ -14,7 +14,7 @@ use crate::render::{Button, ButtonLook, Line, Message, Part, Tone};
 use crate::slack::{Inbound, What};
 
 pub(super) use fleet::{Known, known};
-pub(crate) use incidents::{bundled, listed, named_id};
+pub(crate) use incidents::{bundled, listed, named_id, short};
 pub(super) use knowledge::matching;
 pub(crate) use knowledge::measured;
 pub(super) use reply::Reply;

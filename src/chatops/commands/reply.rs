@@ -165,6 +165,6 @@ impl<'a> Reply<'a> {
 
     /// A file beside what was asked; files are seen by everybody in the channel.
     pub(super) async fn upload(&self, name: &str, title: &str, bytes: Vec<u8>) -> Result<String, SlackError> {
-        self.desk.slack.upload(name, title, bytes, Some(self.destination())).await
+        self.desk.slack.upload(name, [title, ""], bytes, Some(self.destination())).await
     }
 }
