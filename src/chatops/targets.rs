@@ -103,7 +103,7 @@ fn form(desk: &Desk, place: &Spot) -> Value {
     };
     json!({
         "type": "modal", "callback_id": FORM, "title": plain("form-title"), "submit": plain("form-submit"),
-        "close": plain("form-close"), "private_metadata": serde_json::to_string(&about).unwrap_or_default(),
+        "close": plain("form-cancel"), "private_metadata": serde_json::to_string(&about).unwrap_or_default(),
         "blocks": [
             menu(TARGET, "form-target", "form-target-hint", false, 0),
             input(AT, "form-at", "form-at-hint"),

@@ -5,6 +5,7 @@ mod audit;
 mod capacity;
 mod check;
 mod completions;
+mod deployment;
 mod diagnose;
 mod doctor;
 mod explain;

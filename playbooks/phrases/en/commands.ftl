@@ -33,17 +33,17 @@ health-well = { $n ->
     [one] The pool is healthy
    *[other] All { $n } pools are healthy
 }
-health-unknown = { $unknown ->
+health-unjudged = { $unknown ->
     [one] 1 pool cannot be judged
    *[other] { $unknown } pools cannot be judged
 }, { $healthy } healthy
 health-more = { $n } more pools
 health-checks-more = … and { $n } more
 health-why = Why: { $target }
-state-healthy = Healthy
-state-warning = WARNING
-state-critical = CRITICAL
-state-unknown = Unknown
+pool-healthy = Healthy
+pool-warning = WARNING
+pool-critical = CRITICAL
+pool-unknown = Unknown
 pool-seen = { $n ->
     [one] 1 replica
    *[other] { $n } replicas
@@ -136,7 +136,7 @@ help-threads = In an incident's thread: { $why }, { $bundle }. `here` at the end
 
 form-title = Diagnose a pool
 form-submit = Diagnose
-form-close = Cancel
+form-cancel = Cancel
 form-target = Pool or pod
 form-target-hint = Type a part of its name
 form-at = At
