@@ -127,7 +127,7 @@ fn said(desk: &Desk, (result, problems): &(EvidenceResult, Vec<String>)) -> Line
             ("title", result.title.as_str().into()),
             ("value", value.into()),
             ("wanted", wanted.into()),
-            ("why", why.into()),
+            ("why", desk.words.said(&why).into()),
         ],
     )
 }

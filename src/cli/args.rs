@@ -35,11 +35,11 @@ pub enum Command {
     Health(HealthArgs),
     /// Check what the service needs: configuration, Prometheus, Slack, store, playbooks.
     Doctor(DoctorArgs),
-    /// Lint playbooks and signals.
+    /// Lint playbooks, signals and phrases.
     Check(DataArgs),
     /// Run the verdict tests that stand beside the playbooks.
     Test(DataArgs),
-    /// Make Prometheus rules, or the schema of the data files.
+    /// Make what comes from the playbooks: Prometheus rules, dashboard, runbook pages, schemas.
     Generate(GenerateArgs),
     /// What something means.
     #[command(about = about("explain"))]

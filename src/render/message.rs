@@ -223,12 +223,12 @@ fn brief(fix: &Fix, view: &IncidentView<'_>, words: &Words) -> Line {
 
 /// Of what could not be checked the first reasons, with what turns it on where that is short.
 fn unchecked(diagnosis: &Diagnosis, words: &Words) -> Vec<Line> {
-    let reasons = reasons(diagnosis, words);
+    let reasons = reasons(diagnosis);
     let one = |reason: &Reason<'_>| {
         let titles = ("titles", some(&reason.titles, 2, ", ", words).into());
         bullet(match reason.enable.filter(|enable| enable.len() <= ENABLE) {
-            Some(enable) => words.line("unchecked-short", &[titles, ("enable", Line::of(enable).into())]),
-            None => words.line("unchecked-reason", &[titles, ("why", reason.why.as_str().into())]),
+            Some(enable) => words.line("unchecked-short", &[titles, ("enable", words.said(enable).into())]),
+            None => words.line("unchecked-reason", &[titles, ("why", words.said(reason.why).into())]),
         })
     };
     let mut lines: Vec<Line> = reasons.iter().take(REASONS).map(one).collect();

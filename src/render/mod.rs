@@ -5,6 +5,7 @@
 
 mod blocks;
 mod buttons;
+mod capacity;
 mod coverage;
 mod digest;
 mod direct;
@@ -16,6 +17,7 @@ mod logs;
 mod message;
 mod notes;
 mod page;
+mod said;
 mod short;
 mod text;
 mod thread;
@@ -27,6 +29,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 pub use blocks::{SlackMessage, slack, slack_blocks, slack_line};
+pub use capacity::capacity;
 pub use coverage::coverage;
 pub use digest::{DigestEntry, DigestView, VARIOUS, digest_message};
 pub use evidence::evidence_parts;

@@ -43,8 +43,10 @@ health-unjudged = { $unknown ->
 health-more = { $n } weitere Pools
 health-checks-more = … und { $n } weitere
 health-why = Warum: { $target }
-state-healthy = Gesund
-state-unknown = Unbekannt
+pool-healthy = Gesund
+pool-warning = WARNUNG
+pool-critical = KRITISCH
+pool-unknown = Unbekannt
 pool-seen = { $n ->
     [one] 1 Replikat
    *[other] { $n } Replikate
@@ -68,12 +70,12 @@ capacity-more = Was auf andere GPUs passen würde: { $command }
 
 doctor-well = Alles, was der Dienst braucht, ist da
 doctor-wrong = { $n ->
-    [one] 1 Teil, den der Dienst braucht, geht nicht
-   *[other] { $n } Teile, die der Dienst braucht, gehen nicht
+    [one] 1 Teil, den der Dienst braucht, funktioniert nicht
+   *[other] { $n } Teile, die der Dienst braucht, funktionieren nicht
 }
 doctor-parts = Teile
-doctor-ok = { $name } geht
-doctor-fails = { $name } **geht nicht**: { $detail }
+doctor-ok = { $name } funktioniert
+doctor-fails = { $name } **funktioniert nicht**: { $detail }
 doctor-signals = { $missing } von { $of } Signalen fehlen, { $blind ->
     [0] kein Playbook ist blind
     [one] 1 Playbook ist blind
@@ -81,7 +83,7 @@ doctor-signals = { $missing } von { $of } Signalen fehlen, { $blind ->
 }
 doctor-more = Alles, und was es einschaltet: { $command }
 
-incident-unreadable = Der Speicher lässt sich gerade nicht lesen.
+incident-unreadable = Die Datenbank lässt sich gerade nicht lesen.
 incident-unknown = Es gibt keinen Vorfall { $id }.
 incident-several = Mehrere Vorfälle heißen { $id }. Welcher?
 incident-undiagnosed = Dieser Vorfall hat keine Diagnose: Kein Playbook passt zu seinen Alarmen, oder sie entsteht gerade.
@@ -107,7 +109,7 @@ incidents-more = Es gibt weitere; gezeigt sind die neuesten.
 bundle-title = Vorfall { $id }: Alarme, Diagnose, Ereignisse
 bundle-done = Alles über { $id } steht in der Datei: Alarme, Diagnose mit jeder Abfrage und ihrem Ergebnis, Ereignisse.
 bundle-failed = Die Datei über { $id } ließ sich nicht hochladen: { $why }
-silence-by-button = **Stummschalten** drücken, um Filter und Dauer zu sehen.
+silence-by-button = **Stummschalten** drücken, um Bedingungen und Dauer zu sehen.
 
 explain-impact = Wen es trifft
 explain-causes = Was dahinter stecken kann

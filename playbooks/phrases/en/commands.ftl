@@ -43,8 +43,10 @@ health-unjudged = { $unknown ->
 health-more = { $n } more pools
 health-checks-more = … and { $n } more
 health-why = Why: { $target }
-state-healthy = Healthy
-state-unknown = Unknown
+pool-healthy = Healthy
+pool-warning = WARNING
+pool-critical = CRITICAL
+pool-unknown = Unknown
 pool-seen = { $n ->
     [one] 1 replica
    *[other] { $n } replicas

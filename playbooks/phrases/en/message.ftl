@@ -13,7 +13,6 @@ change = { $now } ({ $factor }, was { $was })
 change-from-nothing = { $now } (was { $was })
 fact-direct = { $fact } (read directly)
 fact-none = { $title }: none
-no-past = there is no past to compare with
 
 ## The first line: what, who is hurt, why
 
