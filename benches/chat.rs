@@ -1,7 +1,9 @@
-//! `make bench`: how fast Slack is answered while a storm is delivered, and how fast a message is rendered.
+//! `make bench`: how fast Slack is answered in a storm, when the storm is seen, and how fast a message is rendered.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a benchmark that cannot go on should stop where it is")]
 
-use std::path::Path;
+mod harness;
+
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use futures::StreamExt;
@@ -12,25 +14,23 @@ use llm_diagnose::diagnose::{Baseline, Diagnosis, Request, Scope, diagnose};
 use llm_diagnose::playbook;
 use llm_diagnose::prom;
 use llm_diagnose::render::{self, IncidentView, Words};
-use llm_diagnose_lab::sim::history::History;
-use llm_diagnose_lab::sim::{Fault, Fleet, FleetSpec};
-use llm_diagnose_lab::slack::{FakeSlack, Options};
-use llm_diagnose_lab::stack::{Prometheus, Service};
-use ring::hmac;
-use serde_json::{Value, json};
+use llm_diagnose_lab::slack::{FakeSlack, Message, Options, Outcome, State, User};
+use llm_diagnose_lab::stack::Prometheus;
 
-const BINARY: &str = env!("CARGO_BIN_EXE_llm-diagnose");
-/// Commands, and how many at once.
+use harness::{CHANNEL, bar, fleet, group, memory_mb, ms, send, serve, share, told};
+
+/// Commands, how many at once, and from how many people.
 const COMMANDS: usize = 1_000;
 const AT_ONCE: usize = 50;
+const PEOPLE: usize = 50;
 /// Groups that begin to fire while the commands come.
-const STORM: usize = 200;
-const SECRET: &str = "8f742231b10e8888abcd99yyyzzz85a5";
+const FLOOD: usize = 200;
+/// Groups of the storm whose messages are timed.
+const STORM: usize = 100;
+/// Webhooks at once.
+const WEBHOOKS: usize = 20;
 /// Renderings of one message.
 const RENDERINGS: u32 = 500;
-/// Of the simulated past, and of the fault at its end, in seconds.
-const HISTORY: f64 = 3_600.0;
-const FAULT: f64 = 600.0;
 
 #[tokio::main]
 async fn main() {
@@ -39,37 +39,11 @@ async fn main() {
         return;
     }
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let prometheus = history().await;
+    let prometheus = fleet(4, 3_600.0).await;
     rendering(&prometheus).await;
     acks(&prometheus).await;
-}
-
-fn bar(what: &str, figure: f64, most: f64, unit: &str) {
-    let word = if figure <= most { "ok" } else { "MISSED" };
-    println!("{what:<44} {figure:>8.2}{unit} (bar {most}{unit}: {word})");
-}
-
-async fn history() -> Prometheus {
-    let now = clock::now().as_second() as f64;
-    let mut fleet = Fleet::new(FleetSpec::sized(4), 7, now - HISTORY).unwrap();
-    let mut history = History::new(15.0);
-    history.record(&mut fleet, now - FAULT);
-    fleet.inject("longer-prompts".parse::<Fault>().unwrap()).unwrap();
-    history.record(&mut fleet, now);
-    let file = tempfile::NamedTempFile::new().unwrap();
-    history.write(std::io::BufWriter::new(file.as_file())).unwrap();
-    Prometheus::builder().backfill(file.path()).start().await.unwrap()
-}
-
-/// One group that fires, as Alertmanager sends it.
-fn group(number: usize) -> Value {
-    let name = format!("LLMHighTTFT{number}");
-    json!({
-        "version": "4", "groupKey": format!("{{}}:{{alertname=\"{name}\"}}"), "status": "firing", "receiver": "r",
-        "alerts": [{ "status": "firing", "labels": { "alertname": name, "namespace": "llm", "severity": "critical" },
-            "annotations": { "summary": "first tokens are late" }, "startsAt": clock::now(),
-            "endsAt": "0001-01-01T00:00:00Z", "fingerprint": name }],
-    })
+    storm(&prometheus, "in digests, as configured by default", "", &digested).await;
+    storm(&prometheus, "each with a message of its own", ", storm: { incidents: 0 }", &apart).await;
 }
 
 async fn diagnosis(prometheus: &Prometheus) -> Diagnosis {
@@ -110,72 +84,90 @@ async fn rendering(prometheus: &Prometheus) {
         let message = render::slack(&render::incident_message(&view, &words));
         bytes = message.text.len() + serde_json::to_vec(&message.attachments).unwrap().len();
     }
-    let each = started.elapsed().as_secs_f64() * 1e3 / f64::from(RENDERINGS);
-    bar(&format!("a message of {bytes} bytes rendered in"), each, 2.0, " ms");
+    println!("\na message, from the diagnosis to Slack's JSON ({:.1} kB), mean of {RENDERINGS}", bytes as f64 / 1e3);
+    bar("rendered", ms(started.elapsed()) / f64::from(RENDERINGS), 2.0, "ms");
 }
 
 /// Signed commands while a storm is stored, diagnosed and delivered.
 async fn acks(prometheus: &Prometheus) {
-    let slack = FakeSlack::start(Options::unlimited()).await.unwrap();
-    let config = format!(
-        "listen: 127.0.0.1:$PORT\nstate_dir: $DIR/state\nprometheus: [{{ url: \"{}\" }}]\nslack: {{ api_url: \"{}\", \
-         transport: http, channel: \"#llm-alerts\", storm: {{ incidents: 0, within: 5m }}, posts_per_second: 20, \
-         commands_per_minute: [100000, 100000, 100000] }}\n",
-        prometheus.url, slack.base_url
-    );
-    let service = Service::builder(Path::new(BINARY))
-        .args(["serve", "--config", "$CONFIG"])
-        .env("SLACK_BOT_TOKEN", &slack.token)
-        .env("SLACK_SIGNING_SECRET", SECRET)
-        .config(&config)
-        .ready_path("/healthz")
-        .start()
-        .await
-        .unwrap();
+    let person = |n: usize| format!("U0P{n:03}");
+    let users = (0..PEOPLE).map(|n| User::new(&person(n), &format!("person{n}"))).collect();
+    let slack = FakeSlack::start(Options { users, ..Options::unlimited() }).await.unwrap();
+    let keys = ", transport: http, storm: { incidents: 0 }, queue: 1000, posts_per_second: 20, commands_per_minute: \
+                [100000, 100000, 100000]";
+    let secret = slack.with(|_| Options::default().signing_secret);
+    let service = serve(prometheus, &slack, keys, "", ("SLACK_SIGNING_SECRET", &secret)).await;
+    slack.configure(|options| options.request_url = Some(format!("{}/slack", service.url)));
     let client = reqwest::Client::new();
-    let webhook = format!("{}/webhook/alertmanager", service.url);
-    let storm = iter(0..STORM).map(|number| {
-        let call = client.post(&webhook).json(&group(number)).send();
-        async move { call.await.unwrap().error_for_status().unwrap() }
+    let flood = iter(0..FLOOD).map(|number| send(&client, &service, number)).buffer_unordered(WEBHOOKS);
+    let commands = iter(0..COMMANDS).map(|number| {
+        let (slack, user) = (&slack, person(number % PEOPLE));
+        async move { slack.command(&user, "C0LLMALERTS", "help").await.unwrap() }
     });
-    let commands = iter(0..COMMANDS).map(|number| command(&client, &service.url, &slack.base_url, number));
-    let (_, mut times) = tokio::join!(
-        storm.buffer_unordered(20).collect::<Vec<_>>(),
-        commands.buffer_unordered(AT_ONCE).collect::<Vec<_>>()
+    let typing = async {
+        // The storm is on once the first message stands.
+        slack.wait_for(|s| tops(s).next().is_some(), Duration::from_secs(60)).await.unwrap();
+        let before = slack.with(|s| tops(s).count());
+        let started = Instant::now();
+        let acks = commands.buffer_unordered(AT_ONCE).collect::<Vec<_>>().await;
+        (acks, started.elapsed(), [before, slack.with(|s| tops(s).count())])
+    };
+    let (_, (acks, took, [before, after])) = tokio::join!(flood.collect::<Vec<_>>(), typing);
+    let refused = acks.iter().filter(|ack| ack.body.is_some()).count();
+    let mut times: Vec<Duration> = acks.iter().map(|ack| ack.delay).collect();
+    println!(
+        "\n{COMMANDS} signed slash commands, {AT_ONCE} at once, within {:.1} s, while {FLOOD} incidents come (delivered \
+         so far: {before} at the first, {after} at the last)",
+        took.as_secs_f64()
     );
-    times.sort();
-    let p = |share: f64| times[((times.len() - 1) as f64 * share) as usize].as_secs_f64() * 1e3;
-    println!("{COMMANDS} signed commands, {AT_ONCE} at once, beside {STORM} new incidents: p50 {:.1} ms", p(0.5));
-    bar("acknowledged, p99", p(0.99), 100.0, " ms");
-    let all = slack.wait_for(|s| s.messages("#llm-alerts").count() >= STORM, Duration::from_secs(60)).await;
-    let shown = slack.with(|s| s.messages("#llm-alerts").filter(|m| m.thread_ts.is_none()).count());
-    println!("of the storm {shown} of {STORM} messages stand in Slack ({})", if all.is_ok() { "ok" } else { "MISSED" });
+    told("acknowledged, p50", ms(share(&mut times, 0.5)), "ms");
+    bar("acknowledged, p99", ms(share(&mut times, 0.99)), 100.0, "ms");
+    told("acknowledged, slowest", ms(share(&mut times, 1.0)), "ms");
+    println!("  {refused} were told to try again, because 64 were in work");
+    let all = |s: &State| {
+        let answers = s.messages(CHANNEL).filter(|m| m.only_for.is_some()).count();
+        answers >= COMMANDS && tops(s).count() >= FLOOD
+    };
+    let all = slack.wait_for(all, Duration::from_secs(60)).await;
+    let (answers, shown) =
+        slack.with(|s| (s.messages(CHANNEL).filter(|m| m.only_for.is_some()).count(), tops(s).count()));
+    let word = if all.is_ok() { "ok" } else { "MISSED" };
+    println!("  {answers} of {COMMANDS} commands answered, {shown} of {FLOOD} incidents shown: {word}");
+    told("memory at most", memory_mb(&service, "VmHWM"), "MB");
 }
 
-async fn command(client: &reqwest::Client, url: &str, slack: &str, number: usize) -> Duration {
-    let at = clock::now().as_second().to_string();
-    let fields = [
-        ("command", "/llm-diagnose".to_owned()),
-        ("text", "help".to_owned()),
-        ("user_id", format!("U0{number}")),
-        ("team_id", "T0LAB".to_owned()),
-        ("channel_id", "C0ALERTS".to_owned()),
-        ("trigger_id", format!("{number}.1")),
-        ("response_url", format!("{slack}/response/{number}")),
-    ];
-    let body = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(&fields).finish();
-    let key = hmac::Key::new(hmac::HMAC_SHA256, SECRET.as_bytes());
-    let tag = hmac::sign(&key, format!("v0:{at}:{body}").as_bytes());
-    let signature: String = tag.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
-    let request = client
-        .post(format!("{url}/slack/commands"))
-        .header("content-type", "application/x-www-form-urlencoded")
-        .header("x-slack-request-timestamp", at)
-        .header("x-slack-signature", format!("v0={signature}"))
-        .body(body);
-    let sent = Instant::now();
-    let answer = request.send().await.unwrap();
-    assert_eq!(answer.status().as_u16(), 200);
-    let _ = answer.bytes().await;
-    sent.elapsed()
+/// A hundred incidents at once, at Slack's real rates.
+async fn storm(prometheus: &Prometheus, how: &str, keys: &str, all: &(dyn Fn(&State) -> bool + Sync)) {
+    let slack = FakeSlack::start(Options::default()).await.unwrap();
+    let service = serve(prometheus, &slack, keys, "", ("SLACK_APP_TOKEN", "xapp-lab")).await;
+    let client = reqwest::Client::new();
+    let started = Instant::now();
+    iter(0..STORM).map(|number| send(&client, &service, number)).buffer_unordered(WEBHOOKS).collect::<Vec<_>>().await;
+    let seen = slack.wait_for(all, Duration::from_secs(180)).await;
+    let took = started.elapsed();
+    let calls = slack.calls();
+    println!("\n{STORM} incidents at once into one channel at Slack's rates, {how}");
+    bar("all of them seen after", took.as_secs_f64(), if seen.is_ok() { 115.0 } else { 0.0 }, "s");
+    let mut methods: BTreeMap<&str, usize> = BTreeMap::new();
+    calls.iter().for_each(|call| *methods.entry(call.method.as_str()).or_default() += 1);
+    let methods: Vec<String> = methods.iter().map(|(method, n)| format!("{n} {method}")).collect();
+    println!("  {} calls until then: {}", calls.len(), methods.join(", "));
+    let refused = calls.iter().filter(|call| matches!(call.outcome, Outcome::RateLimited(_))).count();
+    bar("answered 429", refused as f64, 3.0, "");
+    bar("rules of Slack's broken", slack.violations().len() as f64, 0.0, "");
+    told("memory at most", memory_mb(&service, "VmHWM"), "MB");
+}
+
+fn tops(state: &State) -> impl Iterator<Item = &Message> {
+    state.messages(CHANNEL).filter(|m| m.thread_ts.is_none() && m.only_for.is_none())
+}
+
+/// Twenty have a message of their own, and one digest counts the others.
+fn digested(state: &State) -> bool {
+    let counted = format!("{} incidents", STORM - 20);
+    tops(state).count() == 21 && tops(state).any(|m| m.content.text.contains(&counted))
+}
+
+fn apart(state: &State) -> bool {
+    tops(state).count() == STORM
 }

@@ -4,7 +4,8 @@
 //! that answers after a stated time. Also printed: memory, start-up and the binary's size, each with its bar.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a benchmark that cannot go on should stop where it is")]
 
-use std::path::Path;
+mod harness;
+
 use std::time::{Duration, Instant};
 
 use llm_diagnose::chart::{self, Band, Chart, Mark, Panel, Role, Series, Side, Threshold};
@@ -13,16 +14,13 @@ use llm_diagnose::diagnose::{Baseline, Request, Scope, detection, plan, queries,
 use llm_diagnose::playbook;
 use llm_diagnose::prom;
 use llm_diagnose::signal::Unit;
-use llm_diagnose_lab::sim::history::History;
-use llm_diagnose_lab::sim::{Fault, Fleet, FleetSpec};
 use llm_diagnose_lab::slack::{FakeSlack, Options};
 use llm_diagnose_lab::stack::{Prometheus, Service};
-use serde_json::json;
 
-const BINARY: &str = env!("CARGO_BIN_EXE_llm-diagnose");
+use harness::{BINARY, bar, fleet, memory_mb, ms, send, serve, share, told};
+
 const REPLICAS: usize = 8;
 const HISTORY: f64 = 7_200.0;
-const FAULT: f64 = 600.0;
 const ROUNDS: usize = 11;
 /// What a Slack call takes: an assumption, the middle of 100 to 300 ms.
 const SLACK: Duration = Duration::from_millis(200);
@@ -35,25 +33,14 @@ async fn main() {
     }
     let _ = rustls::crypto::ring::default_provider().install_default();
     println!("preparing: {REPLICAS} replicas x {} h of history in a real Prometheus …", HISTORY / 3_600.0);
-    let prometheus = history().await;
+    let prometheus = fleet(REPLICAS, HISTORY).await;
     let slack = FakeSlack::start(Options { latency: SLACK, ..Options::unlimited() }).await.unwrap();
-    let token = slack.token.clone();
-    let config = format!(
-        "listen: 127.0.0.1:$PORT\nstate_dir: $DIR/state\nprometheus: [{{ url: \"{}\" }}]\nslack: {{ api_url: \"{}\", \
-         channel: \"#llm-alerts\", posts_per_second: 1000, posts_burst: 1000 }}\ndiagnose: {{ refresh: 1h }}\n",
-        prometheus.url, slack.base_url
-    );
+    let (keys, extra) = (", posts_per_second: 1000, posts_burst: 1000", "diagnose: { refresh: 1h }");
     let started = Instant::now();
-    let service = Service::builder(Path::new(BINARY))
-        .args(["serve", "--config", "$CONFIG"])
-        .env("SLACK_BOT_TOKEN", &token)
-        .config(&config)
-        .ready_path("/healthz")
-        .start()
-        .await
-        .unwrap();
+    let service = serve(&prometheus, &slack, keys, extra, ("SLACK_APP_TOKEN", "xapp-lab")).await;
     let ready = started.elapsed();
-    let idle = rss_mb(service.id().unwrap());
+    slack.wait_for(|s| s.connections() == 2, Duration::from_secs(20)).await.unwrap();
+    let idle = memory_mb(&service, "VmRSS");
 
     let (slowest, sum, queries) = slowest_query(&prometheus).await;
     let floor = slowest + SLACK;
@@ -61,24 +48,23 @@ async fn main() {
     for round in 0..ROUNDS {
         figures.push(one(&service, &slack, round).await);
     }
-    let median = median(&mut figures);
-    let busy = rss_mb(service.id().unwrap());
-    let size = std::fs::metadata(BINARY).unwrap().len() as f64 / f64::from(1 << 20);
-
-    println!("\nwebhook received to diagnosis delivered, median of {ROUNDS}, {queries} queries a diagnosis");
-    println!("  slowest single query    {:>8.1} ms", ms(slowest));
-    println!("  all queries in a row    {:>8.1} ms", ms(sum));
-    println!("  one Slack round trip    {:>8.1} ms (artificial)", ms(SLACK));
-    println!("  floor                   {:>8.1} ms", ms(floor));
-    println!("  figure                  {:>8.1} ms", ms(median));
-    println!("  ours beside Slack       {:>8.1} ms", ms(median.saturating_sub(SLACK)));
-    bar("  ratio", median.as_secs_f64() / floor.as_secs_f64(), 1.3, "");
+    let median = share(&mut figures, 0.5);
+    println!("\nfrom the webhook to the diagnosis in Slack, median of {ROUNDS}, {queries} queries a diagnosis");
+    told("slowest single query", ms(slowest), "ms");
+    told("all queries, one after the other", ms(sum), "ms");
+    told("one Slack round trip, artificial", ms(SLACK), "ms");
+    told("floor: the slowest query and the round trip", ms(floor), "ms");
+    told("figure", ms(median), "ms");
+    told("figure without the round trip", ms(median.saturating_sub(SLACK)), "ms");
+    bar("figure / floor", median.as_secs_f64() / floor.as_secs_f64(), 1.3, "");
     let from = (ms(median.saturating_sub(SLACK)) - 1.3 * ms(slowest)) / 0.3;
-    println!("  the bar holds from a Slack round trip of {from:.0} ms on");
-    bar("idle RSS", idle, 40.0, " MB");
-    println!("RSS after {ROUNDS} diagnoses: {busy:.1} MB");
-    bar("ready after", ready.as_secs_f64(), 0.3, " s");
-    bar("binary", size, 40.0, " MB");
+    told("the bar holds from a Slack round trip of", from.max(0.0), "ms");
+    println!("\nthe program");
+    bar("ready after", ready.as_secs_f64(), 0.3, "s");
+    bar("memory when idle, two sockets open", idle, 40.0, "MB");
+    told(&format!("memory after {ROUNDS} diagnoses"), memory_mb(&service, "VmRSS"), "MB");
+    let binary = std::fs::metadata(BINARY).unwrap().len();
+    bar("binary", binary as f64 / f64::from(1 << 20), 40.0, "MB");
     picture();
 }
 
@@ -110,41 +96,9 @@ fn picture() {
         bytes = chart::png(&chart).len();
         times.push(started.elapsed());
     }
-    bar("picture", ms(median(&mut times)), 100.0, " ms");
-    bar("picture's size", bytes as f64 / 1e3, 200.0, " kB");
-}
-
-fn bar(what: &str, figure: f64, most: f64, unit: &str) {
-    let word = if figure <= most { "ok" } else { "MISSED" };
-    println!("{what:<24} {figure:>8.2}{unit} (bar {most}{unit}: {word})");
-}
-
-fn ms(d: Duration) -> f64 {
-    d.as_secs_f64() * 1e3
-}
-
-fn median(list: &mut [Duration]) -> Duration {
-    list.sort();
-    list[list.len() / 2]
-}
-
-/// Resident memory in MB; source: proc(5), `VmRSS` in kB.
-fn rss_mb(pid: u32) -> f64 {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    let line = status.lines().find(|l| l.starts_with("VmRSS:")).unwrap();
-    line.split_whitespace().nth(1).unwrap().parse::<f64>().unwrap() / 1_000.0
-}
-
-async fn history() -> Prometheus {
-    let now = clock::now().as_second() as f64;
-    let mut fleet = Fleet::new(FleetSpec::sized(REPLICAS), 7, now - HISTORY).unwrap();
-    let mut history = History::new(15.0);
-    history.record(&mut fleet, now - FAULT);
-    fleet.inject("longer-prompts".parse::<Fault>().unwrap()).unwrap();
-    history.record(&mut fleet, now);
-    let file = tempfile::NamedTempFile::new().unwrap();
-    history.write(std::io::BufWriter::new(file.as_file())).unwrap();
-    Prometheus::builder().backfill(file.path()).start().await.unwrap()
+    println!("\na picture of 6 panels with 240 points of 8 series each, median of {}", times.len());
+    bar("drawn", ms(share(&mut times, 0.5)), 100.0, "ms");
+    bar("size", bytes as f64 / 1e3, 200.0, "kB");
 }
 
 /// The time of the plan's slowest query, each asked alone, median of five.
@@ -180,7 +134,7 @@ async fn slowest_query(prometheus: &Prometheus) -> (Duration, Duration, usize) {
             client.query(query, at, deadline()).await.unwrap();
             times.push(started.elapsed());
         }
-        let time = median(&mut times);
+        let time = share(&mut times, 0.5);
         slowest = slowest.max(time);
         sum += time;
     }
@@ -190,18 +144,11 @@ async fn slowest_query(prometheus: &Prometheus) -> (Duration, Duration, usize) {
 
 async fn one(service: &Service, slack: &FakeSlack, round: usize) -> Duration {
     let name = format!("LLMHighTTFT{round}");
-    let body = json!({
-        "version": "4", "groupKey": format!("{{}}:{{alertname=\"{name}\"}}"), "status": "firing", "receiver": "r",
-        "alerts": [{ "status": "firing", "labels": { "alertname": name, "namespace": "llm", "severity": "critical" },
-            "annotations": {}, "startsAt": clock::now(), "endsAt": "0001-01-01T00:00:00Z", "fingerprint": name }],
-    });
     let client = reqwest::Client::new();
     // Diagnoses within five seconds share their answers; each round is to ask for itself.
     tokio::time::sleep(Duration::from_millis(5_100)).await;
     let sent = Instant::now();
-    let url = format!("{}/webhook/alertmanager", service.url);
-    let answer = client.post(url).json(&body).send().await.unwrap();
-    assert_eq!(answer.status().as_u16(), 200);
+    send(&client, service, round).await;
     let diagnosed = |text: &str| text.contains("KV cache is exhausted") && text.contains(&name);
     slack
         .wait_for(|s| s.calls().iter().any(|c| diagnosed(&c.args.to_string())), Duration::from_secs(20))

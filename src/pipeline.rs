@@ -15,7 +15,7 @@ use tracing::{Instrument, debug, error, info, info_span, warn};
 use crate::alert::{AlertGroup, active, common_labels};
 use crate::clock;
 use crate::config::Config;
-use crate::diagnose::{Diagnosis, Exporters, Request, Scope, Verdict, diagnose_with, impact, learn};
+use crate::diagnose::{Diagnosis, Exporters, Request, Scope, Verdict, begin, impact, learn};
 use crate::exporter::Reader;
 use crate::incident::{AdmitReason, Impact, Rules};
 use crate::notify::{Notifier, Taken};
@@ -204,7 +204,7 @@ impl Pipeline {
     }
 
     async fn diagnose_one(&self, id: &str, tries: u32) {
-        let incident = match self.store.incident(id).await {
+        let mut incident = match self.store.incident(id).await {
             Ok(Some(incident)) => incident,
             Ok(None) => return,
             Err(error) => return error!(%error, "cannot read an incident"),
@@ -217,6 +217,9 @@ impl Pipeline {
             }
         };
         let (diagnosis, cost) = tokio::join!(diagnosis, self.cost(&incident));
+        let (diagnosis, shown) = diagnosis.unzip();
+        let shown = shown.flatten();
+        incident.revision += i64::from(shown.is_some());
         let now = clock::now();
         let next = match &diagnosis {
             None => None,
@@ -228,7 +231,8 @@ impl Pipeline {
         let recovering = incident.reason == AdmitReason::FewerAlerts.as_str();
         let keep =
             diagnosis.filter(|new| incident.diagnosis.as_ref().is_none_or(|old| old.gives_way_to(new, recovering)));
-        let says_more = keep.as_ref().is_some_and(|new| differs(incident.diagnosis.as_ref(), new));
+        let before = shown.as_ref().or(incident.diagnosis.as_ref());
+        let says_more = keep.as_ref().is_some_and(|new| differs(before, new));
         let shows = keep.as_ref().and_then(|new| newly_likely(incident.diagnosis.as_ref(), new));
         let saved = async {
             self.store.save_diagnosis(&incident, keep.as_ref(), says_more, next, now).await?;
@@ -253,7 +257,8 @@ impl Pipeline {
         impact(&self.library, prometheus, &scope, whole, self.config.diagnose.deadline).await
     }
 
-    async fn ask(&self, incident: &Incident, playbook: &str) -> Diagnosis {
+    /// A diagnosis, and what of it is shown already: the first one of an incident does not wait for its times.
+    async fn ask(&self, incident: &Incident, playbook: &str) -> (Diagnosis, Option<Diagnosis>) {
         let config = &self.config.diagnose;
         let request = Request {
             playbook: playbook.to_owned(),
@@ -269,7 +274,9 @@ impl Pipeline {
             unreachable!("the configuration names at least one Prometheus")
         };
         let exporters = self.exporters(prometheus).await;
-        let diagnosis = diagnose_with(&self.library, prometheus, &request, Some(&exporters)).await;
+        let begun = begin(&self.library, prometheus, &request, Some(&exporters)).await;
+        let first = if incident.open && incident.diagnosis.is_none() { begun.so_far() } else { None };
+        let (shown, diagnosis) = tokio::join!(self.show(incident, first), begun.finish());
         let cause = diagnosis.root().map_or("none", |cause| cause.id.as_str());
         self.metrics.diagnosis(
             ByVerdict {
@@ -283,7 +290,23 @@ impl Pipeline {
         );
         let took = (diagnosis.took_seconds * 1e3) as u64;
         info!(playbook.id = playbook, cause, degraded = diagnosis.degraded, duration_ms = took, "diagnosed");
-        diagnosis
+        (diagnosis, shown)
+    }
+
+    /// Shows a first diagnosis; returns it when it is kept.
+    async fn show(&self, incident: &Incident, first: Option<Diagnosis>) -> Option<Diagnosis> {
+        let first = first?;
+        match self.store.show_diagnosis(incident, &first, clock::now()).await {
+            Ok(true) => {
+                self.deliveries.notify_one();
+                Some(first)
+            }
+            Ok(false) => None,
+            Err(error) => {
+                warn!(%error, "cannot keep a diagnosis without its times");
+                None
+            }
+        }
     }
 
     /// The exporters that are configured, and those that this Prometheus listed last.
@@ -443,7 +466,8 @@ fn differs(old: Option<&Diagnosis>, new: &Diagnosis) -> bool {
         });
         (d.symptom.verdict, d.degraded, cause)
     };
-    gist(old) != gist(new)
+    // The times come last, and once they are told they are no news.
+    gist(old) != gist(new) || (old.timeline.is_empty() && !new.timeline.is_empty())
 }
 
 fn ms(duration: Duration) -> i64 {

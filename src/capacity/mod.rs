@@ -11,7 +11,6 @@ mod phrases;
 mod plan;
 mod precision;
 mod recurrent;
-mod table;
 mod weights;
 
 use std::collections::BTreeMap;
@@ -24,9 +23,9 @@ pub use gpu::{Gpu, parse_bytes, parse_tokens};
 pub use kv::Cache;
 pub use live::{SIGNALS, compare};
 pub use model::{Attention, LayerKind, Model, Parts, State};
+pub(crate) use phrases::{AS_GIVEN, grouped, size};
 pub use plan::{Deployment, plan};
 pub use precision::{KvDtype, Precision};
-pub use table::table;
 
 /// The version of the JSON output; a change that breaks readers gives it another name.
 pub const SCHEMA: &str = "llm-diagnose/capacity/v1";

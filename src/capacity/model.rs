@@ -164,8 +164,11 @@ impl Model {
             Some(tied) => tied,
             None => {
                 let tied = ["gemma", "cohere", "gpt2", "falcon", "opt", "bloom"].iter().any(|f| kind.starts_with(f));
-                let is = if tied { "is" } else { "is not" };
-                assumed.push(format!("no `tie_word_embeddings`: the output projection {is} the embedding"));
+                let said = match tied {
+                    true => "no `tie_word_embeddings`: the output projection is the embedding",
+                    false => "no `tie_word_embeddings`: the output projection is not the embedding",
+                };
+                assumed.push(said.to_owned());
                 tied
             }
         };

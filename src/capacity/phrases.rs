@@ -1,12 +1,15 @@
-//! The sentences of a capacity report.
+//! The sentences in a capacity report: English, as data is; `render` says them anew (`phrases/*/said.ftl`).
 
 use super::model::Model;
 use super::plan::Deployment;
 use super::{Fit, Live};
 use crate::signal::{Unit, format_value};
 
+/// The precision of weights whose size was given.
+pub(crate) const AS_GIVEN: &str = "as given";
+
 /// A size with the decimal that decides here: `14.9 GiB`.
-pub(super) fn size(bytes: u64) -> String {
+pub(crate) fn size(bytes: u64) -> String {
     match bytes as f64 / 1_073_741_824.0 {
         gib if gib >= 1.0 => format!("{gib:.1} GiB"),
         gib => format!("{:.0} MiB", gib * 1024.0),
@@ -14,7 +17,7 @@ pub(super) fn size(bytes: u64) -> String {
 }
 
 /// A whole number with its thousands apart: `131,072`.
-pub(super) fn grouped(n: u64) -> String {
+pub(crate) fn grouped(n: u64) -> String {
     let digits = n.to_string();
     let mut out = String::with_capacity(digits.len() * 4 / 3);
     for (i, digit) in digits.chars().enumerate() {
@@ -57,10 +60,14 @@ pub(super) fn replicated(tensor: u64, kv_heads: u64) -> String {
 pub(super) fn assumptions(model: &Model, d: &Deployment, batched: u64, sequences: u64) -> Vec<String> {
     let mut all = Vec::new();
     if d.reserve_bytes.is_none() {
-        let graphs = if d.eager { "" } else { ", CUDA graphs at 0.5 GiB" };
-        all.push(format!(
-            "activations are estimated for --max-num-batched-tokens {batched} and --max-num-seqs {sequences}{graphs}; start-up logs tell the real ones, for `--reserve`"
-        ));
+        all.push(match d.eager {
+            true => format!(
+                "activations are estimated for --max-num-batched-tokens {batched} and --max-num-seqs {sequences}; start-up logs tell the real ones, for `--reserve`"
+            ),
+            false => format!(
+                "activations are estimated for --max-num-batched-tokens {batched} and --max-num-seqs {sequences}, CUDA graphs at 0.5 GiB; start-up logs tell the real ones, for `--reserve`"
+            ),
+        });
     }
     if d.gpu.as_ref().is_some_and(|gpu| gpu.name.is_none()) {
         all.push(
@@ -125,18 +132,4 @@ pub(super) fn full(running: f64, holds: f64) -> String {
     format!(
         "{running:.0} requests run on each replica and {holds:.0} of their mean length fit: the KV cache is the limit"
     )
-}
-
-/// A part of a GPU's memory, for people.
-pub(super) fn part(name: &str) -> &str {
-    match name {
-        "weights" => "weights",
-        "activations" => "activations (estimate)",
-        "cuda_graphs" => "CUDA graphs",
-        "runtime" => "CUDA runtime, buffers",
-        "reserve" => "reserve, as given",
-        "kv_cache" => "KV cache",
-        "not_used" => "not used",
-        other => other,
-    }
 }

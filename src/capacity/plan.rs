@@ -91,7 +91,7 @@ pub fn plan(model: &Model, deployment: &Deployment) -> Result<Report> {
         schema: SCHEMA.to_owned(),
         model: Some(described(model, longest)),
         weights: weights.as_ref().map(|(bytes, name)| WeightsReport {
-            precision: if d.weights_bytes.is_some() { "as given".to_owned() } else { name.clone() },
+            precision: if d.weights_bytes.is_some() { phrases::AS_GIVEN.to_owned() } else { name.clone() },
             bytes: *bytes,
             by_precision: by_precision(model),
         }),

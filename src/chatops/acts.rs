@@ -1,6 +1,7 @@
 //! Buttons, forms and menus: authority, then the audit log, then the effect.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::OwnedSemaphorePermit;
 use tracing::{error, info, warn};
@@ -11,11 +12,13 @@ use super::talk::{say, tell, tell_more};
 use super::{Desk, escalate, feedback, silence_form, silences, verify};
 use crate::clock;
 use crate::render::{Act, Line, Part, Tone};
-use crate::slack::{Ack, Choice, Inbound, What};
+use crate::slack::{Ack, Inbound, What};
 use crate::store::{AuditEntry, AuditResult, Incident, StoreError};
 
 /// An incident's id is a ULID; what is longer than this with a step's number is none.
 const VALUE_CHARS: usize = 100;
+/// An incident's id has 26.
+const ID_CHARS: usize = 40;
 /// Of a digest, what is listed.
 const LISTED: u32 = 40;
 
@@ -52,7 +55,7 @@ pub(super) async fn press(desk: &Desk, inbound: &Inbound, action: &str, value: &
         Act::Silence => silence_form::ask(desk, inbound, &incident).await,
         Act::Escalate => escalate::escalate(desk, inbound, &incident).await,
         Act::Verify => verify::press(desk, inbound, &incident, step).await,
-        Act::Digest => {}
+        Act::Digest | Act::Expire => {}
     }
 }
 
@@ -61,7 +64,7 @@ fn power(act: Act) -> Power {
     match act {
         Act::Evidence | Act::Digest => Power::Look,
         Act::Acknowledge | Act::Again | Act::Right | Act::Wrong | Act::Verify => Power::Note,
-        Act::Silence | Act::Escalate => Power::Act,
+        Act::Silence | Act::Expire | Act::Escalate => Power::Act,
     }
 }
 
@@ -84,17 +87,12 @@ pub(super) async fn submit(desk: &Arc<Desk>, mut inbound: Inbound, slot: OwnedSe
             return refused("act-unknown");
         }
     };
-    if let Err(refusal) = decide(desk, &inbound, power).await {
-        write_refusal(desk, &inbound, what, Some(&about.incident), refusal).await;
-        return refused(refusal.key());
+    if let Err(refusal) = permitted(desk, &inbound, what, Some(&about.incident), power).await {
+        return refusal;
     }
-    let incident = match desk.store.incident(&about.incident).await {
-        Ok(Some(incident)) => incident,
-        Ok(None) => return refused("act-gone"),
-        Err(error) => {
-            error!(%error, "cannot read an incident");
-            return refused("act-store");
-        }
+    let incident = match known(desk, &about.incident).await {
+        Ok(incident) => incident,
+        Err(key) => return refused(key),
     };
     match what {
         "evidence" => match &incident.diagnosis {
@@ -106,14 +104,15 @@ pub(super) async fn submit(desk: &Arc<Desk>, mut inbound: Inbound, slot: OwnedSe
     }
 }
 
-/// A menu asks for options.
-pub(super) async fn suggest(_desk: &Desk, _inbound: &Inbound, _action: &str, _typed: &str) -> Vec<Choice> {
-    Vec::new()
-}
-
-async fn decide(desk: &Desk, inbound: &Inbound, power: Power) -> Result<(), Refusal> {
+/// Whether they may.
+pub(super) async fn decide(desk: &Desk, inbound: &Inbound, power: Power) -> Result<(), Refusal> {
     let facts = desk.people.facts(&desk.slack, inbound, &desk.config).await;
     may(&inbound.who, &facts, &inbound.place, power, &desk.config.act)
+}
+
+/// An incident's id as it may be: what is none is neither looked for nor written down.
+fn plausible(id: &str) -> Option<&str> {
+    Some(id).filter(|id| !id.is_empty() && id.len() <= ID_CHARS && id.bytes().all(|b| b.is_ascii_alphanumeric()))
 }
 
 /// Whether they may; else they are told, and it is written down and counted.
@@ -126,9 +125,23 @@ pub(super) async fn permit(desk: &Desk, inbound: &Inbound, what: &str, incident:
     false
 }
 
+/// As [`permit`], for a form: the refusal takes its place.
+pub(super) async fn permitted(
+    desk: &Desk,
+    inbound: &Inbound,
+    what: &str,
+    incident: Option<&str>,
+    power: Power,
+) -> Result<(), Ack> {
+    let Err(refusal) = decide(desk, inbound, power).await else { return Ok(()) };
+    write_refusal(desk, inbound, what, incident, refusal).await;
+    Err(Ack::View(forms::notice(&desk.words, desk.words.line(refusal.key(), &[]))))
+}
+
 async fn write_refusal(desk: &Desk, inbound: &Inbound, what: &str, incident: Option<&str>, refusal: Refusal) {
     info!(user = inbound.who.user, what, why = refusal.as_str(), "refused somebody");
     desk.metrics.act(what, AuditResult::Refused.as_str());
+    let incident = incident.and_then(plausible);
     let begun = AuditEntry::begun(&inbound.who.user, &inbound.place.channel, what, incident, clock::now());
     let entry = AuditEntry { result: AuditResult::Refused, detail: refusal.as_str().to_owned(), ..begun };
     if let Err(error) = desk.store.audit(&entry).await {
@@ -138,17 +151,25 @@ async fn write_refusal(desk: &Desk, inbound: &Inbound, what: &str, incident: Opt
 
 /// The incident of a button; they are told when it is gone.
 pub(super) async fn find(desk: &Desk, inbound: &Inbound, what: &str, id: &str) -> Option<Incident> {
-    let key = match desk.store.incident(id).await {
-        Ok(Some(incident)) => return Some(incident),
-        Ok(None) => "act-gone",
-        Err(error) => {
-            error!(%error, "cannot read an incident");
-            "act-store"
-        }
+    let key = match known(desk, id).await {
+        Ok(incident) => return Some(incident),
+        Err(key) => key,
     };
     desk.metrics.act(what, AuditResult::Failed.as_str());
     say(desk, inbound, key).await;
     None
+}
+
+/// The incident with this id, else the phrase that says why there is none.
+async fn known(desk: &Desk, id: &str) -> Result<Incident, &'static str> {
+    let Some(id) = plausible(id) else { return Err("act-gone") };
+    match desk.store.incident(id).await {
+        Ok(incident) => incident.ok_or("act-gone"),
+        Err(error) => {
+            error!(%error, "cannot read an incident");
+            Err("act-store")
+        }
+    }
 }
 
 /// An act from its line in the audit log to its end.
@@ -160,8 +181,40 @@ impl Attempt {
     /// Writes the line; none, and they are told, when that is impossible: what is not written down is not done.
     pub(super) async fn begin(desk: &Desk, inbound: &Inbound, what: &str, incident: Option<&str>) -> Option<Self> {
         let entry = AuditEntry::begun(&inbound.who.user, &inbound.place.channel, what, incident, clock::now());
-        match desk.store.audit(&entry).await {
-            Ok(()) => Some(Self { entry }),
+        let written = desk.store.audit(&entry).await.map(|()| true);
+        Self::written(desk, inbound, entry, written, "").await
+    }
+
+    /// As [`Self::begin`], once within a time for an incident: who comes later, or at the same moment, is told `already`.
+    pub(super) async fn begin_once(
+        desk: &Desk,
+        inbound: &Inbound,
+        what: &str,
+        incident: &str,
+        within: Duration,
+        already: &str,
+    ) -> Option<Self> {
+        let now = clock::now();
+        let entry = AuditEntry::begun(&inbound.who.user, &inbound.place.channel, what, Some(incident), now);
+        let written = desk.store.audit_once(&entry, clock::before(now, within)).await;
+        Self::written(desk, inbound, entry, written, already).await
+    }
+
+    async fn written(
+        desk: &Desk,
+        inbound: &Inbound,
+        entry: AuditEntry,
+        written: Result<bool, StoreError>,
+        already: &str,
+    ) -> Option<Self> {
+        let what = entry.what.as_str();
+        match written {
+            Ok(true) => Some(Self { entry }),
+            Ok(false) => {
+                desk.metrics.act(what, AuditResult::Failed.as_str());
+                say(desk, inbound, already).await;
+                None
+            }
             Err(error) => {
                 error!(%error, what, "cannot write into the audit log: nothing is done");
                 desk.metrics.act(what, AuditResult::Failed.as_str());
@@ -169,6 +222,11 @@ impl Attempt {
                 None
             }
         }
+    }
+
+    /// It turns out to be about an incident.
+    pub(super) fn about(&mut self, incident: &str) {
+        self.entry.incident = Some(incident.to_owned());
     }
 
     /// Says how it ended; what was done changes the incident's message.
@@ -321,5 +379,5 @@ fn listed(desk: &Desk, incident: &Incident) -> Line {
 
 /// The refusal of somebody else's sentence: what went wrong, in its own words.
 pub(super) async fn failed(desk: &Desk, inbound: &Inbound, key: &str, error: &str) {
-    tell(desk, inbound, desk.words.line(key, &[("error", error.into())])).await;
+    tell(desk, inbound, desk.words.line(key, &[("error", desk.words.said(error).into())])).await;
 }

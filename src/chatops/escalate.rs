@@ -2,13 +2,12 @@
 
 use std::time::Duration;
 
-use tracing::error;
-
 use super::Desk;
 use super::acts::{Attempt, failed, over};
+use super::commands::short;
 use super::talk::{into_thread, message, say};
 use crate::clock;
-use crate::render::{self, Act, Line, Part, Span, Tone};
+use crate::render::{Act, Line, Part, Span, Tone};
 use crate::slack::{Inbound, is_person};
 use crate::store::{AuditResult, Incident};
 
@@ -25,15 +24,8 @@ pub(super) async fn escalate(desk: &Desk, inbound: &Inbound, incident: &Incident
         desk.metrics.act(what.as_str(), AuditResult::Failed.as_str());
         return say(desk, inbound, "escalate-nobody").await;
     };
-    match desk.store.notes(&incident.id).await {
-        Ok(notes) if notes.iter().any(|n| n.act == what && n.at > clock::before(clock::now(), ONCE_WITHIN)) => {
-            desk.metrics.act(what.as_str(), AuditResult::Failed.as_str());
-            return say(desk, inbound, "escalate-already").await;
-        }
-        Ok(_) => {}
-        Err(error) => error!(%error, "cannot read what was done with an incident"),
-    }
-    let Some(attempt) = Attempt::begin(desk, inbound, what.as_str(), Some(&incident.id)).await else { return };
+    let begun = Attempt::begin_once(desk, inbound, what.as_str(), &incident.id, ONCE_WITHIN, "escalate-already");
+    let Some(attempt) = begun.await else { return };
     let called = match person(whom) {
         Some(span) => call(desk, inbound, incident, span).await,
         None => desk.store.page(&incident.id, whom, clock::now()).await.map_err(|error| error.to_string()),
@@ -65,21 +57,16 @@ fn person(whom: &str) -> Option<Span> {
 async fn call(desk: &Desk, inbound: &Inbound, incident: &Incident, whom: Span) -> Result<(), String> {
     let words = &desk.words;
     let told = desk.notifier.message(incident);
-    let asks = words.line("escalate-asks", &[("who", Span::User(inbound.who.user.clone()).into())]);
-    let summary = Line::default().plain(told.headline.clone());
-    let mut parts = vec![Part::Paragraph(asks), Part::Paragraph(summary)];
+    let asks = [("who", Span::User(inbound.who.user.clone()).into()), ("headline", told.headline.into())];
+    // Only the text above an attachment notifies.
+    let call = Line(vec![whom]).plain(" ").then(words.line("escalate-asks", &asks));
+    let mut parts = Vec::new();
     if let Some(hint) = incident.diagnosis.as_ref().and_then(|d| d.root()).and_then(|root| root.escalate.clone()) {
-        parts.push(Part::Paragraph(Line::of(&hint)));
+        parts.push(Part::Paragraph(words.line("escalate-who", &[("who", Line::of(&hint).into())])));
     }
-    let command = Line::default().code(format!("/llm-diagnose bundle {}", incident.id));
+    let command = Line::default().code(format!("/llm-diagnose bundle {}", short(&incident.id)));
     parts.push(Part::Note(words.line("escalate-bundle", &[("command", command.into())])));
-    let mut body = render::slack(&message(Tone::Critical, Line::default().plain(told.headline), parts));
-    // Only the text above an attachment notifies; the id holds letters and digits alone.
-    let mention = match &whom {
-        Span::Group(id) => format!("<!subteam^{id}>"),
-        other => format!("<@{}>", other.text().trim_start_matches('@')),
-    };
-    body.text = format!("{mention} {}", body.text);
+    let body = message(Tone::Critical, &call, parts);
     into_thread(desk, &incident.id, inbound, &body).await.map_err(|error| error.to_string())
 }
 

@@ -96,7 +96,7 @@ pub(super) fn option(label: &str, value: &str) -> Value {
 
 /// At most so many UTF-16 units, as Slack counts; control and direction characters become blanks.
 pub(super) fn cut(text: &str, most: usize) -> String {
-    let clean = |c: char| if c.is_control() || ('\u{202a}'..='\u{202e}').contains(&c) { ' ' } else { c };
+    let clean = |c: char| if render::is_unseen(c) { ' ' } else { c };
     let text: String = text.chars().map(clean).collect();
     if text.encode_utf16().count() <= most {
         return text;
@@ -180,7 +180,7 @@ mod tests {
 
     #[test]
     fn what_is_cut_ends_with_a_mark_and_fits() {
-        assert_eq!(cut("a\u{202e}b\n", 75), "a b ");
+        assert_eq!(cut("a\u{202e}b\n\u{2066}\u{200f}", 75), "a b   ");
         assert_eq!(cut(&"😀".repeat(50), 75).encode_utf16().count(), 75);
     }
 }

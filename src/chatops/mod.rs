@@ -112,15 +112,7 @@ impl Desk {
             return Ack::Received;
         }
         if let What::Suggest { action, typed } = &inbound.what {
-            let options = async {
-                match targets::suggest(self, action, typed).await {
-                    Some(options) => options,
-                    None => acts::suggest(self, &inbound, action, typed).await,
-                }
-            };
-            let options = tokio::time::timeout(OPTIONS, options).await;
-            self.metrics.inbound("suggest", if options.is_ok() { "done" } else { "late" });
-            return Ack::Options(options.unwrap_or_default());
+            return self.suggest(&inbound, action, typed).await;
         }
         let turn = match &inbound.what {
             // What was begun may be finished.
@@ -143,7 +135,7 @@ impl Desk {
         // A form is answered by what is wrong with it, or by the next one; both are known without asking anybody.
         if let What::Submit { form, about, values } = &inbound.what {
             if form == targets::FORM {
-                return span.in_scope(|| targets::submit(self, &inbound, about, values, slot));
+                return targets::submit(self, &inbound, about, values, slot).instrument(span).await;
             }
             return acts::submit(self, inbound, slot).instrument(span).await;
         }
@@ -158,8 +150,10 @@ impl Desk {
                         }
                     }
                     What::Press { action, value } => {
-                        if !targets::press(&desk, &inbound, action, value).await {
+                        if !targets::is_ours(action) {
                             acts::press(&desk, &inbound, action, value).await;
+                        } else if acts::permit(&desk, &inbound, kind(&inbound.what), None, Power::Look).await {
+                            targets::press(&desk, &inbound, action, value).await;
                         }
                     }
                     What::Submit { .. } | What::Suggest { .. } => {}
@@ -169,6 +163,24 @@ impl Desk {
             .instrument(span),
         );
         Ack::Received
+    }
+
+    /// The options of a menu; none for those who may not look, and none when too much is asked at once.
+    async fn suggest(&self, inbound: &Inbound, action: &str, typed: &str) -> Ack {
+        let Ok(_slot) = self.seen.slots.try_acquire() else {
+            self.metrics.inbound("suggest", "busy");
+            return Ack::Options(Vec::new());
+        };
+        let both =
+            futures::future::join(acts::decide(self, inbound, Power::Look), targets::suggest(self, action, typed));
+        let answer = tokio::time::timeout(OPTIONS, both).await;
+        let (result, options) = match answer {
+            Ok((Ok(()), options)) => ("done", options),
+            Ok((Err(_), _)) => ("refused", Vec::new()),
+            Err(_) => ("late", Vec::new()),
+        };
+        self.metrics.inbound("suggest", result);
+        Ack::Options(options)
     }
 }
 

@@ -6,7 +6,7 @@ use super::Desk;
 use super::acts::{Attempt, failed, find, permit};
 use super::authority::Power;
 use super::forms::cut;
-use super::talk::{into_thread, message, say, tell_more};
+use super::talk::{into_thread, message, say, tell, tell_more};
 use crate::alert::Labels;
 use crate::alertmanager::{self, Made, Matcher, Silence, SilenceError, Wish};
 use crate::clock;
@@ -16,6 +16,8 @@ use crate::store::{AuditResult, Incident};
 
 /// The button that ends a silence; its value is the silence's id.
 pub(super) const EXPIRE: &str = "expire";
+/// Before the incident's id in a silence's comment.
+const ABOUT: &str = "llm-diagnose incident ";
 /// Silences that are listed.
 const LISTED: usize = 20;
 /// Matchers that are shown, in characters.
@@ -69,7 +71,7 @@ pub(super) async fn make(
     comment: &str,
 ) {
     let Some(attempt) = Attempt::begin(desk, inbound, Act::Silence.as_str(), Some(&incident.id)).await else { return };
-    let about = format!("llm-diagnose incident {}", incident.id);
+    let about = format!("{ABOUT}{}", incident.id);
     let wish = Wish {
         who: format!("{} in Slack", inbound.who.user),
         comment: if comment.trim().is_empty() { about } else { format!("{} ({about})", comment.trim()) },
@@ -81,8 +83,11 @@ pub(super) async fn make(
             say_why(desk, inbound, &error).await;
         }
         Ok(made) => {
-            let detail = desk.words.text("silence-note", &pieces(&made.matchers, made.until));
-            attempt.end(desk, AuditResult::Done, &made.id, &detail).await;
+            let until = [("day", day(made.until).into()), ("until", Span::Time(made.until).into())];
+            let detail = desk.words.text("silence-note", &until);
+            let matchers: Vec<String> = made.matchers.iter().map(ToString::to_string).collect();
+            let target = format!("{} {}", made.id, matchers.join(" "));
+            attempt.end(desk, AuditResult::Done, &target, &detail).await;
             tell_all(desk, inbound, incident, &made, comment).await;
         }
     }
@@ -93,16 +98,16 @@ async fn tell_all(desk: &Desk, inbound: &Inbound, incident: &Incident, made: &Ma
     let mut said = pieces(&made.matchers, made.until);
     said.push(("who", Span::User(inbound.who.user.clone()).into()));
     let line = desk.words.line("silence-made", &said);
-    let mut parts = vec![Part::Paragraph(line.clone())];
+    let mut parts = Vec::new();
     if !comment.trim().is_empty() {
         parts.push(Part::Paragraph(desk.words.line("said-comment", &[("comment", cut(comment, 1_000).into())])));
     }
     if let Some(n) = made.alerts {
         parts.push(Part::Note(desk.words.line("silence-takes", &[("n", n.into())])));
     }
+    parts.push(Part::Note(desk.words.line("silence-deaf", &[])));
     parts.push(Part::Buttons(vec![expire_button(desk, &made.id, EXPIRE)]));
-    let headline = Line::default().plain(desk.words.text("silence-note", &pieces(&made.matchers, made.until)));
-    let body = render::slack(&message(Tone::Unknown, headline, parts));
+    let body = message(Tone::Unknown, &line, parts);
     if let Err(error) = into_thread(desk, &incident.id, inbound, &body).await {
         tracing::warn!(%error, incident.id = incident.id, "cannot tell the thread of a silence");
         say(desk, inbound, "silence-made-untold").await;
@@ -135,18 +140,43 @@ pub(super) async fn press_expire(desk: &Desk, inbound: &Inbound, id: &str) {
     if !permit(desk, inbound, EXPIRE, None, Power::Act).await {
         return;
     }
-    let Some(attempt) = Attempt::begin(desk, inbound, EXPIRE, None).await else { return };
+    let Some(mut attempt) = Attempt::begin(desk, inbound, EXPIRE, None).await else { return };
     match alertmanager::expire(&desk.alertmanagers, id).await {
         Ok(silence) => {
+            let incident = incident_of(desk, &silence).await;
+            if let Some(incident) = &incident {
+                attempt.about(incident);
+            }
             attempt.end(desk, AuditResult::Done, id, "").await;
             let mut said = pieces(&silence.matchers, silence.ends_at);
             said.push(("who", Span::User(inbound.who.user.clone()).into()));
             let line = desk.words.line("silence-expired", &said);
-            tell_more(desk, inbound, Tone::Good, Line::default().plain(line.text()), vec![Part::Paragraph(line)]).await;
+            // Who read in the thread that it is silent reads there that it is not.
+            if let Some(incident) = &incident
+                && let Err(error) = into_thread(desk, incident, inbound, &render::slack_line(&line)).await
+            {
+                tracing::warn!(%error, incident.id = incident, "cannot tell the thread of a silence's end");
+            }
+            if incident.is_none() || inbound.place.thread.is_none() {
+                tell(desk, inbound, line).await;
+            }
         }
         Err(error) => {
             attempt.end(desk, AuditResult::Failed, id, &error.to_string()).await;
             say_why(desk, inbound, &error).await;
+        }
+    }
+}
+
+/// The incident that a silence of ours names in its comment.
+async fn incident_of(desk: &Desk, silence: &Silence) -> Option<String> {
+    let (_, rest) = silence.comment.rsplit_once(ABOUT)?;
+    let id: String = rest.chars().take_while(char::is_ascii_alphanumeric).collect();
+    match desk.store.incident(&id).await {
+        Ok(incident) => incident.map(|incident| incident.id),
+        Err(error) => {
+            tracing::error!(%error, "cannot read an incident");
+            None
         }
     }
 }
@@ -165,7 +195,7 @@ async fn list(desk: &Desk, inbound: &Inbound) {
     if silences.len() > LISTED {
         parts.push(Part::Note(desk.words.line("silence-more", &[("n", (silences.len() - LISTED).into())])));
     }
-    parts.extend(problems.into_iter().map(|problem| Part::Note(Line::default().plain(problem))));
+    parts.extend(problems.into_iter().map(|problem| Part::Note(desk.words.said(&problem))));
     let headline = desk.words.line("silence-list", &[("n", silences.len().into())]);
     tell_more(desk, inbound, Tone::Unknown, headline, parts).await;
 }

@@ -1,6 +1,5 @@
 //! Answers: to one person, or into an incident's thread.
 
-use serde_json::json;
 use tracing::warn;
 
 use super::Desk;
@@ -9,14 +8,12 @@ use crate::slack::{Destination, Inbound, SlackError};
 
 /// Says a sentence to the one who did it, and to nobody else.
 pub(super) async fn tell(desk: &Desk, inbound: &Inbound, line: Line) {
-    let mut body = render::slack(&message(Tone::Unknown, line, Vec::new()));
-    body.attachments = json!([]);
-    send(desk, inbound, &body).await;
+    send(desk, inbound, &render::slack_line(&line)).await;
 }
 
 /// Says more than a sentence to the one who did it, and to nobody else.
 pub(super) async fn tell_more(desk: &Desk, inbound: &Inbound, tone: Tone, line: Line, parts: Vec<Part>) {
-    send(desk, inbound, &render::slack(&message(tone, line, parts))).await;
+    send(desk, inbound, &message(tone, &line, parts)).await;
 }
 
 /// The phrase with this key, to the one who did it.
@@ -24,8 +21,14 @@ pub(super) async fn say(desk: &Desk, inbound: &Inbound, key: &str) {
     tell(desk, inbound, desk.words.line(key, &[])).await;
 }
 
-pub(super) fn message(tone: Tone, line: Line, parts: Vec<Part>) -> Message {
-    Message { tone, headline: line.text(), parts }
+/// A line that shows in the notification too, and what stands below it.
+pub(super) fn message(tone: Tone, line: &Line, parts: Vec<Part>) -> SlackMessage {
+    let mut body = match parts.is_empty() {
+        true => render::slack_line(line),
+        false => render::slack(&Message { tone, headline: String::new(), parts }),
+    };
+    body.text = render::slack_line(line).text;
+    body
 }
 
 async fn send(desk: &Desk, inbound: &Inbound, body: &SlackMessage) {

@@ -9,9 +9,11 @@ use serde_json::{Value, json};
 use tokio::sync::OwnedSemaphorePermit;
 use tracing::Instrument;
 
+use super::authority::Power;
 use super::command::{Trouble, parse};
 use super::commands::{ASK, Known, Reply, known, matching};
-use super::{Desk, commands};
+use super::forms::cut;
+use super::{Desk, acts, commands};
 use crate::clock;
 use crate::diagnose::{Hit, Place, hits};
 use crate::prom::Prometheus;
@@ -69,14 +71,17 @@ pub(super) async fn offer(desk: &Desk, reply: &Reply<'_>) {
     }
 }
 
-/// Whether a button is one of ours; then it is carried out.
-pub(super) async fn press(desk: &Desk, inbound: &Inbound, action: &str, value: &str) -> bool {
+/// Whether a button is one of ours.
+pub(super) fn is_ours(action: &str) -> bool {
+    action.starts_with(ASK)
+}
+
+/// Carries out a button of ours.
+pub(super) async fn press(desk: &Desk, inbound: &Inbound, action: &str, value: &str) {
     match action {
         PICK => offer(desk, &Reply::new(desk, inbound)).await,
-        _ if action.starts_with(ASK) => commands::press(desk, inbound, value).await,
-        _ => return false,
+        _ => commands::press(desk, inbound, value).await,
     }
-    true
 }
 
 fn form(desk: &Desk, place: &Spot) -> Value {
@@ -103,7 +108,7 @@ fn form(desk: &Desk, place: &Spot) -> Value {
     };
     json!({
         "type": "modal", "callback_id": FORM, "title": plain("form-title"), "submit": plain("form-submit"),
-        "close": plain("form-close"), "private_metadata": serde_json::to_string(&about).unwrap_or_default(),
+        "close": plain("form-cancel"), "private_metadata": serde_json::to_string(&about).unwrap_or_default(),
         "blocks": [
             menu(TARGET, "form-target", "form-target-hint", false, 0),
             input(AT, "form-at", "form-at-hint"),
@@ -114,11 +119,11 @@ fn form(desk: &Desk, place: &Spot) -> Value {
 }
 
 /// The options of a menu of ours; none when it is none of ours.
-pub(super) async fn suggest(desk: &Desk, action: &str, typed: &str) -> Option<Vec<Choice>> {
+pub(super) async fn suggest(desk: &Desk, action: &str, typed: &str) -> Vec<Choice> {
     match action {
-        TARGET => Some(targets(desk, typed).await),
-        PLAYBOOK => Some(playbooks(desk, typed)),
-        _ => None,
+        TARGET => targets(desk, typed).await,
+        PLAYBOOK => playbooks(desk, typed),
+        _ => Vec::new(),
     }
 }
 
@@ -134,8 +139,10 @@ async fn targets(desk: &Desk, typed: &str) -> Vec<Choice> {
     let mut choices: Vec<Choice> = Vec::new();
     for Hit { place, pod } in found {
         let name = pod.unwrap_or_else(|| places[place].name());
-        if !name.is_empty() && !choices.iter().any(|choice| choice.value == clip(&name, VALUE_CHARS)) {
-            choices.push(Choice { label: middle(&name), value: clip(&name, VALUE_CHARS) });
+        // A part of a name names it as well, but for the mark of what was cut.
+        let value = cut(&name, VALUE_CHARS).trim_end_matches('…').to_owned();
+        if !value.trim().is_empty() && !choices.iter().any(|choice| choice.value == value) {
+            choices.push(Choice { label: cut(&middle(&name), LABEL_CHARS), value });
         }
     }
     choices.truncate(CHOICES);
@@ -145,8 +152,8 @@ async fn targets(desk: &Desk, typed: &str) -> Vec<Choice> {
 fn playbooks(desk: &Desk, typed: &str) -> Vec<Choice> {
     let fitting = matching(&desk.library, typed.trim()).into_iter();
     let choices = fitting.map(|p| Choice {
-        label: clip(&format!("{} · {}", p.playbook, p.title), LABEL_CHARS),
-        value: clip(&p.playbook, VALUE_CHARS),
+        label: cut(&format!("{} · {}", p.playbook, p.title), LABEL_CHARS),
+        value: p.playbook.clone(),
     });
     choices.take(CHOICES).collect()
 }
@@ -167,19 +174,23 @@ fn middle(name: &str) -> String {
 }
 
 /// The form was sent: says what is wrong with it, or carries it out as if it had been typed where it was opened.
-pub(super) fn submit(
+pub(super) async fn submit(
     desk: &Arc<Desk>,
     inbound: &Inbound,
     about: &str,
     values: &BTreeMap<String, String>,
     slot: OwnedSemaphorePermit,
 ) -> Ack {
+    let About { channel, thread, response_url } = serde_json::from_str(about).unwrap_or_default();
+    let place = Spot { channel, thread, response_url, ..Spot::default() };
+    let asked = Inbound { place: place.clone(), ..inbound.clone() };
+    if let Err(refusal) = acts::permitted(desk, &asked, "submit", None, Power::Look).await {
+        return refusal;
+    }
     let line = match line(desk, values) {
         Ok(line) => line,
         Err(errors) => return Ack::Errors(errors),
     };
-    let About { channel, thread, response_url } = serde_json::from_str(about).unwrap_or_default();
-    let place = Spot { channel, thread, response_url, ..Spot::default() };
     let what = What::Command { text: line.clone() };
     let inbound = Inbound { id: inbound.id.clone(), who: inbound.who.clone(), place, what };
     let desk_of_task = Arc::clone(desk);

@@ -15,7 +15,7 @@ use crate::clock;
 use crate::diagnose::{self, EvidenceResult, Outcome, Request, Scope};
 use crate::playbook::Condition;
 use crate::prom::choose;
-use crate::render::{self, Act, Line, Part, Span, Tone};
+use crate::render::{Act, Line, Part, Span, Tone};
 use crate::signal::format_value;
 use crate::slack::{Inbound, Place, SlackError, Who};
 use crate::store::{AuditEntry, AuditResult, Followup, Incident};
@@ -127,7 +127,7 @@ fn said(desk: &Desk, (result, problems): &(EvidenceResult, Vec<String>)) -> Line
             ("title", result.title.as_str().into()),
             ("value", value.into()),
             ("wanted", wanted.into()),
-            ("why", why.into()),
+            ("why", desk.words.said(&why).into()),
         ],
     )
 }
@@ -151,12 +151,8 @@ async fn tell(
         Some(who) => desk.words.line("verify-asked", &[("who", Span::User(who.to_owned()).into())]),
         None => desk.words.line("verify-alone", &[]),
     };
-    let parts = vec![
-        Part::Paragraph(line.clone()),
-        Part::Paragraph(desk.words.line("verify-step", &[("step", step.into())])),
-        Part::Note(foot),
-    ];
-    let body = render::slack(&message(tone, Line::default().plain(line.text()), parts));
+    let parts = vec![Part::Paragraph(desk.words.line("verify-step", &[("step", step.into())])), Part::Note(foot)];
+    let body = message(tone, &line, parts);
     into_thread(desk, &incident.id, inbound, &body).await
 }
 

@@ -11,6 +11,7 @@ use super::args::{HealthOutput, window};
 use super::past::visit;
 use crate::clock;
 use crate::config::Config;
+use crate::render::clean;
 use crate::store::Visit;
 
 /// What `audit` prints.
@@ -61,8 +62,7 @@ pub(super) fn run(args: AuditArgs) -> anyhow::Result<ExitCode> {
                     entry.detail,
                 );
                 // What people wrote cannot make lines or colours of its own.
-                let line: String = line.trim_end().chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-                anstream::println!("{line}");
+                anstream::println!("{}", clean(line.trim_end()));
             }
             if entries.is_empty() {
                 anstream::println!("nobody did anything");

@@ -13,6 +13,7 @@ use crate::clock;
 use crate::config::Config;
 use crate::diagnose::{Observed, Scope, observe_signals};
 use crate::prom::{self, Prometheus};
+use crate::render::{self, Words};
 
 /// Exit status when Prometheus could not be asked.
 const NO_PROMETHEUS: u8 = 3;
@@ -20,6 +21,8 @@ const NO_PROMETHEUS: u8 = 3;
 const FILE_BYTES: u64 = 4 << 20;
 
 pub(super) fn run(args: &CapacityArgs) -> anyhow::Result<ExitCode> {
+    let config = args.config.as_deref().map(Config::load).transpose()?.unwrap_or_default();
+    let words = Words::load(&config.language, config.playbooks.dir.as_deref())?;
     let model = args.model.as_deref().map(read).transpose()?;
     if model.is_none() && args.deployment.gpu.is_some() {
         bail!("`--gpu` needs the model's config.json: pass its path, or `-` for standard input");
@@ -41,7 +44,7 @@ pub(super) fn run(args: &CapacityArgs) -> anyhow::Result<ExitCode> {
         computed => {
             let labels: Labels = args.labels.iter().cloned().collect();
             let scope = Scope::of_labels(&labels);
-            match observe(args, &labels, &scope)? {
+            match observe(args, &config, &labels, &scope)? {
                 Ok(observed) => capacity::compare(computed, &scope, &observed),
                 Err(code) => return Ok(code),
             }
@@ -49,7 +52,7 @@ pub(super) fn run(args: &CapacityArgs) -> anyhow::Result<ExitCode> {
     };
     match args.output {
         Format::Json => anstream::println!("{}", serde_json::to_string_pretty(&report)?),
-        Format::Text => anstream::print!("{}", capacity::table(&report).trim_start_matches('\n')),
+        Format::Text => anstream::print!("{}", render::capacity(&report, &words).trim_start_matches('\n')),
     }
     Ok(status(&report))
 }
@@ -99,8 +102,12 @@ fn read(path: &str) -> anyhow::Result<Model> {
     Model::parse(&text).with_context(|| shown.to_owned())
 }
 
-fn observe(args: &CapacityArgs, labels: &Labels, scope: &Scope) -> anyhow::Result<Result<Observed, ExitCode>> {
-    let config = args.config.as_deref().map(Config::load).transpose()?.unwrap_or_default();
+fn observe(
+    args: &CapacityArgs,
+    config: &Config,
+    labels: &Labels,
+    scope: &Scope,
+) -> anyhow::Result<Result<Observed, ExitCode>> {
     let library = match library(config.playbooks.dir.as_deref()) {
         Ok(library) => library,
         Err(code) => return Ok(Err(code)),

@@ -12,6 +12,7 @@ use super::past::visit;
 use super::{counted, library};
 use crate::check::verdict_test;
 use crate::config::Config;
+use crate::render::clean;
 use crate::store::{Feedback, Incident, Visit};
 
 /// What `feedback` prints and writes.
@@ -63,8 +64,7 @@ pub(super) fn run(args: FeedbackArgs) -> anyhow::Result<ExitCode> {
                     said.who,
                     said.comment
                 );
-                let line: String = line.trim_end().chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-                anstream::println!("{line}");
+                anstream::println!("{}", clean(line.trim_end()));
             }
         }
     }

@@ -15,6 +15,7 @@ use crate::chatops::{bundled, listed, measured, named_id};
 use crate::clock;
 use crate::config::{Config, secret};
 use crate::playbook::Kind;
+use crate::render::clean;
 use crate::store::{Incident, Store, Visit};
 
 /// Incidents of a list.
@@ -113,7 +114,7 @@ fn line(incident: &Incident) {
         .collect();
     let since = incident.started_at.strftime("%Y-%m-%d %H:%M UTC");
     let text = format!("{}  {state}  {since}  {story}  {}", incident.id, labels.join(","));
-    anstream::println!("{}", text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect::<String>());
+    anstream::println!("{}", clean(&text));
 }
 
 pub(super) fn bundle(args: &BundleArgs) -> anyhow::Result<ExitCode> {

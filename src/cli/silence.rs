@@ -13,6 +13,7 @@ use super::past::visit;
 use crate::alertmanager::{self, Alertmanager, SilenceError, Wish};
 use crate::clock;
 use crate::config::Config;
+use crate::render::clean;
 use crate::store::{AuditEntry, AuditResult, Store, Visit};
 
 /// What `silence` does.
@@ -90,14 +91,13 @@ async fn list(all: &[Alertmanager], output: HealthOutput) -> anyhow::Result<Exit
         HealthOutput::Text => {
             for silence in &silences {
                 let matchers: Vec<String> = silence.matchers.iter().map(ToString::to_string).collect();
-                // A comment may hold line ends, which would look like lines of ours.
-                let comment: String = silence.comment.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
                 anstream::println!(
-                    "{}  until {}  {}\n    by {}: {comment}",
-                    silence.id,
+                    "{}  until {}  {}\n    by {}: {}",
+                    clean(&silence.id),
                     silence.ends_at.strftime("%Y-%m-%d %H:%M UTC"),
-                    matchers.join(" "),
-                    silence.created_by,
+                    clean(&matchers.join(" ")),
+                    clean(&silence.created_by),
+                    clean(&silence.comment),
                 );
             }
             if silences.is_empty() && problems.is_empty() {

@@ -5,6 +5,7 @@
 //! less data never makes a cause surer. Causes are ranked by score, then by the weight of what is met (a more
 //! specific cause has more to show), then by what did not begin after its effect, then by the order in the file.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -34,6 +35,18 @@ pub struct Judged {
     pub causes: BTreeMap<String, Judgement>,
     /// Chains of ids from the entry to a root, best first; only likely and possible ones.
     pub chains: Vec<Vec<String>>,
+}
+
+impl Judged {
+    /// Whether another chain might be the best one, and nothing but onsets can tell.
+    pub(super) fn is_tied(&self) -> bool {
+        let Some((best, others)) = self.chains.split_first() else { return false };
+        others.iter().any(|other| {
+            let fork = best.iter().zip(other).find(|(a, b)| a != b);
+            let judged = fork.and_then(|(a, b)| self.causes.get(a).zip(self.causes.get(b)));
+            judged.is_some_and(|(a, b)| rank(a, b).is_eq())
+        })
+    }
 }
 
 /// Judges a playbook on observations.
@@ -112,6 +125,14 @@ fn began_after(judgement: &Judgement, effect: Option<Timestamp>) -> bool {
     onset(&judgement.evidence).zip(effect).is_some_and(|(cause, effect)| cause > clock::after(effect, LAG))
 }
 
+/// The better one first, as far as its evidence tells.
+fn rank(a: &Judgement, b: &Judgement) -> Ordering {
+    b.verdict
+        .cmp(&a.verdict)
+        .then_with(|| b.score.total_cmp(&a.score))
+        .then_with(|| met_weight(b).total_cmp(&met_weight(a)))
+}
+
 /// Walks down along likely and possible causes, best first, and writes a chain for every end it reaches.
 fn descend(
     library: &Library,
@@ -134,13 +155,7 @@ fn descend(
     if children.is_empty() {
         children = among(true);
     }
-    children.sort_by(|(_, a), (_, b)| {
-        b.verdict
-            .cmp(&a.verdict)
-            .then_with(|| b.score.total_cmp(&a.score))
-            .then_with(|| met_weight(b).total_cmp(&met_weight(a)))
-            .then_with(|| began_after(a, effect).cmp(&began_after(b, effect)))
-    });
+    children.sort_by(|(_, a), (_, b)| rank(a, b).then_with(|| began_after(a, effect).cmp(&began_after(b, effect))));
     for (child, _) in children {
         path.push(child.id.to_owned());
         let before = chains.len();

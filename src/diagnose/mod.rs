@@ -39,7 +39,7 @@ pub use impact::impact;
 pub use judge::{Judged, judge};
 pub(crate) use observation::reduce;
 pub use observation::{Observation, Observations, Replica, Source};
-pub use observe::{Observed, diagnose, diagnose_with, observe};
+pub use observe::{Begun, Observed, begin, diagnose, diagnose_with, observe};
 pub use picture::{Frame, picture};
 pub(crate) use plan::nobody;
 pub use plan::{Ask, Plan, Side, plan};

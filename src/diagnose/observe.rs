@@ -13,7 +13,7 @@ use super::gather::{Members, gather};
 use super::observation::{Observation, Observations};
 use super::plan::{Needs, Plan, needs, past_window, pasts, plan_for};
 use super::scope::{Found, detection, presence, read_detection, was_present};
-use super::{Diagnosis, Request, batch, blame, judge, onset};
+use super::{Diagnosis, Judged, Request, batch, blame, judge, onset};
 use crate::alert::Labels;
 use crate::clock;
 use crate::playbook::Library;
@@ -53,19 +53,56 @@ pub async fn diagnose_with(
     request: &Request,
     exporters: Option<&Exporters>,
 ) -> Diagnosis {
+    begin(library, prometheus, request, exporters).await.finish().await
+}
+
+/// A diagnosis that is almost made: asked and judged, but without since when its evidence holds.
+#[derive(Debug)]
+pub struct Begun<'a> {
+    library: &'a Library,
+    prometheus: &'a Prometheus,
+    request: &'a Request,
+    observed: Observed,
+    judged: Option<Judged>,
+    started: Instant,
+}
+
+/// [`diagnose_with`], up to the verdict.
+pub async fn begin<'a>(
+    library: &'a Library,
+    prometheus: &'a Prometheus,
+    request: &'a Request,
+    exporters: Option<&Exporters>,
+) -> Begun<'a> {
     let started = Instant::now();
-    let deadline = started + request.deadline.saturating_sub(RESERVE).max(RESERVE);
     let look = direct::look(library, prometheus, request, exporters);
-    let mut observed = look.instrument(debug_span!("observe")).await;
-    let mut judged = judge(library, &request.playbook, &observed.seen);
-    let away = observed.direct.as_ref().is_some_and(|direct| direct.because == Because::NoAnswer);
-    if let Some(first) = judged.as_ref().filter(|_| !away) {
-        let traced = onset::trace(library, prometheus, request, &mut observed, first, deadline);
-        if traced.instrument(debug_span!("trace")).await {
-            judged = judge(library, &request.playbook, &observed.seen);
-        }
+    let observed = look.instrument(debug_span!("observe")).await;
+    let judged = judge(library, &request.playbook, &observed.seen);
+    Begun { library, prometheus, request, observed, judged, started }
+}
+
+impl Begun<'_> {
+    /// What can be said before the onsets are known; none when it is nothing, or when they may name another cause.
+    pub fn so_far(&self) -> Option<Diagnosis> {
+        let judged = self.judged.as_ref().filter(|judged| !judged.chains.is_empty() && !judged.is_tied())?;
+        let (observed, judged) = (self.observed.clone(), Some(judged.clone()));
+        let said = !observed.degraded;
+        said.then(|| blame::assemble(self.library, self.request, observed, judged, self.started.elapsed()))
     }
-    blame::assemble(library, request, observed, judged, started.elapsed())
+
+    /// Asks for the onsets and puts everything into the answer.
+    pub async fn finish(self) -> Diagnosis {
+        let Self { library, prometheus, request, mut observed, mut judged, started } = self;
+        let deadline = started + request.deadline.saturating_sub(RESERVE).max(RESERVE);
+        let away = observed.direct.as_ref().is_some_and(|direct| direct.because == Because::NoAnswer);
+        if let Some(first) = judged.as_ref().filter(|_| !away) {
+            let traced = onset::trace(library, prometheus, request, &mut observed, first, deadline);
+            if traced.instrument(debug_span!("trace")).await {
+                judged = judge(library, &request.playbook, &observed.seen);
+            }
+        }
+        blame::assemble(library, request, observed, judged, started.elapsed())
+    }
 }
 
 /// Asks everything that the playbook may need; what has answered by the deadline counts.

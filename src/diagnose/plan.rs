@@ -225,17 +225,17 @@ pub(super) fn tier(library: &Library, signal: &str, engine: &Engine) -> (usize, 
 
 /// What to say of a signal when nothing was found that could tell it.
 pub(crate) fn nobody(library: &Library, kind: EngineKind) -> (String, Option<String>) {
-    let what = match kind {
-        EngineKind::Serving => "serving engine",
-        EngineKind::Gateway => "gateway",
-        EngineKind::Gpu => "GPU exporter",
-        EngineKind::Platform => "orchestrator",
+    let why = match kind {
+        EngineKind::Serving => "no serving engine was found in this Prometheus",
+        EngineKind::Gateway => "no gateway was found in this Prometheus",
+        EngineKind::Gpu => "no GPU exporter was found in this Prometheus",
+        EngineKind::Platform => "no orchestrator was found in this Prometheus",
     };
     let known = || library.engines.values().filter(|e| e.kind == kind);
     let series: Vec<String> = known().map(|e| format!("`{}`", e.detect)).collect();
     let mut enable = format!("scrape its `/metrics`; one of these series must be there: {}", series.join(", "));
     known().filter_map(|e| e.enable.as_deref()).for_each(|more| enable.push_str(&format!(". {more}")));
-    (format!("no {what} was found in this Prometheus"), Some(enable))
+    (why.to_owned(), Some(enable))
 }
 
 /// The replicas that the pool had within the last hour, the gone ones included.

@@ -228,5 +228,5 @@ fn few(mut values: Vec<String>, most: usize) -> String {
     let more = values.len().saturating_sub(most);
     values.truncate(most);
     let shown = values.iter().map(|value| format!("`{}`", value.replace('`', ""))).collect::<Vec<_>>().join(", ");
-    if more == 0 { shown } else { format!("{shown} and {more} more") }
+    if more == 0 { shown } else { format!("{shown} +{more}") }
 }

@@ -69,8 +69,8 @@ impl Notifier {
                 Ok(Made::Posted(None))
             }
             PostKind::Picture => match self.draw(incident).await {
-                Some((png, alt)) => {
-                    slack.upload(&format!("{}.png", incident.id), &alt, png, Some(thread)).await?;
+                Some((png, title, alt)) => {
+                    slack.upload(&format!("{}.png", incident.id), [&title, &alt], png, Some(thread)).await?;
                     Ok(Made::Posted(None))
                 }
                 None => Ok(Made::Needless("there is nothing to draw")),
@@ -85,16 +85,19 @@ impl Notifier {
         }
     }
 
-    /// A picture of what speaks for the cause, with words for those who cannot see it; none where there is nothing to
+    /// A picture of what speaks for the cause, with its title and words for those who cannot see it; none where there is nothing to
     /// show.
-    async fn draw(&self, incident: &Incident) -> Option<(Vec<u8>, String)> {
+    async fn draw(&self, incident: &Incident) -> Option<(Vec<u8>, String, String)> {
         let diagnosis = incident.diagnosis.as_ref()?;
         let prometheus = choose(&self.prometheus, &incident.alerts)?;
         let (baseline, deadline) = (self.diagnosing.baseline, self.diagnosing.deadline);
         let frame = Frame { since: incident.started_at, baseline, deadline };
         let chart = picture(&self.library, prometheus, diagnosis, &frame, &self.words).await?;
         // Drawing takes some ten milliseconds of one core; others go on meanwhile.
-        let drawn = tokio::task::spawn_blocking(move || (chart::png(&chart), chart::alt(&chart))).await;
+        let drawn = tokio::task::spawn_blocking(move || {
+            (chart::png(&chart), format!("{} · {}", chart.title, chart.subtitle), chart::alt(&chart))
+        })
+        .await;
         drawn.inspect_err(|error| warn!(incident.id = incident.id, %error, "cannot draw the picture")).ok()
     }
 

@@ -17,6 +17,9 @@ const EDIT_BURST: u32 = 4;
 /// Of the edits, what ordinary ones may use, in tenths: the rest is for what is critical or over.
 const ORDINARY_TENTHS: u32 = 6;
 
+/// From so many channels on, those whose rate is full again are forgotten.
+const CHANNELS: usize = 10_000;
+
 /// What shares a rate.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum Lane {
@@ -90,6 +93,9 @@ impl Rates {
             return Err(*until);
         }
         let part = self.part.lock().unwrap_or_else(PoisonError::into_inner);
+        if part.posts.len() > CHANNELS {
+            part.posts.retain_recent();
+        }
         let (refused, by) = match lane {
             Lane::Post(channel) => (part.posts.check_key(channel).err(), lane),
             Lane::Favoured => (part.edits.check().err(), lane),

@@ -20,6 +20,10 @@ const BLOCKS: usize = 40;
 const BUTTONS: usize = 5;
 /// Of a button's label.
 const LABEL_CHARS: usize = 75;
+/// Of 300 of a button's question.
+const QUESTION_CHARS: usize = 300;
+/// Of a title of lines.
+const TITLE_CHARS: usize = 300;
 /// Of 2,000 of a picture's words.
 const ALT_CHARS: usize = 500;
 /// Of 2,000 that a button tells back.
@@ -63,7 +67,7 @@ pub fn slack_blocks(parts: &[Part]) -> Vec<Value> {
                 continue;
             }
             Part::Picture { file, alt } => {
-                let alt = clip(alt, ALT_CHARS);
+                let alt = clip(&visible(alt), ALT_CHARS);
                 blocks.push(json!({ "type": "image", "slack_file": { "id": file }, "alt_text": alt }));
                 continue;
             }
@@ -87,7 +91,9 @@ pub fn slack_blocks(parts: &[Part]) -> Vec<Value> {
 fn always(part: &Part) -> usize {
     match part {
         Part::Buttons(buttons) => {
-            let of = |b: &Button| units(&b.label) * 3 + units(&b.value) + b.confirm.as_deref().map_or(0, units);
+            let label = |b: &Button| units(&b.label).min(LABEL_CHARS) * 3;
+            let question = |b: &Button| b.confirm.as_deref().map_or(0, units).min(QUESTION_CHARS);
+            let of = |b: &Button| label(b) + units(&b.value).min(VALUE_CHARS) + question(b);
             buttons.iter().map(of).sum()
         }
         Part::Picture { alt, .. } => units(alt).min(ALT_CHARS),
@@ -101,7 +107,7 @@ fn actions(buttons: &[Button]) -> Value {
 }
 
 fn button(button: &Button) -> Value {
-    let plain = |text: &str, most| json!({ "type": "plain_text", "text": clip(text, most), "emoji": false });
+    let plain = |text: &str, most| json!({ "type": "plain_text", "text": clip(&visible(text), most), "emoji": false });
     let mut value = json!({
         "type": "button", "action_id": button.action, "value": clip(&button.value, VALUE_CHARS), "text": plain(&button.label, LABEL_CHARS),
     });
@@ -112,7 +118,7 @@ fn button(button: &Button) -> Value {
     }
     if let Some(question) = &button.confirm {
         value["confirm"] = json!({
-            "title": plain(&button.label, 100), "text": plain(question, 300),
+            "title": plain(&button.label, 100), "text": plain(question, QUESTION_CHARS),
             "confirm": plain(&button.label, 30), "deny": plain("✕", 30),
         });
     }
@@ -129,7 +135,7 @@ fn context(text: &str) -> Value {
 
 /// A title with as many whole lines as fit, and how many do not.
 fn listed(title: &str, lines: &[Line], prefix: impl Fn(usize) -> String) -> String {
-    let mut out = format!("*{}*", escape_markup(title));
+    let mut out = format!("*{}*", escape_markup(&clip(title, TITLE_CHARS)));
     for (i, line) in lines.iter().enumerate() {
         let next = format!("\n{}{}", prefix(i), mrkdwn(line));
         if units(&out) + units(&next) > SECTION_CHARS - 40 {
@@ -221,7 +227,15 @@ fn escape_markup(text: &str) -> String {
 fn begins_emoji(rest: &str) -> bool {
     let Some((name, _)) = rest.split_once(':') else { return false };
     let part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '+' | '\'');
-    !name.is_empty() && name.len() <= 100 && name.chars().all(part) && !(name.len() <= 2 && name.parse::<u8>().is_ok())
+    !name.is_empty()
+        && name.len() <= 100
+        && name.chars().all(part)
+        && !(name.len() <= 2 && name.bytes().all(|b| b.is_ascii_digit()))
+}
+
+/// What is not seen becomes a blank; for text that is no markup.
+fn visible(text: &str) -> String {
+    text.chars().map(|c| if is_unseen(c) { ' ' } else { c }).collect()
 }
 
 fn units(text: &str) -> usize {
@@ -278,6 +292,33 @@ mod tests {
         let total: usize = blocks.iter().filter_map(|b| b["text"]["text"].as_str()).map(units).sum();
         assert!(total <= 12_000, "{total}");
         assert!(blocks.iter().filter_map(|b| b["text"]["text"].as_str()).all(|t| units(t) <= 3_000));
+    }
+
+    #[test]
+    fn names_of_emoji_are_text_and_times_of_day_stay() {
+        assert_eq!(escape_markup(":+1: :fire: 14:05:30"), ":\u{200b}+1: :\u{200b}fire: 14:05:30");
+    }
+
+    #[test]
+    fn endless_titles_and_labels_of_buttons_leave_room_for_text() {
+        let endless = "&\u{202e}\n".repeat(2_000);
+        let button = |n: usize| Button {
+            action: format!("ask-{n}"),
+            label: endless.clone(),
+            value: endless.clone(),
+            look: ButtonLook::Plain,
+            confirm: Some(endless.clone()),
+        };
+        let parts = [
+            Part::Section(endless.clone(), vec![Line::of("still there")]),
+            Part::Buttons((0..5).map(button).collect()),
+        ];
+        let blocks = slack_blocks(&parts);
+        let text = blocks[0]["text"]["text"].as_str().unwrap();
+        assert!(text.contains("still there") && units(text) <= 3_000, "{text}");
+        let button = &blocks[1]["elements"][0];
+        let shown = format!("{}{}", button["text"], button["confirm"]);
+        assert!(!shown.contains('\u{202e}') && !shown.contains('\n') && shown.len() < 1_000, "{shown}");
     }
 
     #[test]

@@ -1,11 +1,11 @@
 //! What we say of exporters that were read themselves.
 
-use super::Words;
 use super::facts::{FEW, few};
+use super::{Line, Words};
 use crate::diagnose::{Because, DirectRead, Remark};
 
 /// That exporters were read themselves, why, and what was odd about them.
-pub(super) fn read_directly(direct: &DirectRead, words: &Words) -> Vec<String> {
+pub(super) fn read_directly(direct: &DirectRead, words: &Words) -> Vec<Line> {
     let key = match direct.because {
         Because::NoAnswer => "direct-no-answer",
         Because::InPart => "direct-in-part",
@@ -24,7 +24,7 @@ pub(super) fn read_directly(direct: &DirectRead, words: &Words) -> Vec<String> {
         (Some(engines), Some(gpus)) => words.text("direct-both", &[("engines", engines.into()), ("gpus", gpus.into())]),
         (engines, gpus) => engines.or(gpus).unwrap_or_default(),
     };
-    let mut lines = vec![words.text(key, &[("read", read.into())])];
+    let mut lines = vec![words.line(key, &[("read", read.into())])];
     let mut alike: Vec<(&str, Vec<String>)> = Vec::new();
     for Remark { exporter, what } in &direct.remarks {
         match alike.iter_mut().find(|(known, _)| known == what) {
@@ -33,13 +33,13 @@ pub(super) fn read_directly(direct: &DirectRead, words: &Words) -> Vec<String> {
         }
     }
     lines.extend(alike.iter().take(2 * FEW).map(|(what, names)| {
-        words.text("direct-remark", &[("names", few(names, words).into()), ("what", (*what).into())])
+        words.line("direct-remark", &[("names", few(names, words).into()), ("what", words.said(what).into())])
     }));
     if alike.len() > 2 * FEW {
-        lines.push(words.text("direct-more-remarks", &[("n", (alike.len() - 2 * FEW).into())]));
+        lines.push(words.line("direct-more-remarks", &[("n", (alike.len() - 2 * FEW).into())]));
     }
     if direct.left_out > 0 {
-        lines.push(words.text("direct-left-out", &[("n", direct.left_out.into())]));
+        lines.push(words.line("direct-left-out", &[("n", direct.left_out.into())]));
     }
     lines
 }

@@ -1,11 +1,13 @@
 //! The message of an incident: a 10-second read on a phone. Everything else stands behind "Show evidence".
 
+use std::collections::BTreeSet;
+
 use jiff::Timestamp;
 
 use super::facts::{FEW, bullet, clip, facts, hits, radius, said, some, verdict, whom, why};
 use super::whole::{Reason, also, reasons, step, unknown, while_looking};
-use super::{Act, IncidentView, Line, Message, Note, Part, Piece, Span, Tone, Words, buttons, links};
-use crate::alert::{AlertStatus, active, common_labels};
+use super::{IncidentView, Line, Message, Part, Piece, Span, Tone, Words, buttons, links, notes};
+use crate::alert::{AlertStatus, Labels, active, common_labels};
 use crate::clock;
 use crate::diagnose::{CauseFound, Diagnosis, EvidenceResult, Fix, Outcome, Scope, SymptomVerdict};
 use crate::incident::Impact;
@@ -19,8 +21,6 @@ const REASONS: usize = 2;
 const ENABLE: usize = 120;
 /// What an alert has in its labels besides what the first line says.
 const SAID: [&str; 6] = ["alertname", "playbook", "severity", "cluster", "namespace", "model"];
-/// What was done that is said at once.
-const NOTES: usize = 3;
 /// Incidents of a day from which on it flaps.
 const OFTEN: u32 = 3;
 /// Re-fired so often it flaps.
@@ -51,7 +51,7 @@ pub fn incident_message(view: &IncidentView<'_>, words: &Words) -> Message {
         parts.extend(diagnosed(diagnosis, view, words));
     }
     parts.push(alerts(view, words));
-    parts.extend(notes(view.notes, words).into_iter().map(Part::Note));
+    parts.extend(notes::others(view, words).into_iter().map(Part::Note));
     if let Some(picture) = &view.picture {
         parts.push(Part::Picture { file: picture.file.clone(), alt: picture.alt.clone() });
     }
@@ -180,7 +180,11 @@ fn diagnosed(diagnosis: &Diagnosis, view: &IncidentView<'_>, words: &Words) -> V
     let resolved = view.resolved_at.is_some();
     let mut parts = Vec::new();
     match diagnosis.root() {
-        Some(root) => parts.push(Part::Section(words.text("why", &[]), chain(diagnosis, root, words))),
+        Some(root) => {
+            let judged = notes::judgement(view, words);
+            let lines = judged.into_iter().chain(chain(diagnosis, root, words)).collect();
+            parts.push(Part::Section(words.text("why", &[]), lines));
+        }
         None if diagnosis.symptom.verdict == SymptomVerdict::Confirmed => {
             parts.push(Part::Section(words.text("why", &[]), vec![words.line("why-none", &[])]));
         }
@@ -219,12 +223,12 @@ fn brief(fix: &Fix, view: &IncidentView<'_>, words: &Words) -> Line {
 
 /// Of what could not be checked the first reasons, with what turns it on where that is short.
 fn unchecked(diagnosis: &Diagnosis, words: &Words) -> Vec<Line> {
-    let reasons = reasons(diagnosis, words);
+    let reasons = reasons(diagnosis);
     let one = |reason: &Reason<'_>| {
         let titles = ("titles", some(&reason.titles, 2, ", ", words).into());
         bullet(match reason.enable.filter(|enable| enable.len() <= ENABLE) {
-            Some(enable) => words.line("unchecked-short", &[titles, ("enable", Line::of(enable).into())]),
-            None => words.line("unchecked-reason", &[titles, ("why", reason.why.as_str().into())]),
+            Some(enable) => words.line("unchecked-short", &[titles, ("enable", words.said(enable).into())]),
+            None => words.line("unchecked-reason", &[titles, ("why", words.said(reason.why).into())]),
         })
     };
     let mut lines: Vec<Line> = reasons.iter().take(REASONS).map(one).collect();
@@ -291,8 +295,10 @@ fn alerts(view: &IncidentView<'_>, words: &Words) -> Part {
     names.sort();
     names.dedup();
     let names = ("names", super::facts::few(&names, words).into());
+    // An alert that came back, or whose start was corrected, is one alert of several episodes.
+    let all: BTreeSet<&Labels> = view.alerts.iter().map(|a| &a.labels).collect();
     let mut lines = vec![match view.resolved_at.is_some() {
-        true => words.line("alerts-resolved", &[("n", view.alerts.len().into()), names]),
+        true => words.line("alerts-resolved", &[("n", all.len().into()), names]),
         false => words.line("alerts-firing", &[("n", firing.into()), names]),
     }];
     if view.truncated > 0 {
@@ -303,48 +309,16 @@ fn alerts(view: &IncidentView<'_>, words: &Words) -> Part {
     if let Some(summary) = summaries.into_iter().find(|s| !s.trim().is_empty()) {
         lines.push(Line::default().plain(clip(summary.trim(), 160)));
     }
+    let whose: Vec<&String> = view.diagnosis.map(|d| d.scope.labels.values().collect()).unwrap_or_default();
     let labels: Vec<String> = common_labels(&active)
         .iter()
-        .filter(|(name, _)| !SAID.contains(&name.as_str()))
+        .filter(|(name, value)| !SAID.contains(&name.as_str()) && !whose.contains(value))
         .map(|(name, value)| format!("{}={}", clip(name, 40), clip(value, 60)))
         .collect();
     if !labels.is_empty() {
         lines.push(Line::default().code(clip(&labels.join(" "), 160)));
     }
     Part::Section(words.text("alerts", &[]), lines)
-}
-
-/// What people did, the last few; what they said of the cause last is always among them.
-fn notes(notes: &[Note], words: &Words) -> Vec<Line> {
-    let told: Vec<&Note> = notes.iter().filter(|note| !matches!(note.act, Act::Evidence | Act::Digest)).collect();
-    let judged = told.iter().rposition(|note| matches!(note.act, Act::Right | Act::Wrong));
-    let late = told.len().saturating_sub(NOTES);
-    let shown = judged.filter(|at| *at < late).into_iter().chain(late..told.len());
-    shown.filter_map(|at| note(told.get(at)?, words)).collect()
-}
-
-/// Who did what when; none for what only looked.
-pub fn note(note: &Note, words: &Words) -> Option<Line> {
-    let key = match note.act {
-        Act::Acknowledge => "note-acknowledge",
-        Act::Again => "note-again",
-        Act::Right => "note-right",
-        Act::Wrong => "note-wrong",
-        Act::Silence => "note-silence",
-        Act::Escalate => "note-escalate",
-        Act::Verify if note.who.is_empty() => "note-verify-alone",
-        Act::Verify => "note-verify",
-        Act::Evidence | Act::Digest => return None,
-    };
-    let mut pieces = vec![("at", Span::Time(note.at).into())];
-    if key != "note-verify-alone" {
-        pieces.push(("who", Span::User(note.who.clone()).into()));
-    }
-    let line = words.line(key, &pieces);
-    Some(match note.detail.trim() {
-        "" => line,
-        detail => words.line("note-detail", &[("note", line.into()), ("detail", clip(detail, 200).into())]),
-    })
 }
 
 /// What it is, since when, why it changed, and where to look further.

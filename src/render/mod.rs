@@ -5,6 +5,7 @@
 
 mod blocks;
 mod buttons;
+mod capacity;
 mod coverage;
 mod digest;
 mod direct;
@@ -14,7 +15,9 @@ mod health;
 mod links;
 mod logs;
 mod message;
+mod notes;
 mod page;
+mod said;
 mod short;
 mod text;
 mod thread;
@@ -26,14 +29,17 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 pub use blocks::{SlackMessage, slack, slack_blocks, slack_line};
+pub use capacity::capacity;
 pub use coverage::coverage;
 pub use digest::{DigestEntry, DigestView, VARIOUS, digest_message};
 pub use evidence::evidence_parts;
 pub use health::health;
 pub use logs::logs;
-pub use message::{incident_message, note};
+pub use message::incident_message;
+pub use notes::note;
 pub use page::{index_page, message_page};
 pub use short::short;
+pub(crate) use text::clean;
 pub use text::terminal;
 pub use thread::{Told, changes};
 pub use view::{IncidentView, Note, Picture};
@@ -112,7 +118,7 @@ fn time_of_day(at: Timestamp) -> String {
 }
 
 /// Whether a character from outside would only move the cursor, break the line, or turn the direction of writing.
-fn is_unseen(c: char) -> bool {
+pub(crate) fn is_unseen(c: char) -> bool {
     let turns = matches!(c, '\u{200e}' | '\u{200f}' | '\u{061c}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     c.is_control() || turns || matches!(c, '\u{2028}' | '\u{2029}' | '\u{feff}')
 }
@@ -247,6 +253,8 @@ pub enum Act {
     Wrong,
     /// Silence in Alertmanager: shows the matchers first.
     Silence,
+    /// End such a silence.
+    Expire,
     /// Call the next ones.
     Escalate,
     /// Did the step work? The value names it: `<incident>/<step>`.
@@ -257,13 +265,14 @@ pub enum Act {
 
 impl Act {
     /// Every act.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Acknowledge,
         Self::Again,
         Self::Evidence,
         Self::Right,
         Self::Wrong,
         Self::Silence,
+        Self::Expire,
         Self::Escalate,
         Self::Verify,
         Self::Digest,
@@ -278,6 +287,7 @@ impl Act {
             Self::Right => "right",
             Self::Wrong => "wrong",
             Self::Silence => "silence",
+            Self::Expire => "expire",
             Self::Escalate => "escalate",
             Self::Verify => "verify",
             Self::Digest => "digest",

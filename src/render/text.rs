@@ -60,8 +60,8 @@ fn spans(line: &Line) -> String {
         .collect()
 }
 
-/// Control characters from labels must not move the cursor or change colours.
-pub(super) fn clean(text: &str) -> String {
+/// Control characters from outside must not move the cursor, make lines or change colours.
+pub(crate) fn clean(text: &str) -> String {
     text.chars().map(|c| if is_unseen(c) { ' ' } else { c }).collect()
 }
 

@@ -163,7 +163,7 @@ fn ruled_out(list: &[RuledOut], words: &Words) -> Part {
 /// Why something could not be checked: one missing exporter blinds many signals.
 pub(super) struct Reason<'a> {
     /// Why.
-    pub why: String,
+    pub why: &'a str,
     /// What turns it on.
     pub enable: Option<&'a str>,
     /// What could not be checked.
@@ -171,12 +171,12 @@ pub(super) struct Reason<'a> {
 }
 
 /// The reasons, each once.
-pub(super) fn reasons<'a>(diagnosis: &'a Diagnosis, words: &Words) -> Vec<Reason<'a>> {
+pub(super) fn reasons(diagnosis: &Diagnosis) -> Vec<Reason<'_>> {
     let mut reasons: Vec<Reason<'_>> = Vec::new();
     for u in &diagnosis.unchecked {
         let (why, enable) = match u.why.as_str() {
-            NO_PAST => (words.text("no-past", &[]), None),
-            why => (why.to_owned(), u.enable.as_deref()),
+            NO_PAST => (NO_PAST, None),
+            why => (why, u.enable.as_deref()),
         };
         match reasons.iter_mut().find(|r| r.why == why && r.enable == enable) {
             Some(reason) => reason.titles.push(u.title.clone()),
@@ -188,13 +188,13 @@ pub(super) fn reasons<'a>(diagnosis: &'a Diagnosis, words: &Words) -> Vec<Reason
 
 /// What could not be checked, a line per reason: so many reasons, with so many titles each.
 pub(super) fn unchecked(diagnosis: &Diagnosis, reasons_most: usize, titles_most: usize, words: &Words) -> Vec<Line> {
-    let reasons = reasons(diagnosis, words);
+    let reasons = reasons(diagnosis);
     let one = |reason: &Reason<'_>| {
         let titles = some(&reason.titles, titles_most, ", ", words).into();
-        let line = words.line("unchecked-reason", &[("titles", titles), ("why", reason.why.as_str().into())]);
+        let line = words.line("unchecked-reason", &[("titles", titles), ("why", words.said(reason.why).into())]);
         bullet(match reason.enable {
             Some(enable) => {
-                words.line("unchecked-enable", &[("reason", line.into()), ("enable", Line::of(enable).into())])
+                words.line("unchecked-enable", &[("reason", line.into()), ("enable", words.said(enable).into())])
             }
             None => line,
         })
@@ -209,9 +209,8 @@ pub(super) fn unchecked(diagnosis: &Diagnosis, reasons_most: usize, titles_most:
 /// What was odd on the way.
 pub(super) fn while_looking(diagnosis: &Diagnosis, words: &Words) -> Vec<Line> {
     let direct = diagnosis.direct.as_ref().map(|read| direct::read_directly(read, words)).unwrap_or_default();
-    let said =
-        direct.into_iter().chain(diagnosis.problems.iter().cloned()).chain(diagnosis.scope.notes.iter().cloned());
-    said.map(|line| bullet(Line::default().plain(line))).collect()
+    let data = diagnosis.problems.iter().chain(&diagnosis.scope.notes).map(|text| words.said(text));
+    direct.into_iter().chain(data).map(bullet).collect()
 }
 
 /// How the diagnosis was made.

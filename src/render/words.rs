@@ -11,6 +11,7 @@ use fluent_bundle::concurrent::FluentBundle;
 use fluent_bundle::{FluentArgs, FluentResource};
 use unic_langid::LanguageIdentifier;
 
+use super::said::{self, Shape};
 use super::{Line, Span};
 use crate::playbook::{SourceFile, phrases};
 
@@ -65,6 +66,8 @@ impl From<Span> for Piece {
 /// The sentences of one language; English stands in for those that it lacks.
 pub struct Words {
     bundle: FluentBundle<FluentResource>,
+    /// Of the English sentences in data.
+    shapes: Vec<Shape>,
     language: String,
 }
 
@@ -103,13 +106,18 @@ impl Words {
         }
         let english = known.remove(ENGLISH).unwrap_or_default();
         let theirs = known.remove(language).unwrap_or_default();
-        for file in english.into_iter().chain(theirs).chain(own) {
+        let in_english = english.len();
+        let mut shapes = Vec::new();
+        for (at, file) in english.into_iter().chain(theirs).chain(own).enumerate() {
             let path = file.path.clone();
             let resource = FluentResource::try_new(file.text)
                 .map_err(|(_, errors)| anyhow::anyhow!("{path}: {}", first(&errors)))?;
+            if at < in_english && path.ends_with(said::FILE) {
+                shapes = said::shapes(&resource);
+            }
             bundle.add_resource_overriding(resource);
         }
-        Ok(Self { bundle, language: language.to_owned() })
+        Ok(Self { bundle, shapes, language: language.to_owned() })
     }
 
     /// The shipped English.
@@ -121,6 +129,11 @@ impl Words {
     /// The language's name, as configured.
     pub fn language(&self) -> &str {
         &self.language
+    }
+
+    /// The shapes of sentences in data.
+    pub(super) fn shapes(&self) -> &[Shape] {
+        &self.shapes
     }
 
     /// A sentence with its look.

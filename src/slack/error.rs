@@ -4,6 +4,9 @@ use std::time::Duration;
 
 use slack_morphism::errors::SlackClientError;
 
+/// The longest wait that is believed: Slack's are up to a minute, and a proxy's may be any number.
+const LONGEST_WAIT: Duration = Duration::from_secs(120);
+
 /// Why a call did not do it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SlackError {
@@ -74,7 +77,9 @@ impl SlackError {
 
     pub(super) fn from_client(error: SlackClientError) -> Self {
         match error {
-            SlackClientError::RateLimitError(e) => Self::RateLimited(e.retry_after.unwrap_or(Duration::from_secs(1))),
+            SlackClientError::RateLimitError(e) => {
+                Self::RateLimited(e.retry_after.unwrap_or(Duration::from_secs(1)).min(LONGEST_WAIT))
+            }
             SlackClientError::ApiError(e) if e.code == "ratelimited" || e.code == "rate_limited" => {
                 Self::RateLimited(Duration::from_secs(1))
             }

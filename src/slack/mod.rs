@@ -111,6 +111,8 @@ struct Arguments<'a> {
     user: Option<&'a str>,
     text: &'a str,
     attachments: &'a Value,
+    /// Addresses in labels stay text: only what stands between `<` and `>` is a link.
+    parse: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     unfurl_links: Option<bool>,
 }
@@ -118,7 +120,16 @@ struct Arguments<'a> {
 impl<'a> Arguments<'a> {
     fn new(to: Destination<'a>, message: &'a SlackMessage) -> Self {
         let (text, attachments) = (message.text.as_str(), &message.attachments);
-        Self { channel: to.channel, ts: None, thread_ts: to.thread, user: None, text, attachments, unfurl_links: None }
+        Self {
+            channel: to.channel,
+            ts: None,
+            thread_ts: to.thread,
+            user: None,
+            text,
+            attachments,
+            parse: "none",
+            unfurl_links: None,
+        }
     }
 }
 
@@ -210,7 +221,8 @@ impl Slack {
     }
 
     /// Uploads a file in three steps (announce, send, share); in a thread when `to` has one. Without `to` it is only
-    /// kept, for an image block. Returns the file's id.
+    /// kept, for an image block. `alt`, if any, says what a picture shows to those who cannot see it. Returns the file's
+    /// id.
     ///
     /// Source: <https://docs.slack.dev/messaging/working-with-files/#upload>.
     ///
@@ -219,7 +231,7 @@ impl Slack {
     pub async fn upload(
         &self,
         name: &str,
-        title: &str,
+        [title, alt]: [&str; 2],
         bytes: Vec<u8>,
         to: Option<Destination<'_>>,
     ) -> Result<String, SlackError> {
@@ -229,7 +241,10 @@ impl Slack {
             file_id: String,
         }
         let length = bytes.len().to_string();
-        let form = [("filename", name), ("length", &length)];
+        let mut form = vec![("filename", name), ("length", &length)];
+        if !alt.is_empty() {
+            form.push(("alt_txt", alt));
+        }
         let announced: Announced = self.form("files.getUploadURLExternal", &form).await?;
         // The address is signed; the token must not go there.
         let sent = self.http.post(&announced.upload_url).body(bytes).send().await;

@@ -251,6 +251,7 @@ fn optional(value: &Value, key: &str) -> Option<String> {
     Some(text(value, key)).filter(|v| !v.is_empty()).map(|v| cut(v, TEXT))
 }
 
+/// Nobody types a NUL, and PostgreSQL keeps none.
 fn cut(text: &str, most: usize) -> String {
-    text.chars().take(most).collect()
+    text.chars().filter(|c| *c != '\0').take(most).collect()
 }

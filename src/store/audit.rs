@@ -99,7 +99,8 @@ impl Store {
         sqlx::query(
             "INSERT INTO audit (id, at_ms, who, place, what, incident_id, target, result, detail)
              VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
-             ON CONFLICT (id) DO UPDATE SET target = excluded.target, result = excluded.result, detail = excluded.detail",
+             ON CONFLICT (id) DO UPDATE SET incident_id = excluded.incident_id, target = excluded.target,
+               result = excluded.result, detail = excluded.detail",
         )
         .bind(&entry.id)
         .bind(unix_ms(entry.at))
@@ -113,6 +114,30 @@ impl Store {
         .execute(&self.write)
         .await?;
         Ok(())
+    }
+
+    /// Writes the line of an attempt, unless the same was begun or done with the incident since a moment; whether it did.
+    ///
+    /// # Errors
+    /// See [`Self::audit`].
+    pub async fn audit_once(&self, entry: &AuditEntry, since: Timestamp) -> Result<bool, StoreError> {
+        let done = sqlx::query(
+            "INSERT INTO audit (id, at_ms, who, place, what, incident_id, result)
+             SELECT $1, CAST($2 AS BIGINT), $3, $4, $5, $6, $7 WHERE NOT EXISTS
+               (SELECT 1 FROM audit
+                WHERE incident_id = $6 AND what = $5 AND at_ms > CAST($8 AS BIGINT) AND result IN ('begun', 'done'))",
+        )
+        .bind(&entry.id)
+        .bind(unix_ms(entry.at))
+        .bind(&entry.who)
+        .bind(&entry.place)
+        .bind(&entry.what)
+        .bind(&entry.incident)
+        .bind(entry.result.as_str())
+        .bind(unix_ms(since))
+        .execute(&self.write)
+        .await?;
+        Ok(done.rows_affected() > 0)
     }
 
     /// The newest lines since a moment, newest first.

@@ -194,6 +194,36 @@ impl Store {
         Ok(())
     }
 
+    /// Keeps a diagnosis that lacks only its times, so that Slack shows it at once; what cannot be edited later waits for
+    /// [`Self::save_diagnosis`]. False, and nothing done, when the group changed meanwhile.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn show_diagnosis(
+        &self,
+        incident: &Incident,
+        diagnosis: &Diagnosis,
+        now: Timestamp,
+    ) -> Result<bool, StoreError> {
+        let json = serde_json::to_string(diagnosis).map_err(|e| unreadable("diagnosis", &incident.id, &e))?;
+        let mut tx = self.begin().await?;
+        let keep = "UPDATE incidents SET diagnosis = $2, revision = revision + 1 WHERE id = $1 AND revision = $3";
+        let kept = sqlx::query(keep).bind(&incident.id).bind(json).bind(incident.revision).execute(&mut *tx).await?;
+        let kept = kept.rows_affected() > 0;
+        if kept {
+            sqlx::query(
+                "UPDATE deliveries SET due_ms = $2 WHERE incident_id = $1 AND sink = 'slack' AND tries = 0
+                   AND state = 'pending' AND due_ms > $2 AND due_ms < $2 + 5000",
+            )
+            .bind(&incident.id)
+            .bind(unix_ms(now))
+            .execute(&mut *tx)
+            .await?;
+        }
+        tx.commit().await?;
+        Ok(kept)
+    }
+
     /// Keeps what an incident has cost, unless it fires again; none lets the last word go out without.
     ///
     /// # Errors

@@ -1,5 +1,6 @@
 //! Buttons and forms: who may, what they do to a real Alertmanager, what is written down; and everything that is wrong.
 
+mod adverse;
 mod bench;
 mod modals;
 
@@ -41,7 +42,7 @@ async fn who_may_not_is_told_so_and_it_is_written_down() {
     let bench = Bench::start(ON_CALL, &[], NOWHERE).await;
     let id = bench.incident("LLMHighTTFT", "firing", true).await;
     for (user, says) in [
-        ("U0BEN", "Only those may do this"),
+        ("U0BEN", "only those may do this"),
         ("U0GUEST", "Guests may not ask"),
         ("U0STRANGER", "Only members of this workspace"),
     ] {
@@ -215,7 +216,7 @@ async fn escalating_calls_the_group_once() {
     let id = bench.incident("LLMHighTTFT", "firing", true).await;
     bench.press("U0ANN", "escalate", &id).await;
     let post = bench.said().into_iter().find(|text| text.starts_with("<!subteam^S0ONCALL> ")).expect("it is called");
-    assert!(post.contains("<@U0ANN> asks you for help") && post.contains(&format!("bundle {id}")), "{post}");
+    assert!(post.contains("<@U0ANN> asks you for help") && post.contains(&format!("bundle {}", &id[22..])), "{post}");
     bench.press("U0ANN", "escalate", &id).await;
     assert!(bench.last().contains("less than five minutes ago"), "{}", bench.last());
     assert_eq!(bench.audit().await, ["escalate U0ANN done"]);

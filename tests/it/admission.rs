@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use llm_diagnose::alert::{AlertGroup, AlertStatus, PayloadError};
+use llm_diagnose::diagnose::Diagnosis;
 use llm_diagnose::incident::{Acknowledged, AdmitReason, Impact, Known, Rules, State, admit};
-use llm_diagnose::store::{Admitted, Incident, Store, Storm, Wanted};
+use llm_diagnose::store::{Admitted, Incident, Sink, Store, Storm, Wanted, Work};
 use tempfile::TempDir;
 
 use crate::harness::fixture;
@@ -301,17 +302,19 @@ fn every_captured_body_is_read() {
 }
 
 #[tokio::test]
-async fn who_acknowledges_first_is_kept_and_the_message_learns_of_it() {
+async fn who_is_on_it_is_kept_once_and_another_may_take_over() {
     let kept = Kept::new().await;
     let opened = kept.admit(group("0.25/grouped_03_firing"), 0).await;
     let before = kept.incident(&opened).await;
     assert_eq!((&before.acknowledged, before.impact), (&None, None));
     assert!(kept.store.acknowledge(&opened.incident, "U1", after(60)).await.unwrap());
-    assert!(!kept.store.acknowledge(&opened.incident, "U2", after(61)).await.unwrap());
+    assert!(!kept.store.acknowledge(&opened.incident, "U1", after(61)).await.unwrap());
     assert!(!kept.store.acknowledge("nothing", "U1", after(61)).await.unwrap());
     let incident = kept.incident(&opened).await;
     assert_eq!(incident.acknowledged, Some(Acknowledged { who: "U1".to_owned(), at: after(60) }));
-    assert_eq!(incident.revision, before.revision + 1);
+    assert!(kept.store.acknowledge(&opened.incident, "U2", after(62)).await.unwrap());
+    let incident = kept.incident(&opened).await;
+    assert_eq!(incident.acknowledged, Some(Acknowledged { who: "U2".to_owned(), at: after(62) }));
 }
 
 #[tokio::test]
@@ -344,4 +347,26 @@ async fn earlier_incidents_of_the_same_group_are_counted() {
     kept.admit(group("0.25/grouped_03_firing"), 38 * hour).await;
     let later = kept.admit(group("0.25/grouped_12_firing"), 38 * hour + 30).await;
     assert_eq!(kept.incident(&later).await.seen_before, 1, "older than a day does not count");
+}
+
+#[tokio::test]
+async fn a_diagnosis_without_its_times_hastens_only_what_can_be_edited_and_gives_way_to_news() {
+    let kept = Kept::new().await;
+    let diagnosis: Diagnosis = serde_json::from_str(&fixture("diagnoses/longer-prompts.high-ttft.json")).unwrap();
+    let sinks = vec![(Sink::Slack, "#a".to_owned()), (Sink::Console, String::new()), (Sink::Pager, "p".to_owned())];
+    let selection = Some(("high-ttft".to_owned(), "its name".to_owned()));
+    let wanted = Wanted { selection, sinks, grace: Duration::from_millis(500), storm: CALM };
+    let group = group("0.33/grouped_01_firing");
+    let admitted = kept.store.admit(&[(group.clone(), wanted)], after(0), &RULES).await.unwrap().remove(0).unwrap();
+    let incident = kept.incident(&admitted).await;
+    assert_eq!(kept.store.waiting(after(0), 10).await.unwrap(), []);
+    assert!(kept.store.show_diagnosis(&incident, &diagnosis, after(0)).await.unwrap());
+    let waiting = kept.store.waiting(after(0), 10).await.unwrap();
+    assert!(
+        matches!(&waiting[..], [one] if matches!(&one.work, Work::Message(m) if m.sink == Sink::Slack)),
+        "{waiting:?}"
+    );
+    assert_eq!(kept.store.waiting(after(1), 10).await.unwrap().len(), 3, "the others only wait for the times");
+    let stale = Incident { revision: incident.revision, ..kept.incident(&admitted).await };
+    assert!(!kept.store.show_diagnosis(&stale, &diagnosis, after(1)).await.unwrap(), "the group changed meanwhile");
 }

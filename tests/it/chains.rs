@@ -5,7 +5,7 @@ mod fleets;
 
 use std::time::{Duration, Instant};
 
-use llm_diagnose::diagnose::{Baseline, Diagnosis, Request, Scope, SymptomVerdict, Verdict, diagnose, impact};
+use llm_diagnose::diagnose::{Baseline, Diagnosis, Request, Scope, SymptomVerdict, Verdict, begin, diagnose, impact};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
@@ -299,4 +299,35 @@ fn the_story_tells_when_each_link_of_the_chain_began() {
     let onsets: Vec<i64> = diagnosis.timeline.iter().map(|onset| onset.at.as_second() - began).collect();
     // Prompts are counted when their requests end; a cache that touched its ceiling just before began a little early.
     assert!(onsets.iter().all(|after| (-90..=120).contains(after)), "{onsets:?}");
+}
+
+#[test]
+fn what_is_said_before_the_onsets_are_known_is_not_taken_back() {
+    let cases = [
+        ("longer-prompts", "high-ttft"),
+        ("longer-outputs", "high-ttft"),
+        ("traffic-surge", "queue-buildup"),
+        ("lost-replicas", "high-ttft"),
+        ("slot-limit", "queue-buildup"),
+        ("bad-replica", "high-itl"),
+        ("prefill-bound", "high-ttft"),
+        ("gpu-throttling", "high-itl"),
+        ("gpu-power", "high-itl"),
+        ("healthy", "high-ttft"),
+    ];
+    let mut said = 0;
+    for (name, entry) in cases {
+        let (prometheus, request) = (shared(), asked(name, entry));
+        let (so_far, whole) = run(async {
+            let begun = begin(library(), prometheus, &request, None).await;
+            (begun.so_far(), begun.finish().await)
+        });
+        let Some(so_far) = so_far else { continue };
+        said += 1;
+        assert_eq!(so_far.timeline, [], "{name} {entry}");
+        let best = |d: &Diagnosis| d.root().map(|root| (root.chain.clone(), root.verdict, root.replicas.clone()));
+        assert_eq!(best(&so_far), best(&whole), "{name} {entry}");
+        assert_eq!(so_far.fix, whole.fix, "{name} {entry}");
+    }
+    assert!(said >= 8, "{said} of {} were said early", cases.len());
 }

@@ -53,7 +53,8 @@ impl Office {
         let state = tempfile::tempdir().unwrap();
         let store = Store::open(&state.path().join("llm-diagnose.db")).await.unwrap();
         let metrics = Arc::new(Metrics::default());
-        let config = slack::Config { channel: CHANNEL.to_owned(), ..slack::Config::default() };
+        let config =
+            slack::Config { channel: CHANNEL.to_owned(), commands_per_minute: [1_000; 3], ..slack::Config::default() };
         let words = Arc::new(Words::load(language, None).unwrap());
         let prometheus = vec![(prometheus, BTreeMap::new())];
         let notifier = Notifier::new(Parts {
@@ -102,7 +103,7 @@ impl Office {
     }
 
     async fn receive(&self, place: Place, what: What) -> Ack {
-        let who = Who { user: "U0SRE".to_owned(), team: "T0".to_owned(), is_bot: false };
+        let who = Who { user: "U0ANN".to_owned(), team: "T0LAB".to_owned(), is_bot: false };
         self.desk.receive(Inbound { id: String::new(), who, place, what }).await
     }
 

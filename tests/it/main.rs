@@ -3,6 +3,7 @@
 
 mod acts;
 mod admission;
+mod adverse;
 mod capacity;
 mod chains;
 mod cli;
@@ -16,6 +17,7 @@ mod generated;
 mod harness;
 mod health;
 mod logs;
+mod night;
 mod pagers;
 mod picture;
 mod playbooks;

@@ -228,8 +228,8 @@ fn a_resolved_incident_tells_its_duration_its_cost_and_the_last_word_on_its_caus
         "Meanwhile 12k requests arrived, 31 of them failed (0.3 %), 3.1k were slow (25 %).",
         "Flapping: it came back 2 times",
         "Acknowledged by @U1 at ",
-        "@U2 at ",
-        "the cause is right: prompts became longer",
+        "Right cause, says @U2 at ",
+        ": prompts became longer",
     ] {
         assert!(text.contains(part), "{part} in {text}");
     }

@@ -8,7 +8,7 @@ refused-stranger = Fragen dürfen hier nur Mitglieder dieses Workspace.
 refused-guest = Gäste dürfen hier nichts fragen, außer `slack.act` in der Konfiguration nennt sie.
 refused-gone = Dieses Konto ist geschlossen.
 refused-nobody = Das darf noch niemand: In der Konfiguration unter `slack.act` Personen, Nutzergruppen oder Kanäle eintragen.
-refused-not-named = Das dürfen nur die, die `slack.act` in der Konfiguration nennt: Personen, Nutzergruppen oder alle in bestimmten Kanälen.
+refused-not-named = Ansehen ja; tun dürfen das nur die, die `slack.act` in der Konfiguration nennt: Personen, Nutzergruppen oder alle in bestimmten Kanälen.
 refused-unknown = Slack sagt gerade nicht, wer da fragt und in welchen Nutzergruppen. Deshalb ist nichts geschehen; bitte noch einmal versuchen.
 
 # Jede Handlung.
@@ -41,8 +41,8 @@ wrong-cause = Die richtige Ursache
 wrong-which = Ursache wählen
 wrong-other = Etwas anderes
 wrong-unknown = Bitte eine der Ursachen wählen.
-wrong-note = es war: { $cause }
-wrong-note-comment = es war: { $cause } („{ $comment }“)
+wrong-note = { $cause }
+wrong-note-comment = { $cause } („{ $comment }“)
 
 # Stummschalten.
 silence-title = Stummschalten
@@ -61,13 +61,14 @@ silence-changed = Die Alarme haben sich inzwischen geändert und stimmen in dies
 silence-wrong-duration = Zum Beispiel 90m, 2h oder 1d: von einer Minute bis 30 Tage.
 silence-no-alertmanager = Für diese Alarme ist kein Alertmanager eingetragen: siehe `alertmanagers` in der Konfiguration.
 silence-failed = Nichts wurde stummgeschaltet: { $error }
-silence-note = bis { $day } { $until }: { $matchers }
+silence-note = bis { $day } { $until }
 silence-made = **Stummgeschaltet** von { $who } bis { $day } { $until }: { $matchers }
 silence-made-untold = Es ist stummgeschaltet, aber Slack hat die Nachricht darüber nicht angenommen.
 silence-takes = { $n ->
     [one] Das betrifft jetzt 1 Alarm.
    *[other] Das betrifft jetzt { $n } Alarme.
  }
+silence-deaf = Solange sagt Alertmanager auch nicht, wann die Alarme enden. Die Diagnose läuft weiter.
 silence-expire = Stummschaltung beenden
 silence-expire-sure = Alarme werden dann wieder gemeldet.
 silence-expired = { $who } hat die Stummschaltung von { $matchers } beendet.
@@ -86,7 +87,8 @@ escalate-nobody = Es ist niemand eingetragen, der gerufen werden kann: siehe `sl
 escalate-already = Der letzte Ruf ist noch keine fünf Minuten her.
 escalate-done = Verstärkung ist gerufen.
 escalate-failed = Niemand wurde gerufen: { $error }
-escalate-asks = { $who } bittet um Hilfe:
+escalate-asks = { $who } bittet um Hilfe: { $headline }
+escalate-who = Wer helfen kann: { $who }
 escalate-bundle = Alles Bekannte als Datei: { $command }
 
 # Abhilfe prüfen.

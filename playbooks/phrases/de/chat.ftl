@@ -1,3 +1,3 @@
 ### Antworten an Menschen in Slack.
 
-busy = Gerade werde ich zu viel gefragt. Versuch es in ein paar Sekunden noch einmal.
+busy = Gerade kommen zu viele Fragen. Bitte in ein paar Sekunden noch einmal versuchen.

@@ -24,55 +24,58 @@ health-wrong = { $critical ->
         [one] 1 von { $n } Pools hat eine Warnung
        *[other] { $warning } von { $n } Pools haben Warnungen
     }
-   *[other] { $critical } kritisch, { $warning } mit Warnungen, von { $n } { $n ->
-        [one] Pool
-       *[other] Pools
+   *[other] { $warning ->
+        [0] { $critical } von { $n } { $n ->
+            [one] Pool
+           *[other] Pools
+        } kritisch
+       *[other] { $critical } kritisch, { $warning } mit Warnungen, von { $n } Pools
     }
 }
 health-well = { $n ->
     [one] Der Pool ist gesund
    *[other] Alle { $n } Pools sind gesund
 }
-health-unknown = { $unknown ->
+health-unjudged = { $unknown ->
     [one] 1 Pool lässt sich nicht beurteilen
    *[other] { $unknown } Pools lassen sich nicht beurteilen
 }, { $healthy } gesund
 health-more = { $n } weitere Pools
 health-checks-more = … und { $n } weitere
 health-why = Warum: { $target }
-state-healthy = Gesund
-state-warning = WARNUNG
-state-critical = KRITISCH
-state-unknown = Unbekannt
+pool-healthy = Gesund
+pool-warning = WARNUNG
+pool-critical = KRITISCH
+pool-unknown = Unbekannt
 pool-seen = { $n ->
-    [one] 1 Replik
-   *[other] { $n } Repliken
+    [one] 1 Replikat
+   *[other] { $n } Replikate
 }, { $seen } von { $of } Prüfungen haben Daten
 pool-idle = { $n ->
-    [one] 1 Replik
-   *[other] { $n } Repliken
+    [one] 1 Replikat
+   *[other] { $n } Replikate
 }, im Leerlauf: keine Anfragen
 
 capacity-headline = Kapazität von { $target }, { $n ->
-    [one] 1 Replik
-   *[other] { $n } Repliken
+    [one] 1 Replikat
+   *[other] { $n } Replikate
 }
 capacity-live = Gemessen
-capacity-cache = KV-Cache einer Replik: { $value }
+capacity-cache = KV-Cache eines Replikats: { $value }
 capacity-prompt = Mittlerer Prompt: { $value }
 capacity-output = Mittlere Ausgabe: { $value }
-capacity-fits = Anfragen dieser Länge, die in eine Replik passen: { $value }
-capacity-running = Anfragen, die gerade auf einer Replik laufen: { $value }
+capacity-fits = Anfragen dieser Länge, die in ein Replikat passen: { $value }
+capacity-running = Anfragen, die gerade auf einem Replikat laufen: { $value }
 capacity-more = Was auf andere GPUs passen würde: { $command }
 
 doctor-well = Alles, was der Dienst braucht, ist da
 doctor-wrong = { $n ->
-    [one] 1 Teil, den der Dienst braucht, geht nicht
-   *[other] { $n } Teile, die der Dienst braucht, gehen nicht
+    [one] 1 Teil, den der Dienst braucht, funktioniert nicht
+   *[other] { $n } Teile, die der Dienst braucht, funktionieren nicht
 }
 doctor-parts = Teile
-doctor-ok = { $name } geht
-doctor-fails = { $name } **geht nicht**: { $detail }
+doctor-ok = { $name } funktioniert
+doctor-fails = { $name } **funktioniert nicht**: { $detail }
 doctor-signals = { $missing } von { $of } Signalen fehlen, { $blind ->
     [0] kein Playbook ist blind
     [one] 1 Playbook ist blind
@@ -80,7 +83,7 @@ doctor-signals = { $missing } von { $of } Signalen fehlen, { $blind ->
 }
 doctor-more = Alles, und was es einschaltet: { $command }
 
-incident-unreadable = Der Speicher lässt sich gerade nicht lesen.
+incident-unreadable = Die Datenbank lässt sich gerade nicht lesen.
 incident-unknown = Es gibt keinen Vorfall { $id }.
 incident-several = Mehrere Vorfälle heißen { $id }. Welcher?
 incident-undiagnosed = Dieser Vorfall hat keine Diagnose: Kein Playbook passt zu seinen Alarmen, oder sie entsteht gerade.
@@ -106,7 +109,7 @@ incidents-more = Es gibt weitere; gezeigt sind die neuesten.
 bundle-title = Vorfall { $id }: Alarme, Diagnose, Ereignisse
 bundle-done = Alles über { $id } steht in der Datei: Alarme, Diagnose mit jeder Abfrage und ihrem Ergebnis, Ereignisse.
 bundle-failed = Die Datei über { $id } ließ sich nicht hochladen: { $why }
-silence-by-button = **Stummschalten** drücken, um Filter und Dauer zu sehen.
+silence-by-button = **Stummschalten** drücken, um Bedingungen und Dauer zu sehen.
 
 explain-impact = Wen es trifft
 explain-causes = Was dahinter stecken kann
@@ -126,7 +129,7 @@ accuracy-wrong = Sicher und falsch: { $figure }
 accuracy-healthy = Eine wahrscheinliche Ursache an einer gesunden Flotte genannt: { $figure }
 accuracy-here = Hier, nach Rückmeldungen
 accuracy-feedback = { $yes } richtig, { $no } falsch
-accuracy-no-feedback = Noch niemand hat gesagt, ob eine Ursache stimmte. **Richtig** und **Falsch** unter einem Vorfall tun das.
+accuracy-no-feedback = Noch niemand hat gesagt, ob eine Ursache stimmte. **Ursache stimmt** und **Ursache falsch** unter einem Vorfall tun das.
 
 help-headline = /llm-diagnose und den Namen eines Pools eingeben, um zu hören, was dort nicht stimmt, oder eines von diesen
 help-commands = Befehle
@@ -136,7 +139,7 @@ help-threads = Im Thread eines Vorfalls: { $why }, { $bundle }. `here` am Ende z
 
 form-title = Pool diagnostizieren
 form-submit = Diagnose
-form-close = Abbrechen
+form-cancel = Abbrechen
 form-target = Pool oder Pod
 form-target-hint = Teil des Namens eingeben
 form-at = Zeitpunkt

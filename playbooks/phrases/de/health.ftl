@@ -33,12 +33,12 @@ health-have-data = { $n } von { $of } Prüfungen haben Daten
 health-have-data-idle = { $n } von { $of } Prüfungen haben Daten; gerade wird nichts angefragt, daher haben Wartezeiten und Anteile keinen Wert
 health-unseen = Was von manchen Pools nicht zu sehen ist
 health-next = weiter
-health-foot = Schwellen: die Alarmregeln der Playbooks, die auslösen, wenn eine minutenlang gilt
-health-foot-star = Schwellen: die Alarmregeln der Playbooks, die auslösen, wenn eine minutenlang gilt; *: vom Symptom des Playbooks, ohne Alarm
+health-foot = Schwellen: die der Alarmregeln aus den Playbooks; ausgelöst wird, wenn eine minutenlang überschritten ist
+health-foot-star = Schwellen: die der Alarmregeln aus den Playbooks; ausgelöst wird, wenn eine minutenlang überschritten ist; *: vom Symptom des Playbooks, ohne Alarm
 
 coverage-title = Signale in Prometheus { $prometheus }
 coverage-nothing = keine Engine und kein Exporter gefunden
-coverage-signals = { $found }; { $answer } von { $n } Signalen antworten, { $unused } handeln von Funktionen, die nicht genutzt werden, { $missing } fehlen
+coverage-signals = { $found }; { $answer } von { $n } Signalen antworten, { $unused } gehören zu Funktionen, die nicht genutzt werden, { $missing } fehlen
 coverage-playbooks = Playbooks, die nicht alles sehen
 coverage-blind = blind
 coverage-half-blind = halbblind

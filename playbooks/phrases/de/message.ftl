@@ -1,4 +1,13 @@
 ### Was über einen Vorfall und seine Diagnose gesagt wird.
+###
+### Glossar: in jeder Datei dasselbe Wort für dieselbe Sache.
+###   incident Vorfall · alert Alarm (ist aktiv, wird behoben) · digest Sammelmeldung · flapping flattert
+###   cause Ursache · evidence Belege · check Prüfung (trifft zu) · symptom Symptom · fix Abhilfe · step Schritt
+###   replica Replikat, Replikate · pool Pool · engine Engine · playbook Playbook · runbook Runbook · signal Signal
+###   silence Stummschaltung, stummschalten · matchers Bedingungen · escalate eskalieren · acknowledge übernehmen
+###   metric Messwert · series Zeitreihe · query Abfrage · threshold Schwelle · log Protokoll · store Datenbank
+### Aufforderungen stehen im Infinitiv („Erneut prüfen“), ohne du und Sie. Namen aus Prometheus, Slack und den Engines
+### bleiben, wie sie dort heißen.
 
 ## Wörter
 
@@ -13,7 +22,6 @@ change = { $now } ({ $factor }, vorher { $was })
 change-from-nothing = { $now } (vorher { $was })
 fact-direct = { $fact } (direkt gelesen)
 fact-none = { $title }: keine
-no-past = es gibt keine Vergangenheit zum Vergleichen
 
 ## Die erste Zeile: was, wen es trifft, warum
 
@@ -32,7 +40,7 @@ why-no-data = es fehlen Messwerte
 ## Das Symptom und wen es trifft
 
 symptom-confirmed = **Bestätigt**: { $facts }. { $impact }
-symptom-was = **Das war es**: { $facts }. { $impact }
+symptom-was = **Es war**: { $facts }. { $impact }
 symptom-absent = **Nicht bestätigt**: { $facts } — es ist vielleicht vorbei, oder der Alarm ist strenger als diese Prüfung.
 symptom-no-data = **Nicht zu sagen**: keine Daten zu { $facts }.
 radius-pool = in einem Pool mit { $total ->
@@ -65,13 +73,13 @@ no-playbook-why = Es gibt keine Diagnose. Den Namen des Alarms unter `matches` e
 
 why = Warum
 why-none = Keine Ursache sticht heraus: Alles, was geprüft werden konnte, spricht gegen die bekannten Ursachen.
-chain-link = ← **{ $title }** — { $verdict }: { $facts } ({ $agree } von { $known } Prüfungen stimmen)
-chain-link-blind = ← **{ $title }** — { $verdict }: { $facts } ({ $agree } von { $known } Prüfungen stimmen, { $unknown } ohne Daten)
+chain-link = ← **{ $title }** — { $verdict }: { $facts } ({ $agree } von { $known } Prüfungen treffen zu)
+chain-link-blind = ← **{ $title }** — { $verdict }: { $facts } ({ $agree } von { $known } Prüfungen treffen zu, { $unknown } ohne Daten)
 chain-short = ← **{ $title }**
 chain-short-since = ← **{ $title }** seit { $at }
 chain-root = ← **{ $title }** — { $verdict }
 chain-root-since = ← **{ $title }** — { $verdict }, seit { $at }
-evidence-for = Dafür: { $facts } ({ $agree } von { $known } Prüfungen stimmen)
+evidence-for = Dafür: { $facts } ({ $agree } von { $known } Prüfungen treffen zu)
 evidence-against = Dagegen: { $facts }
 evidence-unknown = Unbekannt: { $titles }
 not-those = Nicht: { $titles }
@@ -149,9 +157,10 @@ incident-resolved = behoben, seit { $since }, { $id }
 
 note-acknowledge = Übernommen von { $who } um { $at }
 note-again = Erneut geprüft für { $who } um { $at }
-note-right = { $who } um { $at }: Die Ursache stimmt
-note-wrong = { $who } um { $at }: Die Ursache stimmt nicht
+note-right = Ursache stimmt, sagt { $who } um { $at }
+note-wrong = **Ursache stimmt nicht**, sagt { $who } um { $at }; es war
 note-silence = Stummgeschaltet von { $who } um { $at }
+note-expire = Stummschaltung beendet von { $who } um { $at }
 note-escalate = Eskaliert von { $who } um { $at }
 note-verify = Abhilfe geprüft für { $who } um { $at }
 note-verify-alone = Abhilfe geprüft um { $at }

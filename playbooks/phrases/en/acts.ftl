@@ -8,7 +8,7 @@ refused-stranger = Only members of this workspace may ask here.
 refused-guest = Guests may not ask here, unless `slack.act` in the configuration names them.
 refused-gone = This account is closed.
 refused-nobody = Nobody may do this yet: name people, user groups or channels in `slack.act` of the configuration.
-refused-not-named = Only those may do this whom `slack.act` in the configuration names: people, user groups, or everybody in certain channels.
+refused-not-named = You may look, but only those may do this whom `slack.act` in the configuration names: people, user groups, or everybody in certain channels.
 refused-unknown = Slack does not say at the moment who you are or which user groups you are in, so nothing was done. Please try again.
 
 # Any act.
@@ -41,8 +41,8 @@ wrong-cause = The right cause
 wrong-which = Choose a cause
 wrong-other = Something else
 wrong-unknown = Please choose one of the causes.
-wrong-note = it was: { $cause }
-wrong-note-comment = it was: { $cause } (“{ $comment }”)
+wrong-note = { $cause }
+wrong-note-comment = { $cause } (“{ $comment }”)
 
 # Silence.
 silence-title = Silence
@@ -61,13 +61,14 @@ silence-changed = The alerts have changed meanwhile and no longer agree on these
 silence-wrong-duration = Write it like 90m, 2h or 1d: from one minute to 30 days.
 silence-no-alertmanager = No Alertmanager is configured for these alerts: see `alertmanagers` in the configuration.
 silence-failed = Nothing was silenced: { $error }
-silence-note = until { $day } { $until }: { $matchers }
+silence-note = until { $day } { $until }
 silence-made = **Silenced** by { $who } until { $day } { $until }: { $matchers }
 silence-made-untold = It is silenced, but Slack did not take the post about it.
 silence-takes = { $n ->
     [one] It takes 1 alert now.
    *[other] It takes { $n } alerts now.
  }
+silence-deaf = While it lasts, Alertmanager does not tell when the alerts end. The diagnosis goes on.
 silence-expire = End silence
 silence-expire-sure = Alerts will be notified again.
 silence-expired = { $who } ended the silence of { $matchers }.
@@ -86,7 +87,8 @@ escalate-nobody = Nobody is configured to be called: see `slack.escalate` in the
 escalate-already = They were called less than five minutes ago.
 escalate-done = They were called.
 escalate-failed = Nobody was called: { $error }
-escalate-asks = { $who } asks you for help:
+escalate-asks = { $who } asks you for help: { $headline }
+escalate-who = Who can help: { $who }
 escalate-bundle = Everything that is known, as a file: { $command }
 
 # Verify fix.

@@ -24,26 +24,29 @@ health-wrong = { $critical ->
         [one] 1 of { $n } pools has a warning
        *[other] { $warning } of { $n } pools have warnings
     }
-   *[other] { $critical } critical, { $warning } with warnings, of { $n } { $n ->
-        [one] pool
-       *[other] pools
+   *[other] { $warning ->
+        [0] { $critical } of { $n } { $n ->
+            [one] pool
+           *[other] pools
+        } critical
+       *[other] { $critical } critical, { $warning } with warnings, of { $n } pools
     }
 }
 health-well = { $n ->
     [one] The pool is healthy
    *[other] All { $n } pools are healthy
 }
-health-unknown = { $unknown ->
+health-unjudged = { $unknown ->
     [one] 1 pool cannot be judged
    *[other] { $unknown } pools cannot be judged
 }, { $healthy } healthy
 health-more = { $n } more pools
 health-checks-more = … and { $n } more
 health-why = Why: { $target }
-state-healthy = Healthy
-state-warning = WARNING
-state-critical = CRITICAL
-state-unknown = Unknown
+pool-healthy = Healthy
+pool-warning = WARNING
+pool-critical = CRITICAL
+pool-unknown = Unknown
 pool-seen = { $n ->
     [one] 1 replica
    *[other] { $n } replicas
@@ -126,7 +129,7 @@ accuracy-wrong = Confident and wrong: { $figure }
 accuracy-healthy = A likely cause named on a healthy fleet: { $figure }
 accuracy-here = Here, as people said
 accuracy-feedback = { $yes } right, { $no } wrong
-accuracy-no-feedback = Nobody has said yet whether a cause was right. **Right** and **Wrong** below an incident do.
+accuracy-no-feedback = Nobody has said yet whether a cause was right. **Right cause** and **Wrong cause** below an incident do.
 
 help-headline = Type /llm-diagnose and a pool's name to hear what is wrong there, or one of these
 help-commands = Commands
@@ -136,7 +139,7 @@ help-threads = In an incident's thread: { $why }, { $bundle }. `here` at the end
 
 form-title = Diagnose a pool
 form-submit = Diagnose
-form-close = Cancel
+form-cancel = Cancel
 form-target = Pool or pod
 form-target-hint = Type a part of its name
 form-at = At

@@ -13,7 +13,6 @@ change = { $now } ({ $factor }, was { $was })
 change-from-nothing = { $now } (was { $was })
 fact-direct = { $fact } (read directly)
 fact-none = { $title }: none
-no-past = there is no past to compare with
 
 ## The first line: what, who is hurt, why
 
@@ -149,9 +148,10 @@ incident-resolved = resolved, since { $since }, { $id }
 
 note-acknowledge = Acknowledged by { $who } at { $at }
 note-again = Run again by { $who } at { $at }
-note-right = { $who } at { $at }: the cause is right
-note-wrong = { $who } at { $at }: the cause is wrong
+note-right = Right cause, says { $who } at { $at }
+note-wrong = **Wrong cause**, says { $who } at { $at }; it was
 note-silence = Silenced by { $who } at { $at }
+note-expire = Silence ended by { $who } at { $at }
 note-escalate = Escalated by { $who } at { $at }
 note-verify = Fix checked for { $who } at { $at }
 note-verify-alone = Fix checked at { $at }

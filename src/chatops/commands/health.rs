@@ -38,7 +38,7 @@ pub(super) fn message(desk: &Desk, health: &Health, at: Option<Timestamp>) -> Me
         State::Critical => (Tone::Critical, "health-wrong"),
         State::Warning => (Tone::Warning, "health-wrong"),
         State::Healthy => (Tone::Good, "health-well"),
-        State::Unknown => (Tone::Unknown, "health-unknown"),
+        State::Unknown => (Tone::Unknown, "health-unjudged"),
     };
     let mut message = sentence(tone, words.line(key, &counts));
     let mut pools: Vec<&Pool> = health.pools.iter().collect();
@@ -56,7 +56,7 @@ pub(super) fn message(desk: &Desk, health: &Health, at: Option<Timestamp>) -> Me
             .push(Part::Note(words.line("health-more", &[("n", (pools.len() - POOLS + health.left_out).into())])));
     }
     for line in health.problems.iter().chain(&health.notes).take(FEW) {
-        message.parts.push(Part::Note(Line::of(line)));
+        message.parts.push(Part::Note(words.said(line)));
     }
     let at = at.map(|at| format!(" at {at}")).unwrap_or_default();
     let sick = pools.iter().filter(|pool| rank(pool.state) > 1).take(OFFERED);
@@ -67,7 +67,7 @@ pub(super) fn message(desk: &Desk, health: &Health, at: Option<Timestamp>) -> Me
             ask(i, &label, &format!("diagnose {}{at}", quoted(&named(pool))))
         })
         .collect();
-    if !buttons.is_empty() && !alone {
+    if !buttons.is_empty() {
         message.parts.push(Part::Buttons(buttons));
     }
     message
@@ -84,10 +84,10 @@ fn rank(state: State) -> u8 {
 
 fn state_key(state: State) -> &'static str {
     match state {
-        State::Healthy => "state-healthy",
-        State::Warning => "state-warning",
-        State::Critical => "state-critical",
-        State::Unknown => "state-unknown",
+        State::Healthy => "pool-healthy",
+        State::Warning => "pool-warning",
+        State::Critical => "pool-critical",
+        State::Unknown => "pool-unknown",
     }
 }
 
@@ -119,7 +119,7 @@ fn told_of(desk: &Desk, pool: &Pool, alone: bool) -> Vec<Line> {
     }
     if alone {
         // Zeros of what must not happen are no news, and one number is told once.
-        let mut told = BTreeSet::new();
+        let mut told: BTreeSet<&String> = wrong.iter().map(|check| &check.signal).collect();
         let well =
             pool.checks.iter().filter(|check| !sick(check.state) && check.value.is_some_and(|value| value != 0.0));
         let well = well.filter(|check| told.insert(&check.signal)).take(NUMBERS);

@@ -226,7 +226,7 @@ pub(super) async fn bundle(desk: &Desk, reply: &Reply<'_>, incident: &Incident) 
         Ok(_) => sentence(Tone::Good, words.line("bundle-done", &[("id", id.into())])),
         Err(why) => {
             tracing::warn!(why, incident.id = incident.id, "cannot upload a bundle");
-            sentence(Tone::Unknown, words.line("bundle-failed", &[("id", id.into()), ("why", why.into())]))
+            sentence(Tone::Unknown, words.line("bundle-failed", &[("id", id.into()), ("why", words.said(&why).into())]))
         }
     };
     reply.say(&message).await;
@@ -240,7 +240,7 @@ pub(super) async fn silence(desk: &Desk, inbound: &Inbound, reply: &Reply<'_>, s
         Ok(Silencing::Make(incident, _)) => incident,
         Ok(Silencing::List) => return desk.silence(inbound, SilenceRequest::List).await,
         Ok(Silencing::Expire(id)) => return desk.silence(inbound, SilenceRequest::Expire { id }).await,
-        Err(why) => return reply.say(&sentence(Tone::Unknown, Line::of(&why))).await,
+        Err(why) => return reply.say(&sentence(Tone::Unknown, words.said(&why))).await,
     };
     match find(desk, reply, &OfIncident { incident: named }).await {
         Ok(incident) if inbound.place.trigger.is_some() => {

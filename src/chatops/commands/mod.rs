@@ -14,7 +14,7 @@ use crate::render::{Button, ButtonLook, Line, Message, Part, Tone};
 use crate::slack::{Inbound, What};
 
 pub(super) use fleet::{Known, known};
-pub(crate) use incidents::{bundled, listed, named_id};
+pub(crate) use incidents::{bundled, listed, named_id, short};
 pub(super) use knowledge::matching;
 pub(crate) use knowledge::measured;
 pub(super) use reply::Reply;
@@ -110,7 +110,7 @@ fn misunderstood(desk: &Desk, trouble: Trouble) -> Message {
             let usage = command::topics().into_iter().find(|topic| topic.name == command);
             let usage = usage.map(|topic| format!("/llm-diagnose {}", topic.usage)).unwrap_or_default();
             let help = words.line("command-usage", &[("usage", Line::default().code(usage).into())]);
-            with(sentence(Tone::Unknown, Line::default().plain(why)), Part::Note(help))
+            with(sentence(Tone::Unknown, words.said(&why)), Part::Note(help))
         }
     }
 }

@@ -104,8 +104,10 @@ impl<'a> Reply<'a> {
         }
         if let Some(url) = &self.place.response_url {
             match slack.respond(url, message, false, self.here).await {
-                // Used up or too old: the channel itself is left.
-                Err(SlackError::Refused { .. }) if !self.place.channel.is_empty() => {}
+                // Used up, too old or out of reach: the channel itself is left.
+                Err(error) if !self.place.channel.is_empty() => {
+                    warn!(%error, "cannot answer at a response_url: trying the channel");
+                }
                 answered => return answered,
             }
         }
@@ -163,6 +165,6 @@ impl<'a> Reply<'a> {
 
     /// A file beside what was asked; files are seen by everybody in the channel.
     pub(super) async fn upload(&self, name: &str, title: &str, bytes: Vec<u8>) -> Result<String, SlackError> {
-        self.desk.slack.upload(name, title, bytes, Some(self.destination())).await
+        self.desk.slack.upload(name, [title, ""], bytes, Some(self.destination())).await
     }
 }

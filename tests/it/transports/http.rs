@@ -146,6 +146,63 @@ async fn slacks_question_is_answered_and_what_nobody_understands_does_no_harm() 
     assert_eq!(door.send("interactions", body.as_bytes()).await.status(), 200);
 }
 
+/// Every way to leave a field out, or to give it another type.
+fn spoilt(whole: &Value) -> Vec<Value> {
+    let mut out = vec![json!(null), json!([]), json!("x"), json!(-1), json!({ "deep": whole })];
+    if let Value::Object(fields) = whole {
+        for (name, inner) in fields {
+            let mut without = whole.clone();
+            without.as_object_mut().unwrap().remove(name);
+            out.push(without);
+            for other in spoilt(inner) {
+                let mut changed = whole.clone();
+                changed[name] = other;
+                out.push(changed);
+            }
+        }
+    }
+    out
+}
+
+#[tokio::test]
+async fn payloads_that_are_deep_long_or_of_other_types_do_no_harm() {
+    let door = start(Some(SECRET)).await;
+    for deep in ["[".repeat(200_000), "{\"a\":".repeat(60_000)] {
+        assert_eq!(door.send("events", deep.as_bytes()).await.status(), 400);
+        let form = url::form_urlencoded::Serializer::new(String::new()).append_pair("payload", &deep).finish();
+        assert_eq!(door.send("interactions", form.as_bytes()).await.status(), 400);
+    }
+    let press = json!({
+        "type": "block_actions", "user": { "id": "U1", "team_id": "T0LAB" }, "trigger_id": "", "response_url": "no address",
+        "channel": { "id": "C0LLMALERTS" }, "container": { "message_ts": "x" }, "message": { "ts": "1.2", "thread_ts": "y" },
+        "actions": { "0": { "action_id": "acknowledge", "value": "01J" } },
+    });
+    let form = json!({
+        "type": "view_submission", "user": { "id": "U1" }, "view": {
+            "callback_id": "no such form", "private_metadata": "{\"incident\":\"01J\",\"page\":-1}",
+            "state": { "values": { "b": { "labels": { "value": "x" } } } },
+        },
+    });
+    let mention = json!({
+        "type": "event_callback", "event": { "type": "app_mention", "user": "U1", "text": "<@U0LAB>", "channel": "C1", "ts": "1" },
+        "authorizations": { "0": { "user_id": "U0LAB" } },
+    });
+    for (path, whole) in [("interactions", &press), ("interactions", &form), ("events", &mention)] {
+        for payload in spoilt(whole) {
+            let text = payload.to_string();
+            let body = match path {
+                "events" => text,
+                _ => url::form_urlencoded::Serializer::new(String::new()).append_pair("payload", &text).finish(),
+            };
+            let status = door.send(path, body.as_bytes()).await.status();
+            assert_eq!(status, 200, "{payload}");
+        }
+    }
+    let page = door.http.get(format!("{}/metrics", door.service.url)).send().await.unwrap().text().await.unwrap();
+    let log = door.service.stderr();
+    assert!(!page.contains("panicked") && !log.contains("panicked") && !log.contains(SECRET), "{log}");
+}
+
 #[tokio::test]
 async fn without_a_signing_secret_there_are_no_routes_and_the_log_says_how_to_get_them() {
     let door = start(None).await;

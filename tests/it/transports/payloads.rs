@@ -184,6 +184,8 @@ fn any_json_at_all_is_survived_and_long_texts_are_cut() {
             }
         }
     }
+    let nul = inbound(payload::command(&json!({ "user_id": "U\u{0}1", "text": "a\u{0}b" }), "\u{0}e"));
+    assert_eq!((nul.who.user.as_str(), nul.id.as_str(), nul.what), ("U1", "e", What::Command { text: "ab".into() }));
     let flood = "ä\u{202e}".repeat(50_000);
     let long = inbound(payload::command(&json!({ "user_id": "U1", "text": flood, "trigger_id": flood }), ""));
     let What::Command { text } = &long.what else { panic!() };

@@ -39,7 +39,8 @@ fn every_phrase_is_used_and_every_used_phrase_exists() {
     let mut code = String::new();
     sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &mut code);
     let english = english();
-    let unused: Vec<&String> = english.iter().filter(|key| !code.contains(&format!("\"{key}\""))).collect();
+    let named = |key: &String| code.contains(&format!("\"{key}\""));
+    let unused: Vec<&String> = english.iter().filter(|key| !key.starts_with("said-") && !named(key)).collect();
     assert_eq!(unused, Vec::<&String>::new());
     let asked: BTreeSet<&str> = ["words.line(", "words.text("]
         .into_iter()
@@ -66,4 +67,200 @@ fn a_team_changes_single_sentences_and_hears_what_is_wrong_in_them() {
     insta::assert_snapshot!(say("do-nov = Hop\nand-more = { $shown } + { $m }\nwhy = { $\n"));
     let german = Words::load("de", Some(own.path())).unwrap();
     assert_eq!(german.text("do-now", &[]), "Jetzt tun");
+}
+
+/// The string literals of product code, continued lines joined, with `{}` where something is put in.
+fn literals(code: &str) -> Vec<String> {
+    let code: Vec<&str> = code.lines().filter(|line| !line.trim_start().starts_with("//")).collect();
+    let mut found = Vec::new();
+    let joined = code.join("\n").replace("'\"'", "' '").replace("\\\"", "\u{1}");
+    for literal in joined.split('"').skip(1).step_by(2) {
+        let lines: Vec<&str> =
+            literal.split("\\\n").enumerate().map(|(i, l)| if i == 0 { l } else { l.trim_start() }).collect();
+        found.push(blank(&lines.concat().replace('\u{1}', "\"")));
+    }
+    found
+}
+
+/// What is put in becomes `{}`.
+fn blank(text: &str) -> String {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some((before, inside)) = rest.split_once('{') {
+        out.push_str(before);
+        out.push_str("{}");
+        rest = inside.split_once('}').map_or("", |(_, after)| after);
+    }
+    out + rest
+}
+
+/// Product code below `src/`, without its tests.
+fn product(paths: &[&str]) -> Vec<(String, String)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    fn walk(path: &Path, out: &mut Vec<(String, String)>) {
+        if path.is_dir() {
+            fs::read_dir(path).unwrap().flatten().for_each(|entry| walk(&entry.path(), out));
+        } else if path.extension().is_some_and(|e| e == "rs") && !path.ends_with("tests.rs") {
+            let text = fs::read_to_string(path).unwrap();
+            let product = text.split("#[cfg(test)]\nmod tests {").next().unwrap().to_owned();
+            out.push((path.display().to_string(), product));
+        }
+    }
+    let mut out = Vec::new();
+    paths.iter().for_each(|path| walk(&root.join(path), &mut out));
+    assert!(out.len() >= paths.len(), "{paths:?}");
+    out
+}
+
+/// Literals in data's modules that look like sentences.
+const NO_SENTENCES: [&str; 5] = [
+    "a range was not answered",
+    "symptom of {}",
+    "{} {} bit",
+    // Arguments of an error of the command line.
+    "its attention layers differ in the shape of their KV cache",
+    "its KV cache is compressed by layer",
+];
+
+/// Without the arguments of `refuse`, which ends the command line.
+fn errors_left_out(code: &str) -> String {
+    let mut parts = code.split("refuse(");
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |out, rest| {
+        let mut open = 1_usize;
+        let end = rest.char_indices().find(|(_, c)| {
+            open = match c {
+                '(' => open + 1,
+                ')' => open - 1,
+                _ => open,
+            };
+            open == 0
+        });
+        out + &rest[end.map_or(0, |(at, _)| at)..]
+    })
+}
+
+/// The English shapes of sentences in data, with `{}` where something is put in.
+fn shapes() -> BTreeSet<String> {
+    let files = playbook::phrases();
+    let said = files.iter().find(|file| file.path.ends_with("en/said.ftl")).unwrap();
+    said.text.lines().filter_map(|line| line.split_once(" = ")).map(|(_, shape)| blank(shape)).collect()
+}
+
+#[test]
+fn what_is_shown_in_slack_is_no_literal_of_the_code() {
+    let shown = ["chatops", "notify", "render", "capacity", "health"];
+    let calls = [".plain(\"", ".plain(format!(\"", ".bold(\"", ".bold(format!(\"", "Line::of(\"", "headline: \""];
+    let mut wrong = Vec::new();
+    for (path, code) in product(&shown) {
+        for call in calls {
+            for rest in code.split(call).skip(1) {
+                let literal = blank(rest.split('"').next().unwrap());
+                if literal.split(|c: char| !c.is_alphabetic()).any(|word| word.len() > 1) {
+                    wrong.push(format!("{path}: {call}{literal}"));
+                }
+            }
+        }
+    }
+    assert_eq!(wrong, Vec::<String>::new(), "name a phrase of playbooks/phrases/ instead");
+}
+
+#[test]
+fn sentences_in_data_have_a_shape_in_every_language() {
+    let mut stored = product(&["diagnose", "health", "readiness.rs", "capacity"]);
+    // What is wrong with a file or a flag is an error of the command line.
+    stored.retain(|(path, _)| !path.ends_with("config.rs") && !path.ends_with("gpu.rs"));
+    let shapes = shapes();
+    let mut wrong = Vec::new();
+    for (path, code) in &stored {
+        let code = errors_left_out(code);
+        let queries = |l: &str| l.contains('(') && !l.contains("`index_topk`");
+        let sentence = |l: &&String| l.split(' ').filter(|word| word.len() > 1).count() > 2 && !queries(l);
+        wrong.extend(
+            literals(&code)
+                .iter()
+                .filter(sentence)
+                .filter(|literal| !shapes.contains(*literal) && !NO_SENTENCES.contains(&literal.as_str()))
+                .map(|literal| format!("{path}: {literal}")),
+        );
+    }
+    assert_eq!(wrong, Vec::<String>::new(), "add a shape to playbooks/phrases/*/said.ftl");
+}
+
+#[test]
+fn every_shape_is_that_of_a_sentence_in_the_code() {
+    let code = product(&[
+        "diagnose",
+        "health",
+        "readiness.rs",
+        "capacity",
+        "prom",
+        "exporter",
+        "slack",
+        "alertmanager",
+        "chatops",
+    ]);
+    let known: BTreeSet<String> = code.iter().flat_map(|(_, code)| literals(code)).collect();
+    // Of clap, and one that ends in two things.
+    let of_others = ["said-value", "said-choice", "said-unexpected", "said-required", "said-slack-refused"];
+    let files = playbook::phrases();
+    let said = files.iter().find(|file| file.path.ends_with("en/said.ftl")).unwrap();
+    let shapes = said.text.lines().filter_map(|line| line.split_once(" = "));
+    let stale: Vec<&str> = shapes
+        .filter(|(key, shape)| !of_others.contains(key) && !known.contains(&blank(shape)))
+        .map(|(k, _)| k)
+        .collect();
+    assert_eq!(stale, Vec::<&str>::new(), "the code says this in other words now");
+}
+
+#[test]
+fn sentences_in_data_are_said_in_the_language_of_the_team() {
+    let german = Words::load("de", None).unwrap();
+    for (data, said) in [
+        ("no series", "keine Zeitreihen"),
+        ("2 of 31 queries timed out", "2 von 31 Abfragen kamen nicht rechtzeitig zurück"),
+        (
+            "http://p:9090: Prometheus cannot be reached: connection refused",
+            "http://p:9090: Prometheus ist nicht zu erreichen: connection refused",
+        ),
+        (
+            "Prometheus cannot be reached: no such host; diagnoses wait for it",
+            "Prometheus ist nicht zu erreichen: no such host; so lange warten Diagnosen",
+        ),
+        ("timed out (3 queries)", "keine Antwort in der vorgesehenen Zeit (3 Abfragen)"),
+        (
+            "`x` is a native histogram here, and only classic ones are read",
+            "`x` ist hier ein natives Histogramm, gelesen werden nur klassische",
+        ),
+        (
+            "the model does not fit on 2 GPUs; the smallest tensor-parallel size that does is 4",
+            "das Modell passt nicht auf 2 GPUs; die kleinste Tensor-Parallelität, mit der es geht, ist 4",
+        ),
+        (
+            "invalid value 'x' for '--last <DURATION>': expected between 1s and 31d",
+            "„x“ passt nicht zu --last <DURATION>: möglich ist 1s bis 31d",
+        ),
+        ("what nobody has put into words", "what nobody has put into words"),
+    ] {
+        assert_eq!(german.said_text(data), said);
+        assert_eq!(Words::english().said_text(data), data, "English is said as it stands there");
+    }
+}
+
+#[test]
+fn what_is_put_into_a_sentence_of_data_is_never_read_as_markup() {
+    let evil = "**x** \u{e000}0\u{e001} <!channel>";
+    let data = format!("no vllm series of the last hour has model=`{evil}`");
+    let line = Words::load("de", None).unwrap().said(&data);
+    assert!(line.text().ends_with(&format!("hat model={evil}")), "{line:?}");
+    assert!(line.0.iter().all(|span| !matches!(span, llm_diagnose::render::Span::Bold(_))), "{line:?}");
+}
+
+#[test]
+fn a_team_changes_what_is_said_of_data_too() {
+    let own = tempfile::tempdir().unwrap();
+    fs::create_dir_all(own.path().join("phrases/en")).unwrap();
+    fs::write(own.path().join("phrases/en/ours.ftl"), "said-no-series = nothing scraped\n").unwrap();
+    let words = Words::load("en", Some(own.path())).unwrap();
+    assert_eq!([words.said_text("no series"), words.said_text("no value")], ["nothing scraped", "no value"]);
 }

@@ -17,12 +17,17 @@ pub(super) fn announce(state: &mut State, args: &Value) -> Answer {
     if length > state.options.max_file_bytes as u64 {
         return Err("file_upload_size_restricted".into());
     }
+    // https://docs.slack.dev/reference/methods/files.getUploadURLExternal#errors
+    if text_of(args, "alt_txt").chars().count() > 1_000 {
+        return Err("alt_txt_too_large".into());
+    }
     let id = format!("F{:08}", state.files.len() + 1);
     let length = usize::try_from(length).map_err(|_| Refusal::from("invalid_arguments"))?;
     state.files.push(File {
         id: id.clone(),
         name: name.into(),
         length,
+        alt: text_of(args, "alt_txt").into(),
         bytes: None,
         channel: None,
         is_complete: false,

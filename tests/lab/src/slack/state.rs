@@ -130,6 +130,8 @@ pub struct File {
     pub id: String,
     /// Its file name.
     pub name: String,
+    /// What it shows, for those who cannot see it.
+    pub alt: String,
     /// The announced length in bytes.
     pub length: usize,
     /// The bytes, once uploaded.

@@ -136,7 +136,14 @@ fn element(element: &Value) -> String {
         "feedback_buttons" => {
             format!("[{}] [{}]", shown(&element["positive_button"]["text"]), shown(&element["negative_button"]["text"]))
         }
-        _ => format!("[{} ▾]", shown(&element["placeholder"])),
+        _ => {
+            let chosen =
+                list(&element["initial_options"]).chain(Some(&element["initial_option"]).filter(|o| o.is_object()));
+            match chosen.map(|option| shown(&option["text"])).collect::<Vec<_>>().join(", ") {
+                none if none.is_empty() => format!("[{} ▾]", shown(&element["placeholder"])),
+                chosen => format!("[{chosen} ▾]"),
+            }
+        }
     }
 }
 

@@ -1,0 +1,53 @@
+//! What people did with an incident, as its message tells it.
+
+use super::facts::clip;
+use super::{Act, IncidentView, Line, Note, Span, Words};
+
+/// What was done that is said at once.
+const NOTES: usize = 3;
+
+/// What people said of the cause last: it stands with the cause.
+pub(super) fn judgement(view: &IncidentView<'_>, words: &Words) -> Option<Line> {
+    judged(view).and_then(|judged| note(judged, words))
+}
+
+fn judged<'a>(view: &IncidentView<'a>) -> Option<&'a Note> {
+    view.diagnosis?.root()?;
+    view.notes.iter().rfind(|note| matches!(note.act, Act::Right | Act::Wrong))
+}
+
+/// What else people did, the last few; who took over is always among them.
+pub(super) fn others(view: &IncidentView<'_>, words: &Words) -> Vec<Line> {
+    let judged = judged(view);
+    let told = view.notes.iter().filter(|note| !matches!(note.act, Act::Evidence | Act::Digest));
+    let told: Vec<&Note> = told.filter(|note| judged.is_none_or(|judged| !std::ptr::eq(*note, judged))).collect();
+    let taken = told.iter().rposition(|note| note.act == Act::Acknowledge);
+    let late = told.len().saturating_sub(NOTES);
+    let shown = taken.filter(|at| *at < late).into_iter().chain(late..told.len());
+    shown.filter_map(|at| note(told.get(at)?, words)).collect()
+}
+
+/// Who did what when; none for what only looked.
+pub fn note(note: &Note, words: &Words) -> Option<Line> {
+    let key = match note.act {
+        Act::Acknowledge => "note-acknowledge",
+        Act::Again => "note-again",
+        Act::Right => "note-right",
+        Act::Wrong => "note-wrong",
+        Act::Silence => "note-silence",
+        Act::Expire => "note-expire",
+        Act::Escalate => "note-escalate",
+        Act::Verify if note.who.is_empty() => "note-verify-alone",
+        Act::Verify => "note-verify",
+        Act::Evidence | Act::Digest => return None,
+    };
+    let mut pieces = vec![("at", Span::Time(note.at).into())];
+    if key != "note-verify-alone" {
+        pieces.push(("who", Span::User(note.who.clone()).into()));
+    }
+    let line = words.line(key, &pieces);
+    Some(match note.detail.trim() {
+        "" => line,
+        detail => words.line("note-detail", &[("note", line.into()), ("detail", clip(detail, 200).into())]),
+    })
+}
