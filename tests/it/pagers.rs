@@ -1,10 +1,13 @@
 //! The triage lands on the page that Alertmanager raised, and on signed webhooks.
 
+use std::path::Path;
+
 use llm_diagnose_lab::pager::FakePager;
-use llm_diagnose_lab::stack::Alertmanager;
+use llm_diagnose_lab::slack::{FakeSlack, Options, Press};
+use llm_diagnose_lab::stack::{Alertmanager, Service};
 use serde_json::{Value, json};
 
-use crate::running::{CHANNEL, Running, SOON, group};
+use crate::running::{BINARY, CHANNEL, Running, SOON, group, tls};
 
 /// PagerDuty's routing keys have 32 characters.
 const ROUTING_KEY: &str = "0123456789abcdef0123456789abcdef";
@@ -114,4 +117,38 @@ async fn a_refusal_for_good_is_given_up_and_does_not_repeat_the_key() {
     let log = run.service.stderr();
     assert!(log.contains("gave up telling the pager"), "{log}");
     assert!(!log.contains(ROUTING_KEY) && !log.contains(SECRET), "{log}");
+}
+
+#[tokio::test]
+async fn a_pager_that_somebody_escalates_to_is_paged_then_and_its_page_ends_with_the_incident() {
+    let pager = FakePager::start(ROUTING_KEY, SECRET).await.unwrap();
+    let keys = tempfile::tempdir().unwrap();
+    let key = keys.path().join("routing-key");
+    std::fs::write(&key, ROUTING_KEY).unwrap();
+    tls();
+    let slack = FakeSlack::start(Options::unlimited()).await.unwrap();
+    let config = format!(
+        "listen: 127.0.0.1:$PORT\nstate_dir: $DIR/state\nprometheus: [{{ url: \"http://127.0.0.1:1\" }}]\n\
+         slack: {{ api_url: \"{}\", channel: \"{CHANNEL}\", escalate: second-line, act: {{ users: [U0ANN] }} }}\n\
+         pagers: [{{ name: second-line, kind: pagerduty, on: escalation, url: \"{}\", key_file: {} }}]\n",
+        slack.base_url,
+        pager.events_url,
+        key.display()
+    );
+    let secrets = [("SLACK_BOT_TOKEN", slack.token.as_str()), ("SLACK_APP_TOKEN", "xapp-lab")];
+    let arguments = ["serve", "--config", "$CONFIG"];
+    let service = Service::start(Path::new(BINARY), &arguments, &secrets, &config).await.unwrap();
+    let run = Running { service, slack, http: reqwest::Client::new() };
+    run.send(&group("LLMHighTTFT", "firing", "critical", &["a"])).await;
+    run.wait_for(CHANNEL, |m| m.contains("CRITICAL")).await;
+    let message = run.tops(CHANNEL).remove(0);
+    run.slack.press("U0ANN", &message.channel, &message.ts, Press::new("escalate").confirmed()).await.unwrap();
+    pager.wait_for(|pager| ours(pager).len() == 1, SOON).await.unwrap();
+    run.wait_for(CHANNEL, |m| m.contains("Escalated") && m.contains("second-line")).await;
+    run.send(&group("LLMHighTTFT", "resolved", "critical", &["a"])).await;
+    pager.wait_for(|pager| ours(pager).len() == 2, SOON).await.unwrap();
+    let events = ours(&pager);
+    assert_eq!((&events[0]["event_action"], &events[1]["event_action"]), (&"trigger".into(), &"resolve".into()));
+    assert_eq!(events[0]["dedup_key"], events[1]["dedup_key"]);
+    assert_eq!(pager.breaches(), Vec::<String>::new());
 }
