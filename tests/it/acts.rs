@@ -4,17 +4,20 @@ mod adverse;
 mod bench;
 mod modals;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bench::Bench;
 use llm_diagnose::chatops::SilenceRequest;
 use llm_diagnose::check::verdict_test;
 use llm_diagnose::clock;
-use llm_diagnose::render::Act;
+use llm_diagnose::render::{Act, Note};
 use llm_diagnose::slack::{Ack, Inbound, Place, What, Who};
+use llm_diagnose_lab::slack::State;
 use llm_diagnose_lab::stack::backfill::{Series, openmetrics};
 use llm_diagnose_lab::stack::{Alertmanager, Prometheus};
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 
 use crate::harness::library;
 
@@ -267,5 +270,20 @@ async fn a_fix_is_verified_now_and_again_later() {
     assert_eq!((due(4).await, due(6).await, due(16).await), (0, 2, 4), "after 5 and 15 minutes, for each step");
     let notes = bench.store.notes(&id).await.unwrap();
     assert!(notes[0].act == Act::Verify && notes[0].detail.starts_with("Fixed"), "{notes:?}");
+    // A lease that ended four minutes ago: they are due, and nobody asks.
+    assert_eq!(bench.store.take_followups(later(16), -20 * 60_000, 10).await.unwrap().len(), 4);
+    let fixed = |s: &State| s.messages("C0LLMALERTS").filter(|m| m.content.text.starts_with("*Fixed*")).count();
+    let (before, stop) = (bench.slack.with(fixed), CancellationToken::new());
+    let looking = tokio::spawn(Arc::clone(&bench.desk).followups_loop(stop.clone()));
+    bench.slack.wait_for(|s| fixed(s) == before + 2, Duration::from_secs(20)).await.unwrap();
+    let noted = async {
+        let by_nobody = |note: &Note| note.who.is_empty() && note.act == Act::Verify;
+        while bench.store.notes(&id).await.unwrap().into_iter().filter(by_nobody).count() < 4 {
+            bench.desk.deliveries.notified().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), noted).await.expect("each is noted");
+    stop.cancel();
+    looking.await.unwrap();
     assert_eq!(bench.slack.violations(), []);
 }
