@@ -15,7 +15,7 @@ use tracing::{Instrument, debug, error, info, info_span, warn};
 use crate::alert::{AlertGroup, active, common_labels};
 use crate::clock;
 use crate::config::Config;
-use crate::diagnose::{Diagnosis, Exporters, Request, Scope, Verdict, begin, impact, learn};
+use crate::diagnose::{Diagnosis, Exporters, Scope, Verdict, begin, impact, learn};
 use crate::exporter::Reader;
 use crate::incident::{AdmitReason, Impact, Rules};
 use crate::notify::{Notifier, Taken};
@@ -259,17 +259,9 @@ impl Pipeline {
 
     /// A diagnosis, and what of it is shown already: the first one of an incident does not wait for its times.
     async fn ask(&self, incident: &Incident, playbook: &str) -> (Diagnosis, Option<Diagnosis>) {
-        let config = &self.config.diagnose;
-        let request = Request {
-            playbook: playbook.to_owned(),
-            scope: Scope::of_alerts(&incident.alerts),
-            // Steps of a few seconds, so that incidents of one moment share their answers.
-            at: clock::floor(clock::now(), SHARED_STEP),
-            since: Some(incident.started_at),
-            window: config.window,
-            baseline: config.baseline,
-            deadline: config.deadline,
-        };
+        // Steps of a few seconds, so that incidents of one moment share their answers.
+        let at = clock::floor(clock::now(), SHARED_STEP);
+        let request = self.config.diagnose.request(playbook, &incident.alerts, incident.started_at, at);
         let Some(prometheus) = choose(&self.prometheus, &incident.alerts) else {
             unreachable!("the configuration names at least one Prometheus")
         };

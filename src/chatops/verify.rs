@@ -12,7 +12,7 @@ use super::Desk;
 use super::acts::{Attempt, failed};
 use super::talk::{into_thread, message, say};
 use crate::clock;
-use crate::diagnose::{self, EvidenceResult, Outcome, Request, Scope};
+use crate::diagnose::{self, EvidenceResult, Outcome};
 use crate::playbook::Condition;
 use crate::prom::choose;
 use crate::render::{Act, Line, Part, Span, Tone};
@@ -97,15 +97,7 @@ async fn plan(desk: &Desk, incident: &Incident, check: &Check) {
 async fn look(desk: &Desk, incident: &Incident, check: &Check) -> Result<(EvidenceResult, Vec<String>), String> {
     let when: Condition = check.when.parse()?;
     let prometheus = choose(&desk.prometheus, &incident.alerts).ok_or("no Prometheus is configured")?;
-    let request = Request {
-        playbook: String::new(),
-        scope: Scope::of_alerts(&incident.alerts),
-        at: clock::now(),
-        since: Some(incident.started_at),
-        window: desk.diagnosing.window,
-        baseline: desk.diagnosing.baseline,
-        deadline: desk.diagnosing.deadline,
-    };
+    let request = desk.diagnosing.request("", &incident.alerts, incident.started_at, clock::now());
     Ok(diagnose::verify(&desk.library, prometheus, &request, &check.signal, &when).await)
 }
 

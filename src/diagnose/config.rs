@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
+use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer};
 
-use super::Baseline;
+use super::{Baseline, Request, Scope};
+use crate::alert::Alert;
 use crate::clock::duration;
 
 /// The key `diagnose:`.
@@ -45,6 +47,21 @@ impl Default for Config {
             refresh: Duration::from_secs(60),
             concurrency: 4,
             grace: Duration::from_millis(500),
+        }
+    }
+}
+
+impl Config {
+    /// What is asked about an incident: its alerts' pool at `at`, with what lies before its first alert as its normal.
+    pub fn request(&self, playbook: &str, alerts: &[Alert], since: Timestamp, at: Timestamp) -> Request {
+        Request {
+            playbook: playbook.to_owned(),
+            scope: Scope::of_alerts(alerts),
+            at,
+            since: Some(since),
+            window: self.window,
+            baseline: self.baseline,
+            deadline: self.deadline,
         }
     }
 }

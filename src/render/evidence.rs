@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::facts::{bullet, fact, verdict};
-use super::whole::{foot, not_this, step, unchecked, while_looking};
+use super::whole::{fixes, foot, not_this, unchecked, while_looking};
 use super::{Line, Part, Words};
 use crate::diagnose::{Diagnosis, EvidenceResult, Outcome, Verdict};
 
@@ -28,14 +28,7 @@ pub fn evidence_parts(diagnosis: &Diagnosis, words: &Words) -> Vec<Part> {
         let lines = unchecked(diagnosis, usize::MAX, usize::MAX, words);
         parts.push(Part::Section(words.text("unchecked", &[]), lines));
     }
-    if !diagnosis.fix.now.is_empty() {
-        let steps = diagnosis.fix.now.iter().map(|fix| step(fix, words)).collect();
-        parts.push(Part::Steps(words.text("do-now", &[]), steps));
-    }
-    if !diagnosis.fix.lasting.is_empty() {
-        let steps = diagnosis.fix.lasting.iter().map(|fix| bullet(step(fix, words))).collect();
-        parts.push(Part::Section(words.text("lasting", &[]), steps));
-    }
+    parts.extend(fixes(diagnosis, words));
     let odd = while_looking(diagnosis, words);
     if !odd.is_empty() {
         parts.push(Part::Section(words.text("while-looking", &[]), odd));

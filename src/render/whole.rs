@@ -15,14 +15,7 @@ pub fn diagnosis_message(diagnosis: &Diagnosis, prometheus: Option<&str>, words:
     };
     let mut parts = vec![Part::Paragraph(symptom(diagnosis, words))];
     parts.extend(chain(diagnosis, words));
-    if !diagnosis.fix.now.is_empty() {
-        let steps = diagnosis.fix.now.iter().map(|fix| step(fix, words)).collect();
-        parts.push(Part::Steps(words.text("do-now", &[]), steps));
-    }
-    if !diagnosis.fix.lasting.is_empty() {
-        let steps = diagnosis.fix.lasting.iter().map(|fix| bullet(step(fix, words))).collect();
-        parts.push(Part::Section(words.text("lasting", &[]), steps));
-    }
+    parts.extend(fixes(diagnosis, words));
     if !diagnosis.ruled_out.is_empty() {
         parts.push(ruled_out(&diagnosis.ruled_out, words));
     }
@@ -119,6 +112,20 @@ fn story(diagnosis: &Diagnosis, words: &Words) -> Option<Line> {
         story = story.plain(format!("{}{} {much} ", if i == 0 { "" } else { " → " }, e.title)).time(onset.at);
     }
     Some(words.line("began", &[("story", story.into())]))
+}
+
+/// Every step: for now, then lasting.
+pub(super) fn fixes(diagnosis: &Diagnosis, words: &Words) -> Vec<Part> {
+    let mut parts = Vec::new();
+    if !diagnosis.fix.now.is_empty() {
+        let steps = diagnosis.fix.now.iter().map(|fix| step(fix, words)).collect();
+        parts.push(Part::Steps(words.text("do-now", &[]), steps));
+    }
+    if !diagnosis.fix.lasting.is_empty() {
+        let steps = diagnosis.fix.lasting.iter().map(|fix| bullet(step(fix, words))).collect();
+        parts.push(Part::Section(words.text("lasting", &[]), steps));
+    }
+    parts
 }
 
 /// A fix with the check that shows that it worked, and where it comes from.

@@ -1,7 +1,7 @@
 //! Deliveries: which message of which incident stands where, and what is due.
 
 use jiff::Timestamp;
-use sqlx::AnyConnection;
+use sqlx::{AnyConnection, Row};
 
 use super::admission::event;
 use super::{Store, StoreError};
@@ -236,6 +236,22 @@ impl Store {
         .execute(&self.write)
         .await?;
         Ok(())
+    }
+
+    /// Where an incident's message stands in Slack: channel and timestamp; the first when it stands in several.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn place_of(&self, incident: &str) -> Result<Option<(String, String)>, StoreError> {
+        let row = sqlx::query(
+            "SELECT posted_to, posted_ts FROM deliveries
+             WHERE incident_id = $1 AND sink = 'slack' AND posted_to IS NOT NULL AND posted_ts IS NOT NULL
+             ORDER BY channel LIMIT 1",
+        )
+        .bind(incident)
+        .fetch_optional(&self.read)
+        .await?;
+        row.map(|row| Ok((row.try_get("posted_to")?, row.try_get("posted_ts")?))).transpose()
     }
 
     /// Somebody escalates: this pager hears of the incident too, or once more when it had given up.

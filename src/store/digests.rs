@@ -140,6 +140,17 @@ impl Store {
         Ok(incidents)
     }
 
+    /// The incidents that a digest speaks for, oldest first.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn incidents_of_digest(&self, digest: &str, most: u32) -> Result<Vec<String>, StoreError> {
+        let ids = sqlx::query_scalar(
+            "SELECT DISTINCT incident_id FROM deliveries WHERE digest_id = $1 ORDER BY incident_id LIMIT $2",
+        );
+        Ok(ids.bind(digest).bind(i64::from(most)).fetch_all(&self.read).await?)
+    }
+
     /// A digest's message stands where it belongs and tells everything up to these revisions; the next edit comes no
     /// sooner than `next`.
     ///

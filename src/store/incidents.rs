@@ -246,6 +246,52 @@ impl Store {
         Ok(())
     }
 
+    /// Somebody is on it; false when it is over, or they were already.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn acknowledge(&self, incident: &str, who: &str, now: Timestamp) -> Result<bool, StoreError> {
+        let done = sqlx::query(
+            "UPDATE incidents SET acknowledged_by = $2, acknowledged_ms = $3
+             WHERE id = $1 AND state = 'open' AND COALESCE(acknowledged_by, '') <> $2",
+        )
+        .bind(incident)
+        .bind(who)
+        .bind(unix_ms(now))
+        .execute(&self.write)
+        .await?;
+        Ok(done.rows_affected() > 0)
+    }
+
+    /// An open incident is diagnosed once more, now; false when it is over or no playbook matches it.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn diagnose_now(&self, incident: &str, now: Timestamp) -> Result<bool, StoreError> {
+        let done = sqlx::query(
+            "UPDATE incidents SET diagnose_due_ms = $2, diagnose_tries = 0
+             WHERE id = $1 AND state = 'open' AND playbook IS NOT NULL",
+        )
+        .bind(incident)
+        .bind(unix_ms(now))
+        .execute(&self.write)
+        .await?;
+        Ok(done.rows_affected() > 0)
+    }
+
+    /// Its message says something new.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn touch(&self, incident: &str) -> Result<(), StoreError> {
+        let mut tx = self.begin().await?;
+        let bump = "UPDATE incidents SET revision = revision + 1 WHERE id = $1";
+        sqlx::query(bump).bind(incident).execute(&mut *tx).await?;
+        outdate(&mut tx, incident).await?;
+        tx.commit().await?;
+        Ok(())
+    }
+
     /// Resolves open incidents of which Alertmanager has said nothing since `before`.
     ///
     /// # Errors

@@ -11,7 +11,7 @@ use super::{Reply, ask, health, incidents, sentence, with};
 use crate::capacity;
 use crate::chatops::Desk;
 use crate::clock;
-use crate::diagnose::{Diagnosis, Exporters, Hit, Place, Request, Scope, diagnose_with, hits, observe_signals};
+use crate::diagnose::{Diagnosis, Exporters, Hit, Place, Request, diagnose_with, hits, observe_signals};
 use crate::health::{Answer, DIMENSIONS, Look, Source, State, Triage, coverage, look, places, triage};
 use crate::playbook::suggestion;
 use crate::prom::{Prometheus, choose};
@@ -229,15 +229,7 @@ pub(super) async fn again(desk: &Desk, reply: &Reply<'_>, incident: &Incident) {
     let (Some(playbook), Some(prometheus)) = (&incident.playbook, prometheus_of(desk, incident)) else {
         return reply.say(&sentence(Tone::Unknown, desk.words.line("incident-undiagnosed", &[]))).await;
     };
-    let request = Request {
-        playbook: playbook.clone(),
-        scope: Scope::of_alerts(&incident.alerts),
-        at: clock::now(),
-        since: Some(incident.started_at),
-        window: desk.diagnosing.window,
-        baseline: desk.diagnosing.baseline,
-        deadline: desk.diagnosing.deadline,
-    };
+    let request = desk.diagnosing.request(playbook, &incident.alerts, incident.started_at, clock::now());
     let watched = reply.watch(prometheus);
     let exporters = exporters(desk, prometheus).await;
     let diagnosis = diagnose_with(&desk.library, &watched, &request, exporters.as_ref()).await;
