@@ -7,6 +7,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Label or annotation names to values; sorted, so that output is the same every time.
@@ -17,7 +18,7 @@ pub type Labels = BTreeMap<String, String>;
 pub const PAYLOAD_VERSION: &str = "4";
 
 /// Whether one alert, or a whole notification, says firing or resolved.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum AlertStatus {
     /// The condition holds.
@@ -27,7 +28,7 @@ pub enum AlertStatus {
 }
 
 /// One alert of a group.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Alert {
     /// Firing or resolved.
@@ -39,9 +40,11 @@ pub struct Alert {
     #[serde(default)]
     pub annotations: Labels,
     /// When it began to fire: with the fingerprint, the identity of an episode.
+    #[schemars(with = "String")]
     pub starts_at: Timestamp,
     /// When it ended; the year 0001 while it fires.
     #[serde(default = "never")]
+    #[schemars(with = "String")]
     pub ends_at: Timestamp,
     /// Link to the rule's graph; may be empty.
     #[serde(default, rename = "generatorURL")]

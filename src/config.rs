@@ -14,7 +14,7 @@ use serde::Deserialize;
 use crate::clock::duration;
 use crate::playbook::{SourceFile, parse};
 use crate::signal::OwnLabels;
-use crate::{alertmanager, diagnose, exporter, notify, prom, render, slack, store};
+use crate::{alertmanager, bundle, diagnose, exporter, kubernetes, loki, notify, prom, render, server, slack, store};
 pub use secrets::{Inlet, bot_token, inlet};
 
 /// Everything that `serve` needs.
@@ -31,10 +31,16 @@ pub struct Config {
     pub public_url: String,
     /// How the webhook is protected.
     pub webhook: Webhook,
+    /// How the pages are protected.
+    pub pages: server::Config,
     /// Where evidence is asked; the first whose labels match the alerts is used.
     pub prometheus: Vec<prom::Config>,
     /// Which exporters are read directly when Prometheus cannot tell.
     pub exporters: exporter::Config,
+    /// The cluster's API: pods, events, logs.
+    pub kubernetes: kubernetes::Config,
+    /// Where logs are kept; the first whose labels match the alerts is used.
+    pub loki: Vec<loki::Config>,
     /// Slack; not used when no channel is set.
     pub slack: slack::Config,
     /// Alertmanagers, for silences; the first whose labels match the alerts is used.
@@ -53,6 +59,8 @@ pub struct Config {
     pub engines: BTreeMap<String, OwnLabels>,
     /// How diagnoses are made.
     pub diagnose: diagnose::Config,
+    /// Files of everything about an incident.
+    pub bundle: bundle::Config,
     /// How notifications become incidents.
     pub incident: Incident,
     /// `text` or `json`.
@@ -67,8 +75,11 @@ impl Default for Config {
             database: store::Config::default(),
             public_url: String::new(),
             webhook: Webhook::default(),
+            pages: server::Config::default(),
             prometheus: vec![prom::Config::default()],
             exporters: exporter::Config::default(),
+            kubernetes: kubernetes::Config::default(),
+            loki: Vec::new(),
             slack: slack::Config::default(),
             alertmanagers: Vec::new(),
             pagers: Vec::new(),
@@ -78,6 +89,7 @@ impl Default for Config {
             playbooks: Playbooks::default(),
             engines: BTreeMap::new(),
             diagnose: diagnose::Config::default(),
+            bundle: bundle::Config::default(),
             incident: Incident::default(),
             log: LogFormat::default(),
         }

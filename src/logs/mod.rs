@@ -2,16 +2,19 @@
 //!
 //! Pure over lines; a log of any length is read once, in memory that does not grow with it.
 
+mod log;
 mod moment;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use crate::playbook::{Direction, LogFile, LogFinding, LogRank};
 use crate::signal::Unit;
+pub use log::Log;
 use moment::Moment;
 
 /// Of one line, what is looked at; the rest of a longer one is left out.
@@ -26,7 +29,7 @@ const SHOWN_CHARS: usize = 300;
 const UNTIMED: Duration = Duration::from_secs(1);
 
 /// What a log says.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Report {
     /// Whose log it is; none when nothing in it was known.
     pub engine: Option<String>,
@@ -47,7 +50,7 @@ pub struct Report {
 }
 
 /// One finding.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Found {
     /// Its id in `logs/<engine>.yaml`.
     pub id: String,
@@ -81,7 +84,7 @@ pub struct Found {
 }
 
 /// One number over the log.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Numbers {
     /// A signal's name, or one of its own.
     pub name: String,

@@ -1,6 +1,7 @@
 //! The HTTP edge: webhook, health, metrics, and the incident pages.
 
 mod auth;
+mod config;
 mod health;
 mod pages;
 mod slack;
@@ -20,6 +21,7 @@ use crate::pipeline::{Pipeline, Received};
 use crate::readiness;
 use crate::slack::{Slack, SocketState};
 pub use auth::Credentials;
+pub use config::Config;
 pub use slack::Door;
 
 /// What handlers share.

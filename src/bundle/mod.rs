@@ -1,0 +1,143 @@
+//! bundle: everything about an incident in one file, for whoever takes over.
+//!
+//! Sources are asked at once, each within its own deadline; what fails is a part that says so. Everything crosses one
+//! border on its way into the archive, where secrets are taken out ([`crate::redact`]).
+
+mod archive;
+mod config;
+mod make;
+mod progress;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::diagnose::{self, Diagnosis, Request};
+use crate::exporter::{Reader, Target};
+use crate::playbook::Library;
+use crate::prom::Prometheus;
+use crate::render::Words;
+use crate::report::{self, About, Happened, Report, Window};
+use crate::store::Incident;
+pub use config::Config;
+pub use make::make;
+pub use progress::{Board, Progress};
+
+/// Where a bundle's parts come from; what is none is skipped.
+#[derive(Debug, Clone)]
+pub struct Sources {
+    /// The knowledge.
+    pub library: Arc<Library>,
+    /// What is said.
+    pub words: Arc<Words>,
+    /// Where series are asked.
+    pub prometheus: Option<Prometheus>,
+    /// How engines are read, and the ones that are known without Prometheus.
+    pub reader: Option<(Reader, Vec<Target>)>,
+    /// The cluster's API.
+    pub kubernetes: Option<crate::kubernetes::Kubernetes>,
+    /// Where logs are kept.
+    pub loki: Option<crate::loki::Loki>,
+    /// Logs that somebody names.
+    pub files: Vec<PathBuf>,
+    /// How diagnoses are made.
+    pub diagnosing: diagnose::Config,
+}
+
+/// What a bundle is about.
+#[derive(Debug, Clone)]
+pub struct Subject {
+    /// The incident, as the store has it; none when a pool is looked at without one.
+    pub incident: Option<Incident>,
+    /// The first sentence of its message.
+    pub headline: String,
+    /// What to ask: pool, moment, playbook.
+    pub request: Request,
+    /// The diagnosis that stands; made anew when there is none.
+    pub diagnosis: Option<Diagnosis>,
+    /// The time that the bundle is about.
+    pub window: Window,
+    /// What the store knows to have happened.
+    pub happened: Vec<Happened>,
+}
+
+impl Subject {
+    /// The same for the report.
+    pub fn about(&self) -> About<'_> {
+        let incident = self.incident.as_ref().map(|incident| report::Incident {
+            id: incident.id.clone(),
+            group_key: incident.group_key.clone(),
+            open: incident.open,
+            playbook: incident.playbook.clone(),
+            started_at: incident.started_at,
+            opened_at: incident.opened_at,
+            resolved_at: incident.resolved_at,
+            refired: incident.refired,
+            truncated: incident.truncated,
+            seen_before: incident.seen_before,
+            external_url: incident.external_url.clone(),
+        });
+        About {
+            headline: &self.headline,
+            incident,
+            alerts: self.incident.as_ref().map(|incident| incident.alerts.as_slice()).unwrap_or_default(),
+            diagnosis: self.diagnosis.as_ref(),
+            window: self.window,
+            happened: &self.happened,
+        }
+    }
+}
+
+/// How a bundle is made.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Take secrets out.
+    pub redact: bool,
+    /// Replace the names of pods, nodes, namespaces and hosts.
+    pub anonymize: bool,
+    /// When all sources must have answered.
+    pub deadline: Duration,
+    /// Bytes of series, uncompressed.
+    pub series_bytes: u64,
+    /// Bytes of logs, uncompressed.
+    pub log_bytes: u64,
+    /// Bytes of the file.
+    pub file_bytes: u64,
+}
+
+impl Options {
+    /// As configured: with secrets taken out.
+    pub fn of(config: &Config) -> Self {
+        Self {
+            redact: true,
+            anonymize: false,
+            deadline: config.deadline,
+            series_bytes: config.series_bytes,
+            log_bytes: config.log_bytes,
+            file_bytes: config.keep_bytes,
+        }
+    }
+}
+
+/// A bundle that was made.
+#[derive(Debug, Clone)]
+pub struct Made {
+    /// What is in it, as `summary.json` has it.
+    pub report: Box<Report>,
+    /// Its size.
+    pub bytes: u64,
+}
+
+/// Why there is no bundle at all; what fails of one is told in it.
+#[derive(Debug, thiserror::Error)]
+pub enum BundleError {
+    /// The file cannot be made or written.
+    #[error("cannot write the bundle {0}: {1}")]
+    Disk(String, #[source] std::io::Error),
+    /// There is not enough room; the text says how much is free and how much must stay so.
+    #[error("{0}")]
+    NoRoom(String),
+    /// The program ends.
+    #[error("the bundle was not finished: the program stops")]
+    Stopped,
+}

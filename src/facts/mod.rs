@@ -1,0 +1,69 @@
+//! What Prometheus tells of a pool beyond a diagnosis: its numbers before, during and after, what it serves and on what,
+//! where its replicas stand, and what changed.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::alert::Labels;
+use crate::report::{Distribution, Gpu, Happened, Measured, Replica, Version};
+
+/// Everything that was seen; what could not be is in `missing`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Seen {
+    /// What users feel and what the engine does, over three windows.
+    pub measured: Vec<Measured>,
+    /// Prompt tokens per request, during the window.
+    pub input: Option<Distribution>,
+    /// Generated tokens per request, during the window.
+    pub output: Option<Distribution>,
+    /// GPUs by kind.
+    pub gpus: Vec<Gpu>,
+    /// What connects them, where an exporter tells: `NVLink`.
+    pub interconnect: Option<String>,
+    /// Versions that metrics tell: engines, exporters, driver, CUDA, Prometheus itself.
+    pub versions: Vec<Version>,
+    /// The replicas and where they run.
+    pub replicas: Vec<Replica>,
+    /// Restarts, rollouts and scaling that metrics show, oldest first.
+    pub happened: Vec<Happened>,
+    /// Labels of info metrics, by metric: `vllm:cache_config_info` ─▶ `{block_size: "16", …}`; one row for each that differs.
+    pub info: BTreeMap<String, Vec<Labels>>,
+    /// The alerting rules that fire for the pool, or would.
+    pub rules: Vec<Rule>,
+    /// How the pool's scrape targets stand.
+    pub targets: Vec<Target>,
+    /// What could not be seen: what, and why, in a sentence.
+    pub missing: Vec<(String, String)>,
+}
+
+/// An alerting rule.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Rule {
+    /// The alert's name.
+    pub name: String,
+    /// Its PromQL.
+    pub query: String,
+    /// How long it must hold, seconds.
+    pub for_seconds: f64,
+    /// `firing`, `pending`, `inactive`.
+    pub state: String,
+    /// Labels that it sets.
+    pub labels: Labels,
+    /// The last evaluation's error.
+    pub error: Option<String>,
+}
+
+/// A scrape target.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Target {
+    /// Host and port.
+    pub place: String,
+    /// Its labels.
+    pub labels: Labels,
+    /// `up`, `down`, `unknown`.
+    pub health: String,
+    /// The last scrape's error.
+    pub error: Option<String>,
+}

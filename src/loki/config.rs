@@ -1,0 +1,38 @@
+//! The key `loki:`.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// One entry of `loki:`.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// The address, with any path prefix, without /loki/api/v1.
+    pub url: String,
+    /// Labels of an alert that must all be equal for this Loki to be asked; empty takes every alert.
+    pub labels: BTreeMap<String, String>,
+    /// More headers, such as `X-Scope-OrgID`.
+    pub headers: BTreeMap<String, String>,
+    /// A file with a bearer token.
+    pub bearer_token_file: Option<PathBuf>,
+    /// Loki's label for the namespace.
+    pub namespace: String,
+    /// Loki's label for the pod.
+    pub pod: String,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            url: "http://127.0.0.1:3100".to_owned(),
+            labels: BTreeMap::new(),
+            headers: BTreeMap::new(),
+            bearer_token_file: None,
+            namespace: "namespace".to_owned(),
+            pod: "pod".to_owned(),
+        }
+    }
+}
