@@ -8,6 +8,7 @@ mod phrases;
 mod promql;
 mod scenario;
 mod tables;
+mod tickets;
 mod verdicts;
 
 pub use lint::lint;

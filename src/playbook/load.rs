@@ -7,7 +7,7 @@ use std::path::Path;
 use rust_embed::RustEmbed;
 use serde::de::DeserializeOwned;
 
-use super::{Cause, Library, LogFile, Playbook, QuickLook, SCHEMA, Table};
+use super::{Cause, Library, LogFile, Playbook, QuickLook, SCHEMA, Table, Ticket};
 use crate::signal::{Catalog, Engine};
 
 /// The shipped data: inside the binary in release builds, read from disk in debug builds.
@@ -211,6 +211,11 @@ fn add(library: &mut Library, name: &str, file: &SourceFile) -> Result<(), Box<P
             same("logs", &log.logs, log.schema)?;
             library.logs.insert(log.logs.clone(), log);
         }
+        ["tickets", _] => {
+            let ticket: Ticket = parse(file)?;
+            same("ticket", &ticket.ticket, ticket.schema)?;
+            library.tickets.insert(ticket.ticket.clone(), ticket);
+        }
         ["causes", _] => {
             let cause: Cause = parse(file)?;
             same("cause", &cause.cause, cause.schema)?;
@@ -228,7 +233,7 @@ fn add(library: &mut Library, name: &str, file: &SourceFile) -> Result<(), Box<P
             let message = "a file in an unknown place".to_owned();
             let hint =
                 "playbooks stand at the top, leaves in `causes/`, engines in `signals/`, their logs in `logs/`, \
-                 known tables in `tables/`"
+                 known tables in `tables/`, forms in `tickets/`"
                     .to_owned();
             return Err(Box::new(Problem::on_line("files/place", file, 1, message, Some(hint))));
         }
@@ -247,7 +252,7 @@ fn table<R: DeserializeOwned>(
 
 fn read_dir(dir: &Path) -> std::io::Result<BTreeMap<String, SourceFile>> {
     let mut out = BTreeMap::new();
-    for prefix in ["", "causes/", "logs/", "signals/", "tables/"] {
+    for prefix in ["", "causes/", "logs/", "signals/", "tables/", "tickets/"] {
         let place = dir.join(prefix);
         if !prefix.is_empty() && !place.exists() {
             continue;

@@ -10,6 +10,7 @@ mod load;
 mod logs;
 mod select;
 mod tables;
+mod tickets;
 
 use std::fmt;
 
@@ -23,6 +24,7 @@ pub use load::{CATALOG, Problem, SourceFile, load, parse, phrases, shipped, sugg
 pub use logs::{LogExample, LogFile, LogFinding, LogNumbers, LogRank, LogValue};
 pub use select::{Selection, select};
 pub use tables::{CodeRow, Direction, Heading as TableHeading, LogRow, Table, Tables, XidCounts, XidRow};
+pub use tickets::{Section, Ticket, TicketField};
 
 /// The format version that this program reads.
 pub const SCHEMA: u32 = 1;

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use super::{Answers, Happened, Incident, LogSeen, Report, SCHEMA, Seen, Window};
+use super::{Happened, HappenedKind, Incident, LogSeen, Report, SCHEMA, Seen, Window, answers};
 use crate::alert::Alert;
 use crate::diagnose::Diagnosis;
 
@@ -25,10 +25,9 @@ pub struct About<'a> {
 
 /// Puts the report together. `parts`, `complete` and `redacted` are for whoever writes it down.
 pub fn build(about: About<'_>, seen: Seen, made_at: Timestamp) -> Report {
+    let timeline = timeline(&about, &seen);
+    let answers = answers::answers(&about, &seen, &timeline);
     let facts = seen.facts.unwrap_or_default();
-    let mut timeline = about.happened.to_vec();
-    timeline.extend(facts.happened);
-    timeline.sort_by_key(|happened| happened.at);
     Report {
         schema: SCHEMA.to_owned(),
         made_at,
@@ -38,7 +37,7 @@ pub fn build(about: About<'_>, seen: Seen, made_at: Timestamp) -> Report {
         incident: about.incident,
         alerts: about.alerts.to_vec(),
         diagnosis: about.diagnosis.cloned(),
-        answers: Answers::default(),
+        answers,
         timeline,
         logs: seen
             .logs
@@ -51,4 +50,38 @@ pub fn build(about: About<'_>, seen: Seen, made_at: Timestamp) -> Report {
         parts: Vec::new(),
         redacted: Vec::new(),
     }
+}
+
+/// Everything that happened, oldest first; what several sources tell at the same time in the same words stands once.
+fn timeline(about: &About<'_>, seen: &Seen) -> Vec<Happened> {
+    let mut timeline = about.happened.to_vec();
+    timeline.extend(seen.facts.iter().flat_map(|facts| facts.happened.iter().cloned()));
+    if let Some(kubernetes) = &seen.kubernetes {
+        let told = kubernetes.events.iter().filter(|event| event.warning).filter_map(|event| {
+            let often = if event.count > 1 { format!(" ({} times)", event.count) } else { String::new() };
+            let what = format!("{}: {} {}{often}", event.about, event.reason, event.message);
+            Some(Happened { at: event.at?, kind: HappenedKind::Event, what, source: "kubernetes".to_owned() })
+        });
+        timeline.extend(told);
+        for pod in &kubernetes.pods {
+            for container in &pod.containers {
+                let Some(ended) = container.ended.as_ref() else { continue };
+                let what = format!(
+                    "container {} of {} ended: {} (exit status {})",
+                    container.name, pod.name, ended.reason, ended.exit_code
+                );
+                let at = ended.at.map(|at| Happened {
+                    at,
+                    kind: HappenedKind::Restart,
+                    what,
+                    source: "kubernetes".to_owned(),
+                });
+                timeline.extend(at);
+            }
+        }
+    }
+    timeline.retain(|happened| happened.at <= about.window.to && happened.at >= about.window.from);
+    timeline.sort_by(|a, b| (a.at, a.kind, &a.what).cmp(&(b.at, b.kind, &b.what)));
+    timeline.dedup_by(|a, b| a.at == b.at && a.what == b.what);
+    timeline
 }

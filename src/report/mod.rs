@@ -2,6 +2,7 @@
 //!
 //! `summary.json` of a bundle is this value; the page, `report.md` and the tickets are made from it. Pure.
 
+mod answers;
 mod build;
 
 use jiff::Timestamp;
@@ -14,6 +15,7 @@ use crate::diagnose::Diagnosis;
 use crate::redact::Redacted;
 use crate::signal::Unit;
 use crate::{endpoint, facts, kubernetes, logs};
+pub use answers::{failed, moved};
 pub use build::{About, build};
 
 /// The version of `summary.json`; a change that breaks readers gives it another name.

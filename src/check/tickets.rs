@@ -1,0 +1,31 @@
+//! Lints of the forms: every engine exists, every field asks for something, every form says where it was read.
+
+use std::collections::BTreeSet;
+
+use crate::playbook::{Library, Problem, suggestion};
+
+pub(super) fn tickets(library: &Library, problems: &mut Vec<Problem>) {
+    for ticket in library.tickets.values() {
+        let Some(file) = library.files.get(&format!("tickets/{}.yaml", ticket.ticket)) else { continue };
+        let mut say = |rule, at: &str, message: String, hint| problems.push(Problem::at(rule, file, at, message, hint));
+        for engine in ticket.engines.iter().filter(|engine| !library.engines.contains_key(*engine)) {
+            let hint = suggestion(engine, library.engines.keys().map(String::as_str));
+            say("ticket/engine", engine, format!("there is no engine `{engine}`"), hint);
+        }
+        let mut names = BTreeSet::new();
+        for field in &ticket.fields {
+            if field.holds.is_empty() && field.add.is_none() {
+                say("ticket/empty", &field.name, format!("nothing stands in the field `{}`", field.name), None);
+            }
+            if !names.insert(field.name.as_str()) {
+                say("ticket/twice", &field.name, format!("the field `{}` stands here twice", field.name), None);
+            }
+        }
+        for source in ticket.source.iter().chain(&ticket.address).filter(|source| !source.starts_with("https://")) {
+            say("ticket/source", source, format!("`{source}` is no https address"), None);
+        }
+        if ticket.source.is_empty() {
+            say("ticket/source", "source", format!("`{}` does not say where its form was read", ticket.ticket), None);
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! The seven answers.
+
+use super::super::Words;
+use super::{code, fence, line, plain, table};
+use crate::report::{Deployment, Distribution, Goal, Hardware, Model, Question, Workload};
+
+/// Pods that are named for a command line.
+const NAMED: usize = 5;
+/// Settings that are told; engines have hundreds.
+const SETTINGS: usize = 80;
+
+pub(super) fn goal(goal: &Goal, words: &Words) -> String {
+    let mut out = String::new();
+    if let Some(since) = goal.since {
+        let at = since.strftime("%Y-%m-%d %H:%M:%S UTC").to_string();
+        out.push_str(&format!("{}\n\n", line(&words.line("doc-begun", &[("at", at.into())]))));
+    }
+    let head = ["doc-what", "doc-limit", "doc-actual", "doc-source"].map(|key| words.text(key, &[]));
+    let rows: Vec<Vec<String>> = goal
+        .expected
+        .iter()
+        .map(|one| vec![plain(&one.title), code(&one.limit), plain(&one.actual), plain(&one.source)])
+        .collect();
+    out.push_str(&table(&head, &rows));
+    if !goal.changed.is_empty() {
+        out.push_str(&format!("{}\n\n", line(&words.line("doc-changed", &[]))));
+        goal.changed.iter().for_each(|change| out.push_str(&format!("- {}\n", plain(change))));
+        out.push('\n');
+    }
+    out
+}
+
+pub(super) fn model(model: &Model, words: &Words) -> String {
+    let mut out = String::new();
+    for (key, list) in [("doc-served-as", &model.names), ("doc-weights", &model.weights)] {
+        if !list.is_empty() {
+            let names: Vec<String> = list.iter().map(|name| code(name)).collect();
+            out.push_str(&format!("- {}: {}\n", words.text(key, &[]), names.join(", ")));
+        }
+    }
+    if !out.is_empty() {
+        out.push('\n');
+    }
+    for arguments in &model.arguments {
+        let of = names(&arguments.of);
+        let pieces = [("n", arguments.of.len().into()), ("source", arguments.source.as_str().into())];
+        out.push_str(&format!("{} ({of})\n\n", line(&words.line("doc-arguments", &pieces))));
+        out.push_str(&fence(&command(&arguments.words)));
+        out.push('\n');
+    }
+    let rows: Vec<Vec<String>> = model
+        .settings
+        .iter()
+        .take(SETTINGS)
+        .map(|(name, values)| vec![code(name), values.iter().map(|v| code(v)).collect::<Vec<_>>().join(" ")])
+        .collect();
+    out.push_str(&table(&["doc-setting", "doc-value"].map(|key| words.text(key, &[])), &rows));
+    out
+}
+
+fn names(list: &[String]) -> String {
+    let shown: Vec<String> = list.iter().take(NAMED).map(|name| code(name)).collect();
+    match list.len().saturating_sub(NAMED) {
+        0 => shown.join(", "),
+        more => format!("{} +{more}", shown.join(", ")),
+    }
+}
+
+/// A command line that can be pasted: quoted, and broken before its options.
+pub(super) fn command(words: &[String]) -> String {
+    let quoted =
+        words.iter().map(|word| shlex::try_quote(word).map_or_else(|_| word.clone(), std::borrow::Cow::into_owned));
+    let mut out = String::new();
+    for word in quoted {
+        match (out.is_empty(), word.starts_with('-')) {
+            (true, _) => {}
+            (false, true) => out.push_str(" \\\n  "),
+            (false, false) => out.push(' '),
+        }
+        out.push_str(&word);
+    }
+    out
+}
+
+pub(super) fn hardware(hardware: &Hardware, words: &Words) -> String {
+    let mut out = String::new();
+    for gpu in &hardware.gpus {
+        out.push_str(&format!("- {} × {} ({})\n", gpu.count, plain(&gpu.kind), plain(&gpu.source)));
+    }
+    if let Some(interconnect) = &hardware.interconnect {
+        out.push_str(&format!("- {}: {}\n", words.text("doc-interconnect", &[]), plain(interconnect)));
+    }
+    for (node, told) in &hardware.nodes {
+        let told: Vec<String> = told.iter().map(|fact| code(fact)).collect();
+        out.push_str(&format!("- {}: {}\n", code(node), told.join(" ")));
+    }
+    if !out.is_empty() {
+        out.push('\n');
+    }
+    out
+}
+
+pub(super) fn workload(workload: &Workload, words: &Words) -> String {
+    let head = ["doc-lengths", "doc-requests", "doc-mean", "doc-half", "doc-nine", "doc-all", "doc-earlier"];
+    let shown = |value: f64| format!("{value:.0}");
+    let row = |key, of: &Distribution| {
+        let earlier = of.earlier.map(|(mean, p50)| format!("{} / {}", shown(mean), shown(p50))).unwrap_or_default();
+        let mut row = vec![words.text(key, &[])];
+        row.extend([of.count, of.mean, of.p50, of.p90, of.p99].map(shown));
+        row.push(earlier);
+        row
+    };
+    let rows: Vec<Vec<String>> = [("doc-input", &workload.input), ("doc-output", &workload.output)]
+        .into_iter()
+        .filter_map(|(key, of)| Some(row(key, of.as_ref()?)))
+        .collect();
+    let mut out = table(&head.map(|key| words.text(key, &[])), &rows);
+    out.push_str(&super::tables::metrics(&workload.load, words));
+    out
+}
+
+pub(super) fn deployment(deployment: &Deployment, words: &Words) -> String {
+    let mut out = String::new();
+    if !deployment.mode.is_empty() {
+        let because: Vec<String> = deployment.because.iter().map(|fact| code(fact)).collect();
+        out.push_str(&format!("- {} ({})\n", plain(&deployment.mode), because.join(", ")));
+    }
+    if let Some((wanted, ready)) = deployment.replicas {
+        let pieces = [("ready", ready.into()), ("wanted", wanted.into())];
+        out.push_str(&format!("- {}\n", line(&words.line("doc-ready", &pieces))));
+    }
+    if !deployment.engines.is_empty() {
+        out.push_str(&format!("- {}: {}\n", words.text("doc-engines", &[]), plain(&deployment.engines.join(", "))));
+    }
+    deployment.objects.iter().for_each(|object| out.push_str(&format!("- {}\n", code(object))));
+    if !out.is_empty() {
+        out.push('\n');
+    }
+    out
+}
+
+pub(super) fn open(open: &[(Question, String)]) -> String {
+    let mut out: String = open.iter().map(|(_, how)| format!("- {}\n", line(&super::Line::of(how)))).collect();
+    if !out.is_empty() {
+        out.push('\n');
+    }
+    out
+}

@@ -1,0 +1,123 @@
+//! Report ─▶ Markdown: `report.md` of a bundle, and the tickets for whoever takes over.
+//!
+//! Text from outside stands in code spans, fences and escaped cells: it can neither be markup nor mention anybody.
+
+mod answers;
+mod sections;
+mod tables;
+mod ticket;
+
+use super::{Line, Part, Span, is_unseen, time_of_day};
+pub use sections::report_markdown;
+pub use ticket::ticket;
+
+/// Characters that begin markup somewhere.
+const MARKUP: &str = "\\`*_{}[]<>()#+!|~@$";
+
+/// Plain text, in which nothing is markup.
+pub(super) fn plain(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 8);
+    for c in text.chars() {
+        match c {
+            c if is_unseen(c) => out.push(' '),
+            '<' => out.push_str("&lt;"),
+            // A mention is made of what is shown; a joiner in between is not.
+            '@' => out.push_str("@\u{2060}"),
+            c if MARKUP.contains(c) => {
+                out.push('\\');
+                out.push(c);
+            }
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// A code span, whatever the text holds.
+pub(super) fn code(text: &str) -> String {
+    let text: String = text.chars().map(|c| if is_unseen(c) { ' ' } else { c }).collect();
+    let ticks = "`".repeat(longest(&text) + 1);
+    let pad = if text.starts_with('`') || text.ends_with('`') || text.is_empty() { " " } else { "" };
+    format!("{ticks}{pad}{text}{pad}{ticks}")
+}
+
+/// A block of lines as they are.
+pub(super) fn fence(text: &str) -> String {
+    let kept = |c: char| if is_unseen(c) && c != '\n' && c != '\t' { ' ' } else { c };
+    let text: String = text.chars().map(kept).collect();
+    let ticks = "`".repeat((longest(&text) + 1).max(3));
+    format!("{ticks}text\n{}\n{ticks}\n", text.trim_end_matches('\n'))
+}
+
+/// The longest run of back-ticks.
+fn longest(text: &str) -> usize {
+    text.split(|c| c != '`').map(str::len).max().unwrap_or_default()
+}
+
+/// A line with its looks.
+pub(super) fn line(line: &Line) -> String {
+    line.0
+        .iter()
+        .map(|span| match span {
+            Span::Plain(text) => plain(text),
+            Span::Bold(text) => format!("**{}**", plain(text.trim())),
+            Span::Code(text) => code(text),
+            Span::Link(label, url) if url.starts_with("https://") || url.starts_with("http://") => {
+                format!("[{}]({})", plain(label), url.replace(['(', ')', '<', '>', ' ', '\n'], "%20"))
+            }
+            Span::Link(label, _) => plain(label),
+            Span::Time(at) => time_of_day(*at),
+            Span::User(_) | Span::Group(_) => code(&span.text()),
+        })
+        .collect()
+}
+
+/// The parts of a message, below headings of this depth.
+pub(super) fn parts(parts: &[Part], depth: usize) -> String {
+    let heading = "#".repeat(depth);
+    let mut out = String::new();
+    for part in parts {
+        match part {
+            Part::Paragraph(text) | Part::Note(text) => out.push_str(&format!("{}\n\n", line(text))),
+            Part::Section(title, lines) => {
+                out.push_str(&format!("{heading} {}\n\n", plain(title)));
+                lines.iter().for_each(|text| out.push_str(&format!("- {}\n", line(text).trim_start_matches("• "))));
+                out.push('\n');
+            }
+            Part::Steps(title, lines) => {
+                out.push_str(&format!("{heading} {}\n\n", plain(title)));
+                lines.iter().for_each(|text| out.push_str(&format!("1. {}\n", line(text))));
+                out.push('\n');
+            }
+            Part::Buttons(_) | Part::Picture { .. } => {}
+        }
+    }
+    out
+}
+
+/// A table; cells are Markdown already. Nothing for no rows.
+pub(super) fn table(head: &[String], rows: &[Vec<String>]) -> String {
+    if rows.is_empty() {
+        return String::new();
+    }
+    let cell = |text: &String| text.replace('\n', " ").replace('|', "\\|").replace("\\\\|", "\\|");
+    let row = |cells: &[String]| format!("| {} |\n", cells.iter().map(cell).collect::<Vec<_>>().join(" | "));
+    let rule = format!("|{}\n", " --- |".repeat(head.len()));
+    let body: String = rows.iter().map(|cells| row(cells)).collect();
+    format!("{}{rule}{body}\n", row(head))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_cannot_bring_markup_links_images_or_mentions() {
+        let evil = "[x](http://e) ![p](http://e) <img src=x> @everyone `a` **b** | c\nd";
+        let text = plain(evil);
+        assert!(!text.contains("](") && !text.contains('<') && !text.contains("@everyone") && !text.contains('\n'));
+        assert_eq!(code("a``b"), "```a``b```");
+        assert!(fence("a\n```\nb").starts_with("````text\n"));
+        assert_eq!(table(&["a".into()], &[vec!["x|y".into()]]), "| a |\n| --- |\n| x\\|y |\n\n");
+    }
+}

@@ -1,0 +1,204 @@
+//! Every section of a report, and `report.md` of all.
+
+use super::super::facts::{facts, hits, verdict};
+use super::super::whole::fixes;
+use super::super::{Words, evidence_parts};
+use super::{answers, code, fence, line, parts, plain, tables};
+use crate::clock;
+use crate::diagnose::{Diagnosis, Outcome, SymptomVerdict};
+use crate::playbook::{LogRank, Section};
+use crate::report::{LogSeen, Report, failed};
+
+/// The order of a whole report: what is needed first stands first.
+const ORDER: [Section; 18] = [
+    Section::Summary,
+    Section::Chain,
+    Section::Fixes,
+    Section::Goal,
+    Section::Metrics,
+    Section::Timeline,
+    Section::Logs,
+    Section::Model,
+    Section::Hardware,
+    Section::Workload,
+    Section::Deployment,
+    Section::Versions,
+    Section::Open,
+    Section::Topology,
+    Section::Alerts,
+    Section::Evidence,
+    Section::Parts,
+    Section::Redacted,
+];
+/// Findings of a log that are listed.
+const FINDINGS: usize = 20;
+/// Logs that are told one by one.
+const LOGS: usize = 20;
+
+/// The whole report.
+pub fn report_markdown(report: &Report, words: &Words) -> String {
+    let mut out = format!("# {}\n\n", plain(&report.headline));
+    for which in ORDER {
+        let body = section(which, report, words);
+        if body.trim().is_empty() {
+            continue;
+        }
+        if which != Section::Summary {
+            out.push_str(&format!("## {}\n\n", title(which, words)));
+        }
+        out.push_str(&body);
+    }
+    let foot = words.line(
+        "doc-foot",
+        &[
+            ("version", report.version.as_str().into()),
+            ("at", report.made_at.strftime("%Y-%m-%d %H:%M:%S UTC").to_string().into()),
+        ],
+    );
+    out.push_str(&format!("---\n{}\n", line(&foot)));
+    out
+}
+
+/// A section's heading.
+pub(super) fn title(which: Section, words: &Words) -> String {
+    let key = match which {
+        Section::Summary => "doc-summary",
+        Section::Chain => "doc-chain",
+        Section::Evidence => "doc-evidence",
+        Section::Fixes => "doc-fixes",
+        Section::Goal => "doc-goal",
+        Section::Model => "doc-model",
+        Section::Hardware => "doc-hardware",
+        Section::Metrics => "doc-metrics",
+        Section::Workload => "doc-workload",
+        Section::Deployment => "doc-deployment",
+        Section::Versions => "doc-versions",
+        Section::Timeline => "doc-timeline",
+        Section::Logs => "doc-logs",
+        Section::Topology => "doc-topology",
+        Section::Alerts => "doc-alerts",
+        Section::Open => "doc-open",
+        Section::Parts => "doc-parts",
+        Section::Redacted => "doc-redacted",
+    };
+    words.text(key, &[])
+}
+
+/// A section without its heading; empty when there is nothing to tell.
+pub(super) fn section(which: Section, report: &Report, words: &Words) -> String {
+    let diagnosis = report.diagnosis.as_ref();
+    match which {
+        Section::Summary => summary(report, words),
+        Section::Chain => diagnosis.map(|diagnosis| chain(diagnosis, words)).unwrap_or_default(),
+        Section::Evidence => diagnosis.map(|d| parts(&evidence_parts(d, words), 3)).unwrap_or_default(),
+        Section::Fixes => diagnosis.map(|d| parts(&fixes(d, words), 3)).unwrap_or_default(),
+        Section::Goal => answers::goal(&report.answers.goal, words),
+        Section::Model => answers::model(&report.answers.model, words),
+        Section::Hardware => answers::hardware(&report.answers.hardware, words),
+        Section::Metrics => tables::metrics(&report.answers.metrics, words),
+        Section::Workload => answers::workload(&report.answers.workload, words),
+        Section::Deployment => answers::deployment(&report.answers.deployment, words),
+        Section::Versions => tables::versions(&report.answers.versions, words),
+        Section::Timeline => tables::timeline(&report.timeline, words),
+        Section::Logs => logs(&report.logs, words),
+        Section::Topology => tables::topology(report, words),
+        Section::Alerts => tables::alerts(report, words),
+        Section::Open => answers::open(&report.answers.open),
+        Section::Parts => tables::parts(report, words),
+        Section::Redacted => tables::redacted(&report.redacted, words),
+    }
+}
+
+/// What somebody reads who reads nothing else.
+fn summary(report: &Report, words: &Words) -> String {
+    let mut lines = Vec::new();
+    if let Some(incident) = &report.incident {
+        let state = match incident.resolved_at {
+            Some(at) => words.text("doc-resolved", &[("at", at.strftime("%Y-%m-%d %H:%M:%S UTC").to_string().into())]),
+            None => words.text("doc-still-open", &[]),
+        };
+        let since = incident.started_at.strftime("%Y-%m-%d %H:%M:%S UTC").to_string();
+        let until = incident.resolved_at.unwrap_or(report.made_at);
+        let long = clock::spoken(clock::between(incident.started_at, until));
+        let pieces = [("since", since.into()), ("long", long.into()), ("state", state.into())];
+        lines.push(line(&words.line("doc-since", &pieces)));
+    }
+    if let Some(diagnosis) = &report.diagnosis {
+        let pool = diagnosis.scope.labels.iter().map(|(name, value)| code(&format!("{name}={value}")));
+        lines.push(pool.collect::<Vec<_>>().join(" "));
+        if diagnosis.symptom.verdict == SymptomVerdict::Confirmed {
+            lines.push(plain(diagnosis.symptom.impact.trim()));
+        }
+        if let Some(root) = diagnosis.root() {
+            let sure = verdict(root.verdict, words);
+            let pieces = [("cause", root.title.as_str().into()), ("verdict", sure.into())];
+            lines.push(line(&words.line("doc-cause", &pieces)));
+            lines.extend(hits(root, words).map(|hits| line(&hits)));
+            lines.push(plain(root.meaning.trim()));
+            if let Some(whom) = &root.escalate {
+                lines.push(line(&words.line("doc-hand-to", &[("whom", whom.as_str().into())])));
+            }
+        }
+    }
+    let failed = failed(&report.parts);
+    if !failed.is_empty() {
+        let names: Vec<&str> = failed.iter().map(|part| part.name.as_str()).collect();
+        lines.push(line(&words.line("doc-incomplete", &[("parts", names.join(", ").into())])));
+    }
+    let lines: Vec<String> = lines.into_iter().filter(|line| !line.trim().is_empty()).collect();
+    format!("{}\n\n", lines.join("\n\n"))
+}
+
+/// The links from what is felt to the root, each with what is met.
+fn chain(diagnosis: &Diagnosis, words: &Words) -> String {
+    let Some(root) = diagnosis.root() else {
+        return format!("{}\n\n", line(&words.line("why-none", &[])));
+    };
+    let symptom = (&diagnosis.symptom.title, &diagnosis.symptom.evidence);
+    let via = root.via.iter().map(|link| (&link.title, &link.evidence));
+    let links = [symptom].into_iter().chain(via).chain([(&root.title, &root.evidence)]);
+    let mut out = String::new();
+    for (title, evidence) in links {
+        let met: Vec<String> = facts(evidence, Outcome::Met, words).iter().map(|fact| plain(fact)).collect();
+        out.push_str(&format!("1. **{}**: {}\n", plain(title), met.join("; ")));
+    }
+    for onset in &diagnosis.timeline {
+        let at = onset.at.strftime("%H:%M:%S UTC");
+        out.push_str(&format!("- {at} {}\n", plain(&onset.evidence.title)));
+    }
+    out.push('\n');
+    out
+}
+
+fn logs(logs: &[LogSeen], words: &Words) -> String {
+    let mut out = String::new();
+    for log in logs.iter().take(LOGS) {
+        let report = &log.report;
+        if report.findings.is_empty() {
+            continue;
+        }
+        out.push_str(&format!("**{}**\n\n", code(&log.name)));
+        if let Some(root) = report.findings.iter().find(|found| Some(&found.id) == report.first_root.as_ref()) {
+            let pieces = [("title", root.title.as_str().into()), ("meaning", root.meaning.as_str().into())];
+            out.push_str(&format!("{}\n\n", line(&words.line("doc-first-root", &pieces))));
+            out.push_str(&fence(&root.text));
+            out.push('\n');
+        }
+        for found in report.findings.iter().take(FINDINGS) {
+            let rank = match found.rank {
+                LogRank::Root => "logs-rank-root",
+                LogRank::Sign => "logs-rank-sign",
+                LogRank::Secondary => "logs-rank-secondary",
+                LogRank::Benign => "logs-rank-benign",
+            };
+            let when = found.first.as_deref().map(code).unwrap_or_default();
+            let rank = words.text(rank, &[]);
+            out.push_str(&format!("- {when} {} ({rank}, {}×)\n", plain(&found.title), found.count));
+        }
+        out.push('\n');
+    }
+    if logs.len() > LOGS {
+        out.push_str(&format!("{}\n\n", line(&words.line("and-others", &[("n", (logs.len() - LOGS).into())]))));
+    }
+    out
+}

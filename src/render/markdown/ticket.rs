@@ -1,0 +1,38 @@
+//! The text of a ticket: the receiver's form, filled in. Always English: who reads it is not us.
+
+use super::sections::{section, title};
+use super::{line, plain};
+use crate::playbook::Ticket;
+use crate::render::{Line, Words};
+use crate::report::Report;
+
+/// The ticket, ready to be pasted.
+pub fn ticket(ticket: &Ticket, report: &Report, words: &Words) -> String {
+    let mut out = format!("<!-- {}\n", comment(&ticket.title));
+    ticket.address.iter().for_each(|address| out.push_str(&format!("File it at: {}\n", comment(address))));
+    ticket.before.iter().for_each(|step| out.push_str(&format!("- {}\n", comment(step))));
+    out.push_str(&format!("-->\n\n# {}\n\n", plain(&report.headline)));
+    for field in &ticket.fields {
+        out.push_str(&format!("## {}\n\n", field.name));
+        for which in &field.holds {
+            let body = section(*which, report, words);
+            if body.trim().is_empty() {
+                continue;
+            }
+            if field.holds.len() > 1 {
+                out.push_str(&format!("### {}\n\n", title(*which, words)));
+            }
+            out.push_str(&body);
+        }
+        if let Some(add) = &field.add {
+            let pieces = [("what", Line::of(add).into())];
+            out.push_str(&format!("> {}\n\n", line(&words.line("doc-add", &pieces))));
+        }
+    }
+    out
+}
+
+/// Text within a comment, which it cannot end.
+fn comment(text: &str) -> String {
+    text.replace("--", "- -")
+}

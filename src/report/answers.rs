@@ -1,0 +1,371 @@
+//! The seven questions that serving engineers ask, answered from what every source saw.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{
+    About, Answers, Arguments, Deployment, Expected, Gpu, Hardware, Model, Question, Seen, Stage, Version, Workload,
+};
+use super::{Goal, Happened, HappenedKind, Measured};
+use crate::diagnose::{Diagnosis, EvidenceResult, Outcome};
+use crate::kubernetes::{Container, Pod};
+use crate::signal::format_value;
+
+/// Images and words by which a container is known to run an engine or what stands before one.
+const ENGINES: [&str; 11] = [
+    "vllm",
+    "sglang",
+    "litellm",
+    "dynamo",
+    "llm-d",
+    "tensorrt",
+    "trtllm",
+    "tritonserver",
+    "text-generation-inference",
+    "llama",
+    "ray",
+];
+/// Resources that are GPUs.
+const GPU_RESOURCES: [&str; 3] = ["nvidia.com/gpu", "amd.com/gpu", "gpu.intel.com/i915"];
+/// The label by which NVIDIA's GPU feature discovery tells a node's GPU.
+/// Source: <https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/gpu-feature-discovery.html>
+const GPU_PRODUCT: &str = "nvidia.com/gpu.product";
+/// Changes that are told in the goal.
+const CHANGES: usize = 8;
+
+/// Answers what can be answered, and says how to find out the rest.
+pub(super) fn answers(about: &About<'_>, seen: &Seen, timeline: &[Happened]) -> Answers {
+    let mut answers = Answers {
+        model: model(about, seen),
+        hardware: hardware(seen),
+        metrics: seen.facts.as_ref().map(|facts| facts.measured.clone()).unwrap_or_default(),
+        workload: workload(seen),
+        deployment: deployment(about, seen),
+        versions: versions(seen),
+        goal: goal(about, seen, timeline),
+        open: Vec::new(),
+    };
+    answers.open = open(&answers, seen);
+    answers
+}
+
+/// The pool's pods, none without the cluster's API.
+fn pods(seen: &Seen) -> &[Pod] {
+    seen.kubernetes.as_ref().map(|kubernetes| kubernetes.pods.as_slice()).unwrap_or_default()
+}
+
+/// Whether a container serves, as opposed to a side-car.
+fn serves(container: &Container) -> bool {
+    let gpu = container.resources.keys().any(|key| GPU_RESOURCES.iter().any(|gpu| key.ends_with(gpu)));
+    let told = |text: &str| ENGINES.iter().any(|engine| text.to_lowercase().contains(engine));
+    gpu || told(&container.image) || container.args.iter().take(4).any(|word| told(word))
+}
+
+fn model(about: &About<'_>, seen: &Seen) -> Model {
+    let mut names: BTreeSet<String> = BTreeSet::new();
+    let mut weights: BTreeSet<String> = BTreeSet::new();
+    let mut settings: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    let mut lines: BTreeMap<(Vec<String>, &'static str), BTreeSet<String>> = BTreeMap::new();
+    if let Some(diagnosis) = about.diagnosis {
+        names.extend(diagnosis.scope.labels.get("model").cloned());
+    }
+    for pod in pods(seen) {
+        for container in pod.containers.iter().filter(|container| serves(container)) {
+            names.extend(options(&container.args, &["--served-model-name"]));
+            weights.extend(options(&container.args, &["--model", "--model-path", "--model-id"]));
+            weights.extend(served(&container.args));
+            let of = lines.entry((container.args.clone(), "kubernetes")).or_default();
+            of.insert(pod.name.clone());
+        }
+    }
+    for (metric, rows) in seen.facts.iter().flat_map(|facts| &facts.info) {
+        for (name, value) in rows.iter().flatten() {
+            settings.entry(format!("{metric}.{name}")).or_default().insert(value.clone());
+        }
+    }
+    Model {
+        names: names.into_iter().collect(),
+        weights: weights.into_iter().collect(),
+        arguments: lines
+            .into_iter()
+            .filter(|((words, _), _)| !words.is_empty())
+            .map(|((words, source), of)| Arguments { words, of: of.into_iter().collect(), source: source.to_owned() })
+            .collect(),
+        settings: settings.into_iter().map(|(name, values)| (name, values.into_iter().collect())).collect(),
+    }
+}
+
+/// The values of an option, as `--name value` and `--name=value`.
+fn options(args: &[String], names: &[&str]) -> Vec<String> {
+    let words: Vec<&str> = args.iter().flat_map(|arg| arg.split_whitespace()).collect();
+    let mut values = Vec::new();
+    for (i, word) in words.iter().enumerate() {
+        for name in names {
+            if let Some(value) = word.strip_prefix(name).and_then(|rest| rest.strip_prefix('=')) {
+                values.push(value.to_owned());
+            } else if word == name
+                && let Some(value) = words.get(i + 1).filter(|value| !value.starts_with('-'))
+            {
+                values.push((*value).to_owned());
+            }
+        }
+    }
+    values
+}
+
+/// The model of `vllm serve MODEL`.
+fn served(args: &[String]) -> Option<String> {
+    let words: Vec<&str> = args.iter().flat_map(|arg| arg.split_whitespace()).collect();
+    let at = words.windows(2).position(|pair| pair[0].ends_with("vllm") && pair[1] == "serve")?;
+    words.get(at + 2).filter(|word| !word.starts_with('-')).map(|word| (*word).to_owned())
+}
+
+fn hardware(seen: &Seen) -> Hardware {
+    let facts = seen.facts.as_ref();
+    let mut hardware = Hardware {
+        gpus: facts.map(|facts| facts.gpus.clone()).unwrap_or_default(),
+        interconnect: facts.and_then(|facts| facts.interconnect.clone()),
+        nodes: BTreeMap::new(),
+    };
+    let nodes = seen.kubernetes.iter().flat_map(|kubernetes| &kubernetes.nodes);
+    for node in nodes.clone() {
+        let told = node.labels.iter().chain(&node.allocatable).map(|(name, value)| format!("{name}={value}"));
+        hardware.nodes.insert(node.name.clone(), told.chain(node.troubles.iter().cloned()).collect());
+    }
+    if hardware.gpus.is_empty() {
+        let product: BTreeMap<&str, &str> =
+            nodes.filter_map(|node| Some((node.name.as_str(), node.labels.get(GPU_PRODUCT)?.as_str()))).collect();
+        let mut counted: BTreeMap<&str, usize> = BTreeMap::new();
+        for pod in pods(seen) {
+            let kind = pod.node.as_deref().and_then(|node| product.get(node)).copied().unwrap_or("GPU of unknown kind");
+            let asked = pod.containers.iter().flat_map(|c| &c.resources);
+            let limits = asked.filter(|(key, _)| {
+                key.strip_prefix("limits.").is_some_and(|resource| GPU_RESOURCES.contains(&resource))
+            });
+            let n: usize = limits.filter_map(|(_, n)| n.parse::<usize>().ok()).sum();
+            *counted.entry(kind).or_default() += n;
+        }
+        let gpu = |(kind, count): (&str, usize)| Gpu { kind: kind.to_owned(), count, source: "kubernetes".to_owned() };
+        hardware.gpus = counted.into_iter().filter(|(_, n)| *n > 0).map(gpu).collect();
+    }
+    hardware
+}
+
+fn workload(seen: &Seen) -> Workload {
+    let facts = seen.facts.as_ref();
+    Workload {
+        input: facts.and_then(|facts| facts.input.clone()),
+        output: facts.and_then(|facts| facts.output.clone()),
+        load: Vec::new(),
+    }
+}
+
+/// What an object's kind says of the deployment, the most telling first.
+const MODES: [(&str, &str); 10] = [
+    ("DynamoGraphDeployment", "NVIDIA Dynamo graph"),
+    ("LLMInferenceService", "KServe LLMInferenceService"),
+    ("InferenceService", "KServe InferenceService"),
+    ("InferencePool", "Gateway API inference pool (llm-d or alike)"),
+    ("RayService", "Ray Serve"),
+    ("RayCluster", "Ray cluster"),
+    ("LeaderWorkerSet", "LeaderWorkerSet (one replica over several nodes)"),
+    ("StatefulSet", "StatefulSet"),
+    ("Deployment", "plain Deployment"),
+    ("DaemonSet", "DaemonSet"),
+];
+
+fn deployment(about: &About<'_>, seen: &Seen) -> Deployment {
+    let objects: Vec<String> = seen
+        .kubernetes
+        .iter()
+        .flat_map(|kubernetes| &kubernetes.objects)
+        .map(|object| format!("{} {}/{}", kind(&object.kind), object.namespace, object.name))
+        .collect();
+    let owners: BTreeSet<&str> = pods(seen).iter().filter_map(|pod| pod.owner.as_deref()).collect();
+    let known = |wanted: &str| {
+        let object = objects.iter().find(|object| object.split(' ').next() == Some(wanted)).cloned();
+        object.or_else(|| owners.iter().find(|owner| owner.split('/').next() == Some(wanted)).map(|o| (*o).to_owned()))
+    };
+    let found = MODES.iter().find_map(|(kind, mode)| Some((*mode, known(kind)?)));
+    let roles: BTreeSet<&str> = seen
+        .facts
+        .iter()
+        .flat_map(|facts| &facts.replicas)
+        .map(|replica| replica.role.as_str())
+        .filter(|role| !role.is_empty())
+        .collect();
+    let split = ["prefill", "decode"].iter().all(|part| roles.contains(part));
+    let mut mode = found.as_ref().map(|(mode, _)| (*mode).to_owned()).unwrap_or_default();
+    let mut because: Vec<String> = found.into_iter().map(|(_, object)| object).collect();
+    if split {
+        let disaggregated = "prefill and decode apart";
+        mode = if mode.is_empty() { disaggregated.to_owned() } else { format!("{mode}, {disaggregated}") };
+        because.push("replicas with the roles prefill and decode".to_owned());
+    }
+    let wanted = pods(seen).len();
+    let ready = pods(seen).iter().filter(|pod| pod.containers.iter().all(|container| container.ready)).count();
+    let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+    Deployment {
+        mode,
+        because,
+        objects,
+        engines: about.diagnosis.iter().flat_map(|d| &d.engines).map(|engine| engine.engine.clone()).collect(),
+        replicas: (wanted > 0).then(|| (count(wanted), count(ready))),
+    }
+}
+
+/// The kind alone of `serving.kserve.io/v1alpha1/LLMInferenceService`.
+fn kind(kind: &str) -> &str {
+    kind.rsplit('/').next().unwrap_or(kind)
+}
+
+fn versions(seen: &Seen) -> Vec<Version> {
+    let mut versions: BTreeSet<Version> = seen.facts.iter().flat_map(|facts| facts.versions.iter().cloned()).collect();
+    if let Some(kubernetes) = &seen.kubernetes {
+        let source = "the API server's /version".to_owned();
+        let own = kubernetes.version.iter();
+        versions.extend(own.map(|v| Version {
+            what: "Kubernetes".to_owned(),
+            version: v.clone(),
+            source: source.clone(),
+        }));
+        for node in &kubernetes.nodes {
+            let told = node.versions.iter();
+            let source = || "the nodes' status".to_owned();
+            versions.extend(told.map(|(what, v)| Version { what: what.clone(), version: v.clone(), source: source() }));
+        }
+    }
+    for container in pods(seen).iter().flat_map(|pod| &pod.containers).filter(|container| serves(container)) {
+        let version = container.image_id.as_ref().map_or_else(
+            || container.image.clone(),
+            |id| format!("{} ({})", container.image, id.rsplit('@').next().unwrap_or(id)),
+        );
+        versions.insert(Version {
+            what: format!("image of {}", container.name),
+            version,
+            source: "the pods' status".to_owned(),
+        });
+    }
+    versions.into_iter().collect()
+}
+
+fn goal(about: &About<'_>, seen: &Seen, timeline: &[Happened]) -> Goal {
+    let mut expected = Vec::new();
+    for rule in seen.facts.iter().flat_map(|facts| &facts.rules) {
+        let fires = about.alerts.iter().any(|alert| alert.name() == rule.name);
+        if fires {
+            expected.push(Expected {
+                title: rule.name.clone(),
+                limit: format!("{} for {}", rule.query, crate::clock::spoken(seconds(rule.for_seconds))),
+                actual: rule.state.clone(),
+                source: "the alert's rule".to_owned(),
+            });
+        }
+    }
+    if let Some(diagnosis) = about.diagnosis {
+        let met = diagnosis.symptom.evidence.iter().filter(|e| e.outcome == Outcome::Met);
+        expected.extend(met.map(|e| limit(e, &diagnosis.symptom.playbook)));
+    }
+    let since = since(about);
+    let changed = timeline
+        .iter()
+        .filter(|happened| matches!(happened.kind, HappenedKind::Rollout | HappenedKind::Restart))
+        .filter(|happened| since.is_none_or(|since| happened.at <= since))
+        .rev()
+        .take(CHANGES)
+        .map(|happened| format!("{} {}", happened.at.strftime("%H:%M:%S"), happened.what));
+    let mut changed: Vec<String> = changed.collect();
+    changed.reverse();
+    changed.extend(about.diagnosis.into_iter().flat_map(differs));
+    Goal { expected, since, changed }
+}
+
+fn seconds(seconds: f64) -> std::time::Duration {
+    std::time::Duration::try_from_secs_f64(seconds).unwrap_or_default()
+}
+
+/// When it began: the first onset, else the first alert.
+pub(super) fn since(about: &About<'_>) -> Option<jiff::Timestamp> {
+    let onset = about.diagnosis.and_then(|d| d.timeline.iter().map(|onset| onset.at).min());
+    let alert = about.incident.as_ref().map(|incident| incident.started_at);
+    match (onset, alert) {
+        (Some(onset), Some(alert)) => Some(onset.min(alert)),
+        (one, other) => one.or(other),
+    }
+}
+
+fn limit(e: &EvidenceResult, playbook: &str) -> Expected {
+    let shown = |value: Option<f64>| value.map(|value| format_value(value, e.unit)).unwrap_or_default();
+    let normal = e.baseline.map(|baseline| format!(", normally {}", format_value(baseline, e.unit)));
+    Expected {
+        title: e.title.clone(),
+        limit: e.when.clone(),
+        actual: format!("{}{}", shown(e.value), normal.unwrap_or_default()),
+        source: format!("playbook {playbook}"),
+    }
+}
+
+/// Evidence of the best chain that compares with the past: what is other than it was.
+fn differs(diagnosis: &Diagnosis) -> Vec<String> {
+    let Some(root) = diagnosis.root() else { return Vec::new() };
+    let all = root.evidence.iter().chain(root.via.iter().flat_map(|link| &link.evidence));
+    let mut told = BTreeSet::new();
+    all.filter(|e| e.outcome == Outcome::Met && told.insert(e.signal.as_str()))
+        .filter_map(|e| {
+            let (now, before) = (e.value?, e.baseline?);
+            let shown = |value| format_value(value, e.unit);
+            (shown(now) != shown(before)).then(|| format!("{}: {}, normally {}", e.title, shown(now), shown(before)))
+        })
+        .collect()
+}
+
+/// What nobody could answer, and how to.
+fn open(answers: &Answers, seen: &Seen) -> Vec<(Question, String)> {
+    let mut open = Vec::new();
+    let mut say = |question, text: &str| open.push((question, text.to_owned()));
+    let kubernetes = match &seen.kubernetes {
+        None => " (`kubernetes:` in the configuration lets us read it)",
+        Some(_) => "",
+    };
+    if answers.model.arguments.is_empty() {
+        let how =
+            "the engine's command line is not known: `kubectl get pod -o yaml`, or the unit or script that starts it";
+        say(Question::Model, &format!("{how}{kubernetes}"));
+    }
+    if answers.hardware.gpus.is_empty() {
+        say(Question::Hardware, "GPU type and count are not known: `nvidia-smi -L` on the nodes, or a DCGM exporter");
+    }
+    if answers.hardware.interconnect.is_none() {
+        say(Question::Hardware, "the interconnect is not known: `nvidia-smi topo -m` on a node");
+    }
+    if !answers.metrics.iter().any(|measured| measured.during.is_some()) {
+        say(Question::Metrics, "no numbers: Prometheus had none for this pool and time, see the parts");
+    }
+    if answers.workload.input.is_none() || answers.workload.output.is_none() {
+        say(
+            Question::Workload,
+            "the lengths of prompts or answers are not known: the engine's histograms were not found",
+        );
+    }
+    if answers.deployment.mode.is_empty() {
+        say(Question::Deployment, &format!("how it is deployed is not known{kubernetes}"));
+    }
+    if answers.versions.is_empty() {
+        say(Question::Versions, "no version was told: `GET /version` of the engine, the image's tag, `nvidia-smi`");
+    }
+    if answers.goal.expected.is_empty() {
+        say(Question::Goal, "no limit is known: which latency or throughput is promised, and to whom?");
+    }
+    open
+}
+
+/// Whether numbers differ enough to be told: by a tenth.
+pub fn moved(measured: &Measured) -> Option<f64> {
+    let (before, during) = (measured.before?, measured.during?);
+    let change = (during - before) / before.abs();
+    change.is_finite().then_some(change).filter(|change| change.abs() >= 0.1)
+}
+
+/// Which parts failed, for a first line.
+pub fn failed(parts: &[super::Part]) -> Vec<&super::Part> {
+    parts.iter().filter(|part| matches!(part.stage, Stage::Failed | Stage::Partial)).collect()
+}
