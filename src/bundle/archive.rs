@@ -1,7 +1,7 @@
 //! The file itself: a zip that a task of its own writes, entry by entry, so that nobody's loop waits for compression.
 
 use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::{BufWriter, ErrorKind, Seek, SeekFrom, Write};
 use std::path::Path;
 
 use tokio::sync::mpsc;
@@ -39,11 +39,11 @@ impl std::fmt::Debug for Step {
 }
 
 impl Archive {
-    /// Makes the file, readable by its owner alone; what stood there is replaced.
+    /// Makes the file, readable by its owner alone and never longer than `most` bytes; what stood there is replaced.
     ///
     /// # Errors
     /// When it cannot be made.
-    pub(super) fn create(path: &Path) -> Result<Self, BundleError> {
+    pub(super) fn create(path: &Path, most: u64) -> Result<Self, BundleError> {
         let mut options = File::options();
         options.write(true).create(true).truncate(true);
         #[cfg(unix)]
@@ -51,7 +51,7 @@ impl Archive {
         let file = options.open(path).map_err(|error| BundleError::Disk(path.display().to_string(), error))?;
         let (steps, taken) = mpsc::channel(WAITING);
         let path = path.display().to_string();
-        let writing = tokio::task::spawn_blocking(move || write(file, taken).map_err(|e| BundleError::Disk(path, e)));
+        let writing = tokio::task::spawn_blocking(move || write(file, most, taken).map_err(|e| trouble(path, most, e)));
         Ok(Self { steps, writing })
     }
 
@@ -91,23 +91,65 @@ impl Archive {
     /// Completes the file; its size in bytes.
     ///
     /// # Errors
-    /// When it cannot be written to its end.
+    /// When it cannot be written to its end: also what an earlier call only called stopped.
     pub(super) async fn finish(self) -> Result<u64, BundleError> {
         drop(self.steps);
         self.writing.await.unwrap_or(Err(BundleError::Stopped))
     }
 }
 
-fn write(file: File, mut steps: mpsc::Receiver<Step>) -> std::io::Result<u64> {
-    let mut zip = ZipWriter::new(BufWriter::new(file));
+fn trouble(path: String, most: u64, error: std::io::Error) -> BundleError {
+    match error.kind() {
+        ErrorKind::FileTooLarge => BundleError::NoRoom(format!(
+            "the bundle {path} would be larger than the {} MiB that it may take: see `bundle:` in the configuration",
+            most >> 20
+        )),
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
+            BundleError::NoRoom(format!("the disk is full while writing {path}: free some, or set `bundle.dir`"))
+        }
+        _ => BundleError::Disk(path, error),
+    }
+}
+
+/// A file that does not grow beyond a bound.
+struct Bounded {
+    file: File,
+    at: u64,
+    most: u64,
+}
+
+impl Write for Bounded {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        if self.at + bytes.len() as u64 > self.most {
+            return Err(ErrorKind::FileTooLarge.into());
+        }
+        let n = self.file.write(bytes)?;
+        self.at += n as u64;
+        Ok(n)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.file.flush()
+    }
+}
+
+impl Seek for Bounded {
+    fn seek(&mut self, to: SeekFrom) -> std::io::Result<u64> {
+        self.at = self.file.seek(to)?;
+        Ok(self.at)
+    }
+}
+
+fn write(file: File, most: u64, mut steps: mpsc::Receiver<Step>) -> std::io::Result<u64> {
+    let mut zip = ZipWriter::new(BufWriter::new(Bounded { file, at: 0, most }));
     let options = SimpleFileOptions::default().compression_level(Some(LEVEL)).large_file(true).unix_permissions(0o644);
     while let Some(step) = steps.blocking_recv() {
         match step {
-            Step::Begin(name) => zip.start_file(name, options).map_err(std::io::Error::other)?,
+            Step::Begin(name) => zip.start_file(name, options).map_err(std::io::Error::from)?,
             Step::Bytes(bytes) => zip.write_all(&bytes)?,
         }
     }
-    let file = zip.finish().map_err(std::io::Error::other)?.into_inner().map_err(|e| e.into_error())?;
+    let file = zip.finish().map_err(std::io::Error::from)?.into_inner().map_err(|e| e.into_error())?.file;
     file.sync_all()?;
     Ok(file.metadata()?.len())
 }

@@ -137,6 +137,9 @@ pub enum BundleError {
     /// There is not enough room; the text says how much is free and how much must stay so.
     #[error("{0}")]
     NoRoom(String),
+    /// Secrets could not be taken out of the report.
+    #[error("the report could not be cleaned of secrets, so it was not written: {0}")]
+    Unclean(String),
     /// The program ends.
     #[error("the bundle was not finished: the program stops")]
     Stopped,

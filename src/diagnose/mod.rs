@@ -32,7 +32,7 @@ use crate::signal::Unit;
 
 pub use batch::queries;
 pub use config::Config;
-pub use direct::{Because, DirectRead, Exporters, Remark, learn, look};
+pub use direct::{Because, DirectRead, Exporters, Remark, learn, look, targets};
 pub(crate) use evidence::evaluate;
 pub use fleet::{Hit, Place, fleet, hits, places};
 pub use impact::impact;

@@ -23,6 +23,7 @@ mod picture;
 mod playbooks;
 mod queue;
 mod replicas;
+mod report;
 mod running;
 mod signals;
 mod stores;

@@ -6,6 +6,7 @@ use std::time::Instant;
 use jiff::Timestamp;
 
 use crate::alert::Labels;
+use crate::diagnose::Request;
 use crate::exporter::Target;
 use crate::playbook::Library;
 use crate::prom::{PromError, Prometheus};
@@ -21,8 +22,36 @@ pub async fn learn(
     at: Timestamp,
     deadline: Instant,
 ) -> Result<Vec<Target>, PromError> {
-    let readable: Vec<&Engine> =
-        library.engines.values().filter(|e| e.signals.values().any(|s| s.direct.is_some())).collect();
+    let readable = |engine: &Engine| engine.signals.values().any(|signal| signal.direct.is_some());
+    learn_of(library, prometheus, readable, at, deadline).await
+}
+
+/// The targets of a request's pool whose engines are wanted; an exporter of GPUs serves every pool of its node.
+///
+/// # Errors
+/// As [`learn`].
+pub async fn targets(
+    library: &Library,
+    prometheus: &Prometheus,
+    request: &Request,
+    wanted: impl Fn(&Engine) -> bool,
+    deadline: Instant,
+) -> Result<Vec<Target>, PromError> {
+    let mut targets = learn_of(library, prometheus, wanted, request.at, deadline).await?;
+    targets.retain(|target| {
+        library.engines.get(&target.engine).is_some_and(|engine| !super::outside(request, engine, target))
+    });
+    Ok(targets)
+}
+
+async fn learn_of(
+    library: &Library,
+    prometheus: &Prometheus,
+    wanted: impl Fn(&Engine) -> bool,
+    at: Timestamp,
+    deadline: Instant,
+) -> Result<Vec<Target>, PromError> {
+    let readable: Vec<&Engine> = library.engines.values().filter(|engine| wanted(engine)).collect();
     let names: BTreeMap<String, &Engine> =
         readable.iter().flat_map(|engine| engine.detected_by().into_iter().map(|name| (name, *engine))).collect();
     let by: BTreeSet<&str> = ["__name__", "job", "instance"]

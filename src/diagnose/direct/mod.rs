@@ -26,7 +26,7 @@ use crate::prom::Prometheus;
 use crate::signal::{Engine, EngineKind, Selector};
 use pages::{Pages, Reading, Visit, contradicts};
 
-pub use learn::learn;
+pub use learn::{learn, targets};
 
 /// Between the two reads.
 const APART: Duration = Duration::from_secs(3);

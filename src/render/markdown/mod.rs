@@ -11,12 +11,17 @@ use super::{Line, Part, Span, is_unseen, time_of_day};
 pub use sections::report_markdown;
 pub use ticket::ticket;
 
-/// Characters that begin markup somewhere.
-const MARKUP: &str = "\\`*_{}[]<>()#+!|~@$";
+/// Characters that are markup wherever they stand. Round brackets are none without square ones before them.
+const MARKUP: &str = "\\`*_[]|~$";
+/// Characters that are markup at the beginning of a line.
+const LEADING: &str = "#+->=";
 
 /// Plain text, in which nothing is markup.
 pub(super) fn plain(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 8);
+    if text.starts_with(|c| LEADING.contains(c)) {
+        out.push('\\');
+    }
     for c in text.chars() {
         match c {
             c if is_unseen(c) => out.push(' '),
@@ -56,7 +61,9 @@ fn longest(text: &str) -> usize {
 
 /// A line with its looks.
 pub(super) fn line(line: &Line) -> String {
-    line.0
+    line.clone()
+        .joined()
+        .0
         .iter()
         .map(|span| match span {
             Span::Plain(text) => plain(text),
@@ -115,7 +122,7 @@ mod tests {
     fn labels_cannot_bring_markup_links_images_or_mentions() {
         let evil = "[x](http://e) ![p](http://e) <img src=x> @everyone `a` **b** | c\nd";
         let text = plain(evil);
-        assert!(!text.contains("](") && !text.contains('<') && !text.contains("@everyone") && !text.contains('\n'));
+        assert!(!text.replace("\\]", "").contains("](") && !text.contains('<') && !text.contains("@everyone") && !text.contains('\n'));
         assert_eq!(code("a``b"), "```a``b```");
         assert!(fence("a\n```\nb").starts_with("````text\n"));
         assert_eq!(table(&["a".into()], &[vec!["x|y".into()]]), "| a |\n| --- |\n| x\\|y |\n\n");

@@ -162,7 +162,10 @@ fn chain(diagnosis: &Diagnosis, words: &Words) -> String {
         let met: Vec<String> = facts(evidence, Outcome::Met, words).iter().map(|fact| plain(fact)).collect();
         out.push_str(&format!("1. **{}**: {}\n", plain(title), met.join("; ")));
     }
-    for onset in &diagnosis.timeline {
+    out.push('\n');
+    let mut onsets: Vec<_> = diagnosis.timeline.iter().collect();
+    onsets.sort_by_key(|onset| onset.at);
+    for onset in onsets {
         let at = onset.at.strftime("%H:%M:%S UTC");
         out.push_str(&format!("- {at} {}\n", plain(&onset.evidence.title)));
     }

@@ -1,0 +1,95 @@
+//! What stands in the archive beside the report: everything as it came, secrets taken out.
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::archive::Archive;
+use super::{BundleError, Subject};
+use crate::endpoint::Said;
+use crate::logs::Log;
+use crate::redact::Redactor;
+use crate::logs;
+use crate::report::{Report, Seen};
+
+/// Writes files through the one border.
+#[derive(Debug)]
+pub(super) struct Files<'a> {
+    /// Where to.
+    pub(super) archive: &'a Archive,
+    /// What takes out what must not leave.
+    pub(super) redactor: &'a Redactor,
+}
+
+impl Files<'_> {
+    /// A value as JSON.
+    ///
+    /// # Errors
+    /// When the archive cannot be written any more; here and below.
+    pub(super) async fn json(&self, name: &str, value: &impl Serialize) -> Result<u64, BundleError> {
+        let mut value = serde_json::to_value(value).unwrap_or(Value::Null);
+        let name = self.redactor.path(name);
+        self.redactor.json(&name, &mut value);
+        let text = serde_json::to_vec_pretty(&value).unwrap_or_default();
+        self.archive.add(&name, text).await
+    }
+
+    /// A text.
+    pub(super) async fn text(&self, name: &str, text: &str) -> Result<u64, BundleError> {
+        let name = self.redactor.path(name);
+        let clean = self.redactor.text(&name, text).into_owned();
+        self.archive.add(&name, clean).await
+    }
+
+    /// Everything that sources said, in a file each.
+    pub(super) async fn raw(&self, subject: &Subject, seen: &Seen) -> Result<(), BundleError> {
+        if let Some(incident) = &subject.incident {
+            self.json("raw/alerts.json", &incident.alerts).await?;
+        }
+        if let Some(facts) = &seen.facts {
+            self.json("raw/prometheus.json", facts).await?;
+        }
+        for answer in &seen.endpoints {
+            let path = answer.path.trim_matches('/').replace(['/', '?', '='], "-");
+            let name = format!("endpoints/{}/{}-{path}", answer.target.replace('/', "_"), answer.engine);
+            match &answer.said {
+                Said::Json(value) => self.json(&format!("{name}.json"), value).await?,
+                Said::Text(text) => self.text(&format!("{name}.txt"), text).await?,
+                Said::Nothing(_) => 0,
+            };
+        }
+        if let Some(kubernetes) = &seen.kubernetes {
+            self.json("kubernetes/pods.json", &kubernetes.pods).await?;
+            self.json("kubernetes/nodes.json", &kubernetes.nodes).await?;
+            self.json("kubernetes/events.json", &kubernetes.events).await?;
+            for object in &kubernetes.objects {
+                let kind = object.kind.rsplit('/').next().unwrap_or(&object.kind);
+                let name = format!("kubernetes/objects/{kind}-{}-{}.json", object.namespace, object.name);
+                self.json(&name, &object.value).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The logs' text; the name of each, and the bytes of all.
+    pub(super) async fn logs(&self, logs: &[(Log, logs::Report)]) -> Result<(Vec<String>, u64), BundleError> {
+        let (mut names, mut bytes) = (Vec::new(), 0);
+        for (n, (log, _)) in logs.iter().enumerate() {
+            // Names from outside may be equal once they are clean; the number tells them apart.
+            let name = format!("logs/{:03}-{}.log", n + 1, log.name().replace(['/', ' '], "-"));
+            bytes += self.text(&name, &log.text).await?;
+            names.push(super::archive::entry(&self.redactor.path(&name)));
+        }
+        Ok((names, bytes))
+    }
+}
+
+/// The report without what must not leave.
+///
+/// # Errors
+/// When what is left is no report any more: then nothing is written, rather than what should not be.
+pub(super) fn clean(report: Report, redactor: &Redactor) -> Result<Report, BundleError> {
+    let unclean = |error: serde_json::Error| BundleError::Unclean(error.to_string());
+    let mut value = serde_json::to_value(&report).map_err(unclean)?;
+    redactor.json("summary.json", &mut value);
+    serde_json::from_value(value).map_err(unclean)
+}

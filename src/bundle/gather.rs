@@ -1,0 +1,213 @@
+//! Asks every source within the deadline, and says of each how that went.
+
+use std::time::{Duration, Instant};
+
+use futures::future::join;
+
+use super::{Options, Progress, Sources, Subject};
+use crate::chart::Chart;
+use crate::diagnose::{Frame, picture, targets};
+use crate::endpoint;
+use crate::exporter::Target;
+use crate::facts::{self, Windows};
+use crate::kubernetes::{self, Wanted};
+use crate::logs::{self, Log};
+use crate::report::{Stage, Window};
+use crate::{clock, prom};
+
+/// Of the deadline, what is left for the report and for closing the file.
+const RESERVE: Duration = Duration::from_secs(3);
+/// Of what is missing, how much a part tells; all of it stands in the raw files.
+const TOLD: usize = 4;
+
+/// A part that is being made.
+pub(super) struct Making<'a> {
+    progress: &'a Progress,
+    name: &'static str,
+    began: Instant,
+}
+
+impl<'a> Making<'a> {
+    /// It begins.
+    pub(super) fn of(progress: &'a Progress, name: &'static str) -> Self {
+        Self { progress, name, began: progress.begin(name) }
+    }
+
+    /// Its source is not there.
+    pub(super) fn skipped(self, why: &str) {
+        self.progress.end(self.name, self.began, Stage::Skipped, why, 0);
+    }
+
+    /// It is over: whole, in part, or not at all, by what there is (`note`) and what is missing of it.
+    pub(super) fn over(self, note: String, missing: &[(String, String)], bytes: u64) {
+        let stage = match (missing.is_empty(), note.is_empty()) {
+            (true, _) => Stage::Done,
+            (false, false) => Stage::Partial,
+            (false, true) => Stage::Failed,
+        };
+        let mut told: Vec<String> = missing.iter().take(TOLD).map(|(what, why)| format!("{what}: {why}")).collect();
+        if missing.len() > TOLD {
+            told.push(format!("and {} more", missing.len() - TOLD));
+        }
+        let note = [note].into_iter().filter(|note| !note.is_empty()).chain(told).collect::<Vec<_>>().join("; ");
+        self.progress.end(self.name, self.began, stage, note, bytes);
+    }
+}
+
+/// When the sources must have answered.
+pub(super) fn until(options: &Options, began: Instant) -> Instant {
+    began + options.deadline.saturating_sub(RESERVE).max(options.deadline / 2)
+}
+
+/// Before, during and after.
+fn windows(subject: &Subject) -> Windows {
+    let Window { from, to } = subject.window;
+    let since = subject.request.since.unwrap_or(subject.request.at).max(from).min(to);
+    let resolved = subject.incident.as_ref().and_then(|incident| incident.resolved_at);
+    let over = resolved.filter(|at| *at > since && *at < to);
+    Windows {
+        before: Window { from, to: since },
+        during: Window { from: since, to: over.unwrap_or(to) },
+        after: over.map(|at| Window { from: at, to }),
+    }
+}
+
+/// What Prometheus tells beyond the diagnosis.
+pub(super) async fn metrics(
+    sources: &Sources,
+    subject: &Subject,
+    until: Instant,
+    progress: &Progress,
+) -> Option<facts::Seen> {
+    let part = Making::of(progress, "metrics");
+    let Some(prometheus) = &sources.prometheus else {
+        part.skipped("no Prometheus is configured");
+        return None;
+    };
+    let diagnosis = subject.diagnosis.as_ref();
+    let look = facts::look(&sources.library, prometheus, &subject.request, diagnosis, &windows(subject), until);
+    let seen = look.await;
+    let measured = seen.measured.iter().filter(|one| one.during.is_some()).count();
+    let note = match measured {
+        0 => String::new(),
+        n => format!("{n} quantities over {} replicas", seen.replicas.len()),
+    };
+    part.over(note, &seen.missing, 0);
+    Some(seen)
+}
+
+/// The engines' own addresses, and what they say of themselves.
+pub(super) async fn endpoints(
+    sources: &Sources,
+    subject: &Subject,
+    until: Instant,
+    progress: &Progress,
+) -> Vec<endpoint::Answer> {
+    let part = Making::of(progress, "endpoints");
+    let Some((reader, given)) = &sources.reader else {
+        part.skipped("engines are not read directly");
+        return Vec::new();
+    };
+    let mut known: Vec<Target> = given.clone();
+    let mut missing = Vec::new();
+    if let Some(prometheus) = &sources.prometheus {
+        let wanted = |engine: &crate::signal::Engine| !engine.endpoints.is_empty();
+        match targets(&sources.library, prometheus, &subject.request, wanted, until).await {
+            Ok(learnt) => known.extend(learnt),
+            Err(error) => missing.push(("addresses of the engines".to_owned(), prom::PromError::to_string(&error))),
+        }
+    }
+    if known.is_empty() && missing.is_empty() {
+        part.skipped("no engine's address is known: Prometheus scrapes none for this pool, `exporters.targets` has none");
+        return Vec::new();
+    }
+    let answers = endpoint::ask(reader, &sources.library, &known, until).await;
+    for answer in answers.iter().filter(|answer| answer.is_trouble()) {
+        if let endpoint::Said::Nothing(why) = &answer.said {
+            missing.push((format!("{} of {}", answer.path, answer.target), why.clone()));
+        }
+    }
+    let said = answers.iter().filter(|answer| !matches!(answer.said, endpoint::Said::Nothing(_))).count();
+    let note = if said == 0 { String::new() } else { format!("{said} answers of {} asked", answers.len()) };
+    part.over(note, &missing, 0);
+    answers
+}
+
+/// The cluster's API, the logs of its containers included.
+pub(super) async fn cluster(
+    sources: &Sources,
+    subject: &Subject,
+    pods: &[String],
+    log_bytes: u64,
+    until: Instant,
+    progress: &Progress,
+) -> Option<kubernetes::Seen> {
+    let part = Making::of(progress, "kubernetes");
+    let Some(kubernetes) = &sources.kubernetes else {
+        part.skipped("not configured (`kubernetes:`)");
+        return None;
+    };
+    let wanted = Wanted {
+        namespace: subject.request.scope.dimensions.get("namespace").cloned(),
+        pods: pods.to_vec(),
+        since: subject.window.from,
+        log_bytes,
+    };
+    let seen = kubernetes.look(&wanted, until).await;
+    let note = match seen.pods.len() + seen.objects.len() + seen.events.len() {
+        0 => String::new(),
+        _ => format!("{} pods, {} events, {} objects", seen.pods.len(), seen.events.len(), seen.objects.len()),
+    };
+    part.over(note, &seen.missing, 0);
+    Some(seen)
+}
+
+/// Logs from Loki and from files; those of the cluster come with it.
+pub(super) async fn logs(
+    sources: &Sources,
+    subject: &Subject,
+    pods: &[String],
+    bytes: u64,
+    until: Instant,
+) -> (Vec<Log>, Vec<(String, String)>) {
+    let from_files = async {
+        if sources.files.is_empty() {
+            return (Vec::new(), Vec::new());
+        }
+        let files = sources.files.clone();
+        let reading = tokio::task::spawn_blocking(move || logs::files::read(&files, bytes));
+        match tokio::time::timeout_at(until.into(), reading).await {
+            Ok(Ok(read)) => read,
+            Ok(Err(_)) => (Vec::new(), vec![("log files".to_owned(), "the program stops".to_owned())]),
+            Err(_) => (Vec::new(), vec![("log files".to_owned(), "were not read in time".to_owned())]),
+        }
+    };
+    let from_loki = async {
+        let Some(loki) = &sources.loki else { return (Vec::new(), Vec::new()) };
+        let namespace = subject.request.scope.dimensions.get("namespace").map(String::as_str);
+        let Window { from, to } = subject.window;
+        match loki.logs(namespace, pods, from, to, bytes, until).await {
+            Ok(logs) => (logs, Vec::new()),
+            Err(error) => (Vec::new(), vec![("Loki".to_owned(), error.to_string())]),
+        }
+    };
+    let ((mut all, mut missing), (more, failed)) = join(from_files, from_loki).await;
+    all.extend(more);
+    missing.extend(failed);
+    (all, missing)
+}
+
+/// What decided, as a picture.
+pub(super) async fn drawn(
+    sources: &Sources,
+    subject: &Subject,
+    until: Instant,
+) -> Option<Chart> {
+    let (prometheus, diagnosis) = (sources.prometheus.as_ref()?, subject.diagnosis.as_ref()?);
+    let frame = Frame {
+        since: subject.request.since.unwrap_or(subject.request.at),
+        baseline: subject.request.baseline,
+        deadline: until.saturating_duration_since(Instant::now()).min(sources.diagnosing.deadline),
+    };
+    picture(&sources.library, prometheus, diagnosis, &frame, &sources.words).await
+}
