@@ -8,6 +8,7 @@ mod health;
 mod library;
 mod load;
 mod logs;
+mod report;
 mod select;
 mod tables;
 
@@ -18,6 +19,7 @@ use serde::{Deserialize, Serialize};
 
 pub use condition::{Comparison, Condition, Op, Reference};
 pub use health::{Heading, QuickCheck, QuickLook};
+pub use report::ReportSignals;
 pub use library::{Children, Library, Node, NodeKind};
 pub use load::{CATALOG, Problem, SourceFile, load, parse, phrases, shipped, suggestion};
 pub use logs::{LogExample, LogFile, LogFinding, LogNumbers, LogRank, LogValue};
