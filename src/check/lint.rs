@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{logs, promql, tables, tickets};
+use super::{facts, logs, promql, tables, tickets};
 use crate::playbook::{
     CauseEntry, Condition, Evidence, Kind, Library, Problem, QuickCheck, Reference, SourceFile, Step, shipped,
     suggestion,
@@ -14,6 +14,7 @@ pub fn lint(library: &Library) -> Vec<Problem> {
     let mut problems = Vec::new();
     signals(library, &mut problems);
     health(library, &mut problems);
+    facts::facts(library, &mut problems);
     tables::tables(library, &mut problems);
     logs::logs(library, &mut problems);
     tickets::tickets(library, &mut problems);

@@ -19,7 +19,8 @@ const HEAVY_MOST: usize = 3;
 /// Light queries in one pack.
 const LIGHT_MOST: usize = 14;
 
-pub(super) type Answer = Result<Arc<Vec<Row>>, Arc<PromError>>;
+/// The rows, or why there are none.
+pub type Answer = Result<Arc<Vec<Row>>, Arc<PromError>>;
 
 /// The questions that are asked together, as indices into the plan.
 pub(super) fn pack(asks: &[Ask]) -> Vec<Vec<usize>> {
@@ -66,6 +67,15 @@ pub(super) async fn ask(prometheus: &Prometheus, asks: &[Ask], pack: &[usize], d
         }
         Err(error) => pack.iter().map(|_| Err(Arc::clone(&error))).collect(),
     }
+}
+
+/// Asks everything in packs; one answer per question, in order.
+pub(super) async fn ask_all(prometheus: &Prometheus, asks: &[Ask], deadline: Instant) -> Vec<Answer> {
+    let packs = pack(asks);
+    let answered = join_all(packs.iter().map(|pack| ask(prometheus, asks, pack, deadline))).await;
+    let mut answers: Vec<(usize, Answer)> = packs.into_iter().flatten().zip(answered.into_iter().flatten()).collect();
+    answers.sort_by_key(|(i, _)| *i);
+    answers.into_iter().map(|(_, answer)| answer).collect()
 }
 
 /// Asks a pack over a range; what is not answered in time is left out.

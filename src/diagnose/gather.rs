@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::batch::Answer;
 use super::observation::{Observations, Replica, reduce};
 use super::plan::{Ask, HISTOGRAM, POD_AND_NODE, Side, histograms, tier};
+use super::pool::Own;
 use super::scope::workload_of;
 use crate::alert::Labels;
 use crate::playbook::Library;
@@ -79,6 +80,15 @@ impl Members {
     /// Whether a row of an exporter that others share may be about this pool.
     pub(super) fn have(&self, row: &Labels) -> bool {
         self.standing(row) != Standing::Foreign
+    }
+
+    /// Whether a row names the pool or nobody; none when it names somebody else.
+    pub(super) fn owns(&self, row: &Labels) -> Option<Own> {
+        match self.standing(row) {
+            Standing::Ours => Some(Own::Known),
+            Standing::Open => Some(Own::Open),
+            Standing::Foreign => None,
+        }
     }
 
     fn standing(&self, row: &Labels) -> Standing {

@@ -17,6 +17,7 @@ mod observe;
 mod onset;
 mod picture;
 mod plan;
+mod pool;
 mod scope;
 mod signals;
 
@@ -30,7 +31,7 @@ use serde::{Deserialize, Serialize};
 use crate::alert::Labels;
 use crate::signal::Unit;
 
-pub use batch::queries;
+pub use batch::{Answer, queries};
 pub use config::Config;
 pub use direct::{Because, DirectRead, Exporters, Remark, learn, look, targets};
 pub(crate) use evidence::evaluate;
@@ -43,6 +44,7 @@ pub use observe::{Begun, Observed, begin, diagnose, diagnose_with, observe};
 pub use picture::{Frame, picture};
 pub(crate) use plan::nobody;
 pub use plan::{Ask, Plan, Side, plan};
+pub use pool::{Own, Pool};
 pub use scope::{EngineSeen, Found, Scope, detection, last_day, newest, orchestrated, pools, read_detection};
 pub use signals::{observe_signals, verify};
 

@@ -138,12 +138,8 @@ pub(super) async fn observe_needs(
     let covered = |rows: &Answer| rows.as_ref().is_ok_and(|rows| was_present(library, found, rows));
     observed.found.past = pasts.iter().zip(&beginnings).find(|(_, rows)| covered(rows)).map(|(past, _)| *past);
     let plan = plan_for(library, request, &observed.found, needs);
-    let packs = batch::pack(&plan.asks);
-    observed.queries += packs.len();
-    let answered = join_all(packs.iter().map(|pack| batch::ask(prometheus, &plan.asks, pack, deadline))).await;
-    let mut answers: Vec<(usize, Answer)> = packs.into_iter().flatten().zip(answered.into_iter().flatten()).collect();
-    answers.sort_by_key(|(i, _)| *i);
-    let answers: Vec<Answer> = answers.into_iter().map(|(_, answer)| answer).collect();
+    observed.queries += batch::pack(&plan.asks).len();
+    let answers = batch::ask_all(prometheus, &plan.asks, deadline).await;
     observed.members = Members::of(library, &plan.asks, &answers);
     observed.seen.pool = observed.members.pool();
     observed.seen.places = observed.members.places();

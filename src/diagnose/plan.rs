@@ -294,7 +294,7 @@ fn add(plan: &mut Plan, request: &Request, from: Source<'_>, signal: &str, fleet
     }
 }
 
-fn filled(query: &str, engine: &Engine, seen: &EngineSeen, window: Duration, by: &[String]) -> String {
+pub(super) fn filled(query: &str, engine: &Engine, seen: &EngineSeen, window: Duration, by: &[String]) -> String {
     let scope = matchers(&seen.matchers);
     let prefix = engine.prefixes.first().map(|written| (written.as_str(), seen.prefixes.as_slice()));
     fill(query, &Fill { scope: &scope, workload: &scope, window, by, prefix })

@@ -1,25 +1,72 @@
 //! What Prometheus tells of a pool beyond a diagnosis: its numbers before, during and after, what it serves and on what,
 //! where its replicas stand, and what changed.
 
-use std::collections::BTreeMap;
+mod changes;
+mod happened;
+mod info;
+mod lengths;
+mod look;
+mod measured;
+mod rules;
+mod targets;
 
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::alert::Labels;
-use crate::report::{Distribution, Gpu, Happened, Measured, Replica, Version};
+use crate::clock;
+use crate::report::{Distribution, Gpu, Happened, Measured, Replica, Version, Window};
+pub use look::look;
+
+/// The shortest window that a rate is asked for: two scrapes of the slowest usual interval.
+const SHORTEST: Duration = Duration::from_secs(120);
+
+/// The times that are compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Windows {
+    /// Before it began.
+    pub before: Window,
+    /// While it lasted, or lasts.
+    pub during: Window,
+    /// After it was over; none while it is not.
+    pub after: Option<Window>,
+}
+
+impl Windows {
+    /// The whole time, from the first moment to the last.
+    pub fn whole(&self) -> Window {
+        let ends = [Some(self.before), Some(self.during), self.after].into_iter().flatten();
+        let to = ends.map(|window| window.to).max().unwrap_or(self.during.to);
+        Window { from: self.before.from.min(self.during.from), to }
+    }
+}
+
+/// A window as it is asked: its end and its length, at least [`SHORTEST`].
+fn asked(window: Window) -> (Timestamp, Duration) {
+    (window.to, clock::between(window.from, window.to).max(SHORTEST))
+}
 
 /// Everything that was seen; what could not be is in `missing`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Seen {
     /// What users feel and what the engine does, over three windows.
     pub measured: Vec<Measured>,
+    /// What is asked of the engine, over three windows.
+    #[serde(default)]
+    pub load: Vec<Measured>,
     /// Prompt tokens per request, during the window.
     pub input: Option<Distribution>,
     /// Generated tokens per request, during the window.
     pub output: Option<Distribution>,
     /// GPUs by kind.
     pub gpus: Vec<Gpu>,
+    /// The pool's machines with what metrics tell of each: type, zone.
+    #[serde(default)]
+    pub nodes: BTreeMap<String, Vec<String>>,
     /// What connects them, where an exporter tells: `NVLink`.
     pub interconnect: Option<String>,
     /// Versions that metrics tell: engines, exporters, driver, CUDA, Prometheus itself.

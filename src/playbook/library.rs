@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Cause, CauseEntry, Evidence, Kind, LogFile, Playbook, QuickLook, SourceFile, Step, Tables, Ticket};
+use super::{
+    Cause, CauseEntry, Evidence, Kind, LogFile, Playbook, QuickLook, ReportSignals, SourceFile, Step, Tables, Ticket,
+};
 use crate::signal::{Engine, OwnLabels, Signal};
 
 /// Everything loaded: signals, engines, playbooks, causes, and the text they came from.
@@ -18,6 +20,8 @@ pub struct Library {
     pub causes: BTreeMap<String, Cause>,
     /// What the quick look at a fleet shows.
     pub health: QuickLook,
+    /// Which numbers a report has.
+    pub report: ReportSignals,
     /// Engine name to what its log says.
     pub logs: BTreeMap<String, LogFile>,
     /// Id to the form of somebody who takes over.

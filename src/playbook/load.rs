@@ -7,7 +7,7 @@ use std::path::Path;
 use rust_embed::RustEmbed;
 use serde::de::DeserializeOwned;
 
-use super::{Cause, Library, LogFile, Playbook, QuickLook, SCHEMA, Table, Ticket};
+use super::{Cause, Library, LogFile, Playbook, QuickLook, ReportSignals, SCHEMA, Table, Ticket};
 use crate::signal::{Catalog, Engine};
 
 /// The shipped data: inside the binary in release builds, read from disk in debug builds.
@@ -205,6 +205,11 @@ fn add(library: &mut Library, name: &str, file: &SourceFile) -> Result<(), Box<P
             let health: QuickLook = parse(file)?;
             same("health", "health", health.schema)?;
             library.health = health;
+        }
+        ["report.yaml"] => {
+            let report: ReportSignals = parse(file)?;
+            same("report", "report", report.schema)?;
+            library.report = report;
         }
         ["logs", _] => {
             let log: LogFile = parse(file)?;

@@ -20,6 +20,9 @@ pub enum PromError {
         /// Its sentence.
         message: String,
     },
+    /// Prometheus would know it, but this server does not: Mimir has no targets, Thanos no status.
+    #[error("this server does not tell {0}")]
+    Lacking(&'static str),
     /// Something else answered: a proxy, a login page, another program.
     #[error("the answer is not Prometheus': {0}")]
     NotPrometheus(String),
@@ -31,7 +34,7 @@ impl PromError {
         match self {
             Self::Unreachable(_) | Self::NotPrometheus(_) | Self::Late => true,
             Self::Refused { kind, .. } => kind == "unavailable" || kind == "too_many_requests" || kind == "timeout",
-            Self::Configuration(_) => false,
+            Self::Configuration(_) | Self::Lacking(_) => false,
         }
     }
 

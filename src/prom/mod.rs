@@ -4,9 +4,12 @@
 //! storm of alerts does not become a storm of queries.
 
 mod answer;
+mod api;
 mod config;
 mod error;
 mod progress;
+mod rules;
+mod status;
 mod targets;
 
 use std::collections::BTreeMap;
@@ -23,6 +26,8 @@ pub use answer::{Row, Series};
 pub use config::Config;
 pub use error::PromError;
 pub use progress::Progress;
+pub use rules::{AlertingRule, FiringAlert};
+pub use status::BuildInfo;
 pub use targets::ActiveTarget;
 
 /// How long an answer may be reused by another diagnosis of the same moment.

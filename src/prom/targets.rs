@@ -1,12 +1,12 @@
-//! What Prometheus scrapes: addresses and the labels it attaches.
+//! What Prometheus scrapes: addresses, the labels it attaches, and how the last scrape went.
 //!
 //! Source of the shape: Prometheus HTTP API, "Targets". Thanos has it too; Mimir does not.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use serde::Deserialize;
 
-use super::{ANSWER_BYTES, PromError, Prometheus, answer};
+use super::{PromError, Prometheus};
 use crate::alert::Labels;
 
 /// One active target.
@@ -18,11 +18,12 @@ pub struct ActiveTarget {
     /// The address of its page.
     #[serde(rename = "scrapeUrl", default)]
     pub url: String,
-}
-
-#[derive(Deserialize)]
-struct Envelope {
-    data: Option<Data>,
+    /// `up`, `down`, `unknown`.
+    #[serde(default)]
+    pub health: String,
+    /// The last scrape's error; empty for none.
+    #[serde(rename = "lastError", default)]
+    pub error: String,
 }
 
 #[derive(Deserialize)]
@@ -37,17 +38,7 @@ impl Prometheus {
     /// # Errors
     /// When Prometheus cannot be reached in time, or does not know its targets.
     pub async fn targets(&self, deadline: Instant) -> Result<Vec<ActiveTarget>, PromError> {
-        let left = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
-        let ask = async {
-            let url = format!("{}/api/v1/targets?state=active", self.base);
-            let response = self.http.get(url).send().await.map_err(PromError::from_http)?;
-            let status = response.status();
-            let body = answer::body(response, ANSWER_BYTES).await?;
-            match serde_json::from_slice::<Envelope>(&body) {
-                Ok(Envelope { data: Some(data) }) if status.is_success() => Ok(data.active),
-                _ => Err(PromError::NotPrometheus(format!("HTTP {status} instead of a list of targets"))),
-            }
-        };
-        tokio::time::timeout(left, ask).await.unwrap_or(Err(PromError::Late))
+        let data: Data = self.api("targets?state=active", "its scrape targets", deadline).await?;
+        Ok(data.active)
     }
 }

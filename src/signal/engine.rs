@@ -8,6 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Direct;
+use super::facts::{Change, Info, Length};
 use super::query::{Matcher, is_identifier};
 
 /// What an engine file describes.
@@ -123,6 +124,15 @@ pub struct Engine {
     pub dead_flags: BTreeMap<String, DeadFlag>,
     /// Signal name to how this engine tells it.
     pub signals: BTreeMap<String, SignalQuery>,
+    /// Histograms of requests' lengths: names without `_bucket`, newest first.
+    #[serde(default)]
+    pub histograms: BTreeMap<Length, Vec<String>>,
+    /// Series whose labels tell something.
+    #[serde(default)]
+    pub info: Vec<Info>,
+    /// What is followed over time to tell what happened: PromQL with `$scope`, `$workload` and `$by`.
+    #[serde(default)]
+    pub changes: BTreeMap<Change, String>,
 }
 
 /// Labels of a site's own that come before an engine's: the key `engines:` of the configuration.

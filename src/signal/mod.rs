@@ -5,6 +5,7 @@
 
 mod direct;
 mod engine;
+mod facts;
 mod format;
 mod query;
 
@@ -15,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 pub use direct::{Direct, Read, Selector, Where};
 pub use engine::{DeadFlag, Engine, EngineKind, EngineVersion, OwnLabels, SignalQuery, VersionProbe, VersionReq};
+pub use facts::{Change, Fact, Info, Length};
 pub use format::format_value;
 pub use query::{Fill, Matcher, fill, matchers, prometheus_duration};
 

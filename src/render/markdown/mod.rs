@@ -122,7 +122,12 @@ mod tests {
     fn labels_cannot_bring_markup_links_images_or_mentions() {
         let evil = "[x](http://e) ![p](http://e) <img src=x> @everyone `a` **b** | c\nd";
         let text = plain(evil);
-        assert!(!text.replace("\\]", "").contains("](") && !text.contains('<') && !text.contains("@everyone") && !text.contains('\n'));
+        assert!(
+            !text.replace("\\]", "").contains("](")
+                && !text.contains('<')
+                && !text.contains("@everyone")
+                && !text.contains('\n')
+        );
         assert_eq!(code("a``b"), "```a``b```");
         assert!(fence("a\n```\nb").starts_with("````text\n"));
         assert_eq!(table(&["a".into()], &[vec!["x|y".into()]]), "| a |\n| --- |\n| x\\|y |\n\n");

@@ -1,0 +1,136 @@
+//! What happened, as sentences: the same of many replicas at about the same time is one.
+
+use jiff::Timestamp;
+
+use crate::report::{Happened, HappenedKind};
+
+/// Sentences at most.
+const MOST: usize = 50;
+/// Replicas that a sentence names.
+const NAMED: usize = 3;
+/// Within so many seconds the same counts as one; the next when too much is left.
+const TOGETHER: [i64; 4] = [120, 600, 3_600, i64::MAX];
+
+/// One thing that happened to somebody.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Event {
+    pub(super) at: Timestamp,
+    pub(super) what: What,
+    pub(super) who: String,
+}
+
+/// What happened.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum What {
+    /// A replica's first sample.
+    Came,
+    /// A replica's last sample.
+    Went,
+    /// No sample for a while.
+    Silent { seconds: f64 },
+    /// Its process or container began anew.
+    Restarted,
+    /// A whole sentence.
+    Told(String),
+}
+
+impl What {
+    fn is_like(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Told(a), Self::Told(b)) => a == b,
+            (a, b) => std::mem::discriminant(a) == std::mem::discriminant(b),
+        }
+    }
+
+    fn kind(&self) -> HappenedKind {
+        match self {
+            Self::Came | Self::Went | Self::Silent { .. } | Self::Restarted => HappenedKind::Restart,
+            Self::Told(_) => HappenedKind::Rollout,
+        }
+    }
+}
+
+/// The events as sentences, oldest first, and how many are left out.
+pub(super) fn sentences(mut events: Vec<Event>) -> (Vec<Happened>, usize) {
+    events.sort_by(|a, b| a.at.cmp(&b.at).then_with(|| a.who.cmp(&b.who)));
+    let merged = |within: i64| {
+        let mut groups: Vec<Vec<&Event>> = Vec::new();
+        for event in &events {
+            let near = |first: &Event| event.at.as_second() - first.at.as_second() <= within;
+            let fits = |group: &&mut Vec<&Event>| group.first().is_some_and(|f| f.what.is_like(&event.what) && near(f));
+            match groups.iter_mut().rev().find(fits) {
+                Some(group) => group.push(event),
+                None => groups.push(vec![event]),
+            }
+        }
+        groups
+    };
+    let mut groups = Vec::new();
+    for within in TOGETHER {
+        groups = merged(within);
+        if groups.len() <= MOST {
+            break;
+        }
+    }
+    let left_out = groups.len().saturating_sub(MOST);
+    (groups.iter().take(MOST).filter_map(|group| sentence(group)).collect(), left_out)
+}
+
+fn sentence(group: &[&Event]) -> Option<Happened> {
+    let first = group.first()?;
+    let mut names: Vec<&str> = group.iter().map(|event| event.who.as_str()).collect();
+    let times = names.len();
+    names.sort_unstable();
+    names.dedup();
+    let who = match names.as_slice() {
+        [one] => format!("replica {one}"),
+        all => {
+            let more = all.len().saturating_sub(NAMED);
+            let named = all.iter().take(NAMED).copied().collect::<Vec<_>>().join(", ");
+            let more = if more == 0 { String::new() } else { format!(" and {more} more") };
+            format!("{} replicas ({named}{more})", all.len())
+        }
+    };
+    let what = match &first.what {
+        What::Came => format!("{who} began to tell metrics"),
+        What::Went => format!("{who} stopped telling metrics"),
+        What::Silent { seconds } if names.len() == 1 && times == 1 => {
+            format!("{who} told no metrics for {} min", (seconds / 60.0).round().max(1.0))
+        }
+        What::Silent { .. } => format!("{who} told no metrics for some minutes"),
+        What::Restarted if times > names.len() => format!("{who} restarted, {times} times in all"),
+        What::Restarted => format!("{who} restarted"),
+        What::Told(sentence) => sentence.clone(),
+    };
+    Some(Happened { at: first.at, kind: first.what.kind(), what, source: "prometheus".to_owned() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(at: i64, what: What, who: &str) -> Event {
+        Event { at: Timestamp::from_second(at).unwrap(), what, who: who.to_owned() }
+    }
+
+    fn said(events: Vec<Event>) -> Vec<String> {
+        sentences(events).0.into_iter().map(|happened| happened.what).collect()
+    }
+
+    #[test]
+    fn the_same_of_many_at_once_is_one_sentence_and_later_is_another() {
+        let many = (0..12).map(|i| event(1_000 + i, What::Restarted, &format!("llama-{i:02}")));
+        let later = event(5_000, What::Restarted, "llama-00");
+        let told = said(many.chain([later]).collect());
+        let all = "12 replicas (llama-00, llama-01, llama-02 and 9 more) restarted";
+        assert_eq!(told, [all, "replica llama-00 restarted"]);
+    }
+
+    #[test]
+    fn a_crash_loop_is_counted_and_never_fills_the_page() {
+        let twice = vec![event(10, What::Restarted, "a"), event(20, What::Restarted, "a")];
+        assert_eq!(said(twice), ["replica a restarted, 2 times in all"]);
+        let endless = (0..500).map(|i| event(i * 130, What::Restarted, "a")).collect();
+        assert!(said(endless).len() <= MOST);
+    }
+}

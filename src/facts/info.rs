@@ -1,0 +1,255 @@
+//! What stands in labels: GPUs, nodes, images, versions, settings, roles.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::Seen;
+use super::look::{Asking, sentence, why};
+use crate::alert::Labels;
+use crate::diagnose::{Answer, Own, Pool};
+use crate::prom::Row;
+use crate::report::{Gpu, Version};
+use crate::signal::{Engine, Fact, Info};
+
+/// Rows of one metric that are shown.
+const ROWS: usize = 20;
+/// Versions of one thing, and images, that are named.
+const VERSIONS: usize = 20;
+/// Labels that only say who tells; with them no two rows would be the same.
+const WHO: [&str; 12] = [
+    "__name__",
+    "instance",
+    "job",
+    "pod",
+    "exported_pod",
+    "container",
+    "endpoint",
+    "service",
+    "namespace",
+    "node",
+    "prometheus",
+    "pod_name",
+];
+
+/// What one query told, and whose it is.
+struct One<'a> {
+    info: &'a Info,
+    own: Own,
+    rows: Vec<Row>,
+}
+
+/// Everything that was told.
+pub(super) struct Told<'a> {
+    all: Vec<One<'a>>,
+    missing: Vec<(String, String)>,
+}
+
+/// Asks every `info` of the engines and exporters that are there.
+pub(super) async fn ask<'a>(asking: Asking<'_>, pool: &Pool<'a>) -> Told<'a> {
+    let infos: Vec<(&Engine, String, &Info)> = pool
+        .engines()
+        .flat_map(|(engine, seen)| engine.info.iter().map(move |info| (engine, seen, info)))
+        .map(|(engine, seen, info)| (engine, pool.bound(engine, seen, &info.query), info))
+        .collect();
+    let queries = infos.iter().map(|(_, query, _)| (query.clone(), asking.request.at)).collect();
+    let answers: Vec<Answer> = pool.ask(asking.prometheus, queries, asking.deadline).await;
+    let mut told = Told { all: Vec::new(), missing: Vec::new() };
+    for ((engine, _, info), answer) in infos.into_iter().zip(answers) {
+        match answer {
+            Ok(rows) if rows.is_empty() => {
+                if let Some(enable) = &info.enable {
+                    told.missing.push((format!("`{}`", info.metric), sentence("no series", Some(enable))));
+                }
+            }
+            Ok(rows) => {
+                let (own, rows) = pool.own(engine, &rows, |row| &row.labels);
+                let rows = rows.into_iter().cloned().collect();
+                told.all.push(One { info, own, rows });
+            }
+            Err(error) => told.missing.push((format!("`{}`", info.metric), why(&error))),
+        }
+    }
+    told
+}
+
+impl One<'_> {
+    fn label<'r>(&self, row: &'r Row, fact: Fact) -> Option<&'r str> {
+        let labels = self.info.tells.iter().filter(|(_, told)| **told == fact);
+        labels.filter_map(|(label, _)| row.labels.get(label)).find(|value| !value.is_empty()).map(String::as_str)
+    }
+
+    fn tells(&self, fact: Fact) -> bool {
+        self.info.tells.values().any(|told| *told == fact)
+    }
+
+    /// `NVIDIA H100 80GB HBM3 MIG 1g.10gb`.
+    fn gpu(&self, row: &Row) -> Option<String> {
+        let kind = self.label(row, Fact::Gpu)?;
+        Some(match self.label(row, Fact::GpuSlice) {
+            Some(slice) => format!("{kind} MIG {slice}"),
+            None => kind.to_owned(),
+        })
+    }
+
+    fn pod<'r>(row: &'r Row) -> Option<&'r str> {
+        ["exported_pod", "pod"].iter().find_map(|label| row.labels.get(*label)).map(String::as_str)
+    }
+}
+
+impl Told<'_> {
+    fn pairs(&self, fact: Fact) -> impl Iterator<Item = (&str, &str)> {
+        let known = self.all.iter().filter(|one| one.own == Own::Known);
+        known.flat_map(move |one| one.rows.iter().filter_map(move |row| Some((One::pod(row)?, one.label(row, fact)?))))
+    }
+
+    /// Pod to its node.
+    pub(super) fn nodes(&self) -> BTreeMap<&str, &str> {
+        self.pairs(Fact::Node).collect()
+    }
+
+    /// Pod to its part.
+    pub(super) fn roles(&self) -> BTreeMap<&str, &str> {
+        // SGLang calls the part of one that does everything so.
+        self.pairs(Fact::Role).filter(|(_, role)| *role != "unified").collect()
+    }
+
+    /// Pod to its GPUs, with their product.
+    pub(super) fn gpus(&self) -> BTreeMap<&str, BTreeSet<String>> {
+        let mut all: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
+        for one in self.all.iter().filter(|one| one.own == Own::Known) {
+            for row in &one.rows {
+                let Some((pod, id)) = One::pod(row).zip(one.label(row, Fact::GpuId)) else { continue };
+                let kind = one.gpu(row).map(|kind| format!(" ({kind})")).unwrap_or_default();
+                all.entry(pod).or_default().insert(format!("{id}{kind}"));
+            }
+        }
+        all
+    }
+}
+
+/// Puts what was told into the answer.
+pub(super) fn read(told: Told<'_>, seen: &mut Seen) {
+    for one in &told.all {
+        settings(one, seen);
+        versions(one, seen);
+    }
+    for one in told.all.iter().filter(|one| one.own == Own::Known && one.tells(Fact::Node)) {
+        for row in &one.rows {
+            let Some(node) = one.label(row, Fact::Node) else { continue };
+            let known = seen.nodes.entry(node.to_owned()).or_default();
+            let more = one.info.tells.iter().filter(|(_, fact)| **fact == Fact::OfNode);
+            let more = more.filter_map(|(label, _)| row.labels.get(label)).filter(|value| !value.is_empty());
+            let fresh: Vec<String> = more.filter(|value| !known.contains(value)).cloned().collect();
+            known.extend(fresh);
+        }
+    }
+    seen.gpus = gpus(&told);
+    if seen.gpus.is_empty() {
+        let enable = "run dcgm-exporter on the GPU nodes and scrape it";
+        seen.missing.push(("the GPUs".to_owned(), sentence("no exporter tells them for this pool", Some(enable))));
+    }
+    interconnect(&told, seen);
+    seen.missing.extend(told.missing);
+}
+
+/// The rows that differ in more than who tells them.
+fn settings(one: &One<'_>, seen: &mut Seen) {
+    if !one.info.shown {
+        return;
+    }
+    let bare = |row: &Row| -> Labels {
+        row.labels
+            .iter()
+            .filter(|(name, _)| !WHO.contains(&name.as_str()))
+            .map(|(n, v)| (n.clone(), v.clone()))
+            .collect()
+    };
+    let rows: BTreeSet<Labels> = one.rows.iter().map(bare).collect();
+    seen.info.insert(one.info.metric.clone(), rows.into_iter().take(ROWS).collect());
+}
+
+fn versions(one: &One<'_>, seen: &mut Seen) {
+    let source = || one.info.metric.clone();
+    for (label, what) in &one.info.versions {
+        let values: BTreeSet<&String> =
+            one.rows.iter().filter_map(|row| row.labels.get(label)).filter(|v| !v.is_empty()).collect();
+        let told = values.into_iter().take(VERSIONS);
+        seen.versions.extend(told.map(|version| Version {
+            what: what.clone(),
+            version: version.clone(),
+            source: source(),
+        }));
+    }
+    let images: BTreeSet<(&str, &str)> = one
+        .rows
+        .iter()
+        .filter_map(|row| Some((one.label(row, Fact::Container).unwrap_or_default(), one.label(row, Fact::Image)?)))
+        .collect();
+    let told = images.into_iter().take(VERSIONS);
+    seen.versions.extend(told.map(|(container, image)| Version {
+        what: format!("image of container {container}"),
+        version: image.to_owned(),
+        source: source(),
+    }));
+}
+
+/// GPUs by kind: from exporters that know each one, else as the orchestrator counts them.
+fn gpus(told: &Told<'_>) -> Vec<Gpu> {
+    for one in told.all.iter().filter(|one| one.tells(Fact::GpuId)) {
+        let id = |row: &Row| {
+            let slice = one.label(row, Fact::GpuSliceId).unwrap_or_default().to_owned();
+            Some((one.label(row, Fact::GpuId)?.to_owned(), slice))
+        };
+        let ids: BTreeMap<(String, String), String> =
+            one.rows.iter().filter_map(|row| Some((id(row)?, one.gpu(row).unwrap_or_else(unknown)))).collect();
+        if !ids.is_empty() {
+            let whose = match one.own {
+                Own::Known if one.rows.iter().any(|row| One::pod(row).is_some()) => "",
+                Own::Known => ", all of the pool's nodes",
+                Own::Open => ", which names neither pods nor nodes: all that it sees",
+            };
+            return counted(ids.into_values().map(|kind| (kind, 1)), &format!("{}{whose}", one.info.metric));
+        }
+    }
+    let by_node: BTreeMap<&str, String> = told
+        .all
+        .iter()
+        .flat_map(|one| one.rows.iter().filter_map(|row| Some((one.label(row, Fact::Node)?, one.gpu(row)?))))
+        .collect();
+    for one in told.all.iter().filter(|one| one.info.counts_gpus && one.own == Own::Known) {
+        let kind = |row: &Row| {
+            let node = one.label(row, Fact::Node)?;
+            by_node.get(node).cloned()
+        };
+        let rows = one.rows.iter().filter(|row| row.value >= 1.0 && row.value < 1e6);
+        let all = rows.map(|row| (kind(row).unwrap_or_else(unknown), row.value.round() as usize));
+        let all = counted(all, &one.info.metric);
+        if !all.is_empty() {
+            return all;
+        }
+    }
+    Vec::new()
+}
+
+fn unknown() -> String {
+    "GPU of an unknown kind".to_owned()
+}
+
+fn counted(kinds: impl Iterator<Item = (String, usize)>, source: &str) -> Vec<Gpu> {
+    let mut by_kind: BTreeMap<String, usize> = BTreeMap::new();
+    for (kind, count) in kinds {
+        *by_kind.entry(kind).or_default() += count;
+    }
+    by_kind.into_iter().map(|(kind, count)| Gpu { kind, count, source: source.to_owned() }).collect()
+}
+
+/// What carries traffic between the GPUs; a counter that stands at zero says that it is not used.
+fn interconnect(told: &Told<'_>, seen: &mut Seen) {
+    for one in told.all.iter() {
+        let Some(what) = &one.info.interconnect else { continue };
+        if one.rows.iter().any(|row| row.value > 0.0) {
+            seen.interconnect = Some(what.clone());
+        } else if seen.interconnect.is_none() && !one.rows.is_empty() {
+            seen.interconnect = Some(format!("no {what} in use: `{}` stands at 0", one.info.metric));
+        }
+    }
+}

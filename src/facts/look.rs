@@ -1,0 +1,120 @@
+//! look: asks everything at once; the only part that talks of its own.
+
+use std::collections::BTreeSet;
+use std::time::Instant;
+
+use super::{Seen, Windows, asked, changes, info, lengths, measured, rules, targets};
+use crate::diagnose::{Diagnosis, Pool, Request};
+use crate::playbook::Library;
+use crate::prom::{PromError, Prometheus};
+use crate::report::Version;
+
+/// What to look at.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Asking<'a> {
+    pub(super) library: &'a Library,
+    pub(super) prometheus: &'a Prometheus,
+    pub(super) request: &'a Request,
+    pub(super) windows: &'a Windows,
+    pub(super) deadline: Instant,
+}
+
+/// Looks at a pool beyond its diagnosis; what has answered by `deadline` counts.
+///
+/// Of the request the scope counts; moments and rate windows are those of `windows`. The diagnosis only tells replicas
+/// that Prometheus may have forgotten since. The number of queries depends on the data files, never on the fleet.
+pub async fn look(
+    library: &Library,
+    prometheus: &Prometheus,
+    request: &Request,
+    diagnosis: Option<&Diagnosis>,
+    windows: &Windows,
+    deadline: Instant,
+) -> Seen {
+    let (at, window) = asked(windows.during);
+    let request = Request { at, window, ..request.clone() };
+    let asking = Asking { library, prometheus, request: &request, windows, deadline };
+    let (numbers, server, rules, targets, (pool, told)) = tokio::join!(
+        measured::measured(asking),
+        prometheus.build_info(deadline),
+        prometheus.alerting_rules(deadline),
+        prometheus.targets(deadline),
+        of_pool(asking, diagnosis),
+    );
+    let mut seen = told;
+    (seen.measured, seen.load) = (numbers.metrics, numbers.load);
+    seen.missing.extend(numbers.missing);
+    match server {
+        Ok(server) => seen.versions.push(Version {
+            what: server.application.unwrap_or_else(|| "Prometheus".to_owned()),
+            version: server.version,
+            source: "/api/v1/status/buildinfo".to_owned(),
+        }),
+        Err(error) => seen.missing.push(("the version of Prometheus".to_owned(), why(&error))),
+    }
+    match rules {
+        Ok(all) => (seen.rules, seen.missing) = rules::of_pool(library, &request, pool.as_ref(), all, seen.missing),
+        Err(error) => seen.missing.push(("the alerting rules".to_owned(), why(&error))),
+    }
+    match (targets, &pool) {
+        (Ok(all), Some(pool)) => (seen.targets, seen.missing) = targets::of_pool(pool, all, seen.missing),
+        (Ok(_), None) => {}
+        (Err(error), _) => seen.missing.push(("the scrape targets".to_owned(), why(&error))),
+    }
+    seen.versions.sort();
+    seen.versions.dedup();
+    seen
+}
+
+/// What must know the pool before it can be asked.
+async fn of_pool<'a>(asking: Asking<'a>, diagnosis: Option<&Diagnosis>) -> (Option<Pool<'a>>, Seen) {
+    let mut seen = Seen::default();
+    let pool = match Pool::find(asking.library, asking.prometheus, asking.request, asking.deadline).await {
+        Ok(pool) => pool,
+        Err(error) => {
+            let what = "hardware, versions, replicas, prompt lengths and what changed";
+            seen.missing.push((what.to_owned(), why(&error)));
+            return (None, seen);
+        }
+    };
+    if pool.serving().next().is_none() {
+        let (why, enable) = crate::diagnose::nobody(asking.library, crate::signal::EngineKind::Serving);
+        seen.missing.push(("the engine".to_owned(), sentence(&why, enable.as_deref())));
+    }
+    let named = diagnosis.map(|d| d.replicas.affected.clone()).unwrap_or_default();
+    let pool = pool.with_pods(named.into_iter());
+    let (followed, lengths) = tokio::join!(changes::follow(asking, &pool), lengths::lengths(asking, &pool));
+    // Pods that are gone since are the pool's too.
+    let gone: BTreeSet<String> = followed.pods().collect();
+    let pool = pool.with_pods(gone.into_iter());
+    let told = info::ask(asking, &pool).await;
+    changes::read(asking, &pool, followed, &told, &mut seen);
+    info::read(told, &mut seen);
+    (seen.input, seen.output) = (lengths.input, lengths.output);
+    seen.missing.extend(lengths.missing);
+    seen.versions.extend(pool.engines().filter_map(|(engine, found)| {
+        let version = found.version.as_ref()?;
+        let source = "the series that it has".to_owned();
+        Some(Version { what: engine.engine.clone(), version: format!("{version} or newer"), source })
+    }));
+    (Some(pool), seen)
+}
+
+/// An error with the way out.
+pub(super) fn why(error: &PromError) -> String {
+    match error {
+        PromError::Lacking(_) => format!(
+            "{error}: the API of Prometheus has it, Thanos, Mimir and VictoriaMetrics only in part; name the Prometheus \
+             behind it under `prometheus:`"
+        ),
+        error => error.to_string(),
+    }
+}
+
+/// Why something is not there, and what would change that.
+pub(super) fn sentence(why: &str, enable: Option<&str>) -> String {
+    match enable {
+        Some(enable) => format!("{why}; to have it: {enable}"),
+        None => why.to_owned(),
+    }
+}

@@ -1,0 +1,96 @@
+//! The numbers of a report: each signal once over each window, made as in a diagnosis.
+
+use std::collections::BTreeMap;
+
+use futures::future::{OptionFuture, join3};
+
+use super::look::{Asking, sentence};
+use super::{Window, asked};
+use crate::diagnose::{Observation, Observed, observe_signals};
+use crate::playbook::Library;
+use crate::report::Measured;
+
+/// What was measured.
+#[derive(Debug, Default)]
+pub(super) struct Numbers {
+    pub(super) metrics: Vec<Measured>,
+    pub(super) load: Vec<Measured>,
+    pub(super) missing: Vec<(String, String)>,
+}
+
+/// Asks for every signal of `report.yaml` over each window.
+pub(super) async fn measured(asking: Asking<'_>) -> Numbers {
+    let Asking { library, windows, .. } = asking;
+    let names = library.report.all();
+    let over = |window: Window| over(asking, &names, window);
+    let after = OptionFuture::from(windows.after.map(over));
+    let (before, during, after) = join3(over(windows.before), over(windows.during), after).await;
+    let seen = Observations { before, during, after };
+    let read = |list: &[String]| list.iter().filter_map(|name| seen.read(library, name)).collect::<Vec<_>>();
+    let (metrics, load) = (read(&library.report.metrics), read(&library.report.load));
+    let missing = missing(metrics.iter().chain(&load));
+    Numbers { metrics, load, missing }
+}
+
+async fn over(asking: Asking<'_>, names: &[&str], window: Window) -> Observed {
+    let Asking { library, prometheus, request, deadline, .. } = asking;
+    let (at, length) = asked(window);
+    let left = deadline.saturating_duration_since(std::time::Instant::now());
+    let mut observed = observe_signals(library, prometheus, &request.scope, names, at, length, left).await;
+    // Where nothing answered, the reason is that and not a missing exporter.
+    if observed.found.engines.is_empty()
+        && let Some(problem) = observed.problems.first()
+    {
+        for o in observed.seen.signals.values_mut() {
+            (o.why, o.enable) = (Some(problem.clone()), None);
+        }
+    }
+    observed
+}
+
+struct Observations {
+    before: Observed,
+    during: Observed,
+    after: Option<Observed>,
+}
+
+impl Observations {
+    fn read(&self, library: &Library, name: &str) -> Option<Measured> {
+        let signal = library.signals.get(name)?;
+        let of = |observed: &Observed| observed.seen.signals.get(name).cloned().unwrap_or_default();
+        let (before, during) = (of(&self.before), of(&self.during));
+        let after = self.after.as_ref().map(of);
+        let windows = [("before", Some(&before)), ("during", Some(&during)), ("after", after.as_ref())];
+        let lacking: Vec<(&str, &Observation)> =
+            windows.into_iter().filter_map(|(when, o)| Some((when, o?))).filter(|(_, o)| o.value.is_none()).collect();
+        let asked = 2 + usize::from(after.is_some());
+        let why = match lacking.as_slice() {
+            [] => None,
+            all if all.len() == asked => Some(reason(&during)),
+            some => Some(some.iter().map(|(when, o)| format!("{when}: {}", reason(o))).collect::<Vec<_>>().join("; ")),
+        };
+        Some(Measured {
+            signal: name.to_owned(),
+            title: signal.title.clone(),
+            unit: signal.unit,
+            before: before.value,
+            during: during.value,
+            after: after.and_then(|o| o.value),
+            query: during.query,
+            why,
+        })
+    }
+}
+
+fn reason(o: &Observation) -> String {
+    sentence(o.why.as_deref().unwrap_or("no series"), o.enable.as_deref())
+}
+
+/// What has no value in any window, those with the same reason together.
+fn missing<'a>(all: impl Iterator<Item = &'a Measured>) -> Vec<(String, String)> {
+    let mut by_reason: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for m in all.filter(|m| m.before.is_none() && m.during.is_none() && m.after.is_none()) {
+        by_reason.entry(m.why.as_deref().unwrap_or_default()).or_default().push(&m.title);
+    }
+    by_reason.into_iter().map(|(why, titles)| (titles.join(", "), why.to_owned())).collect()
+}

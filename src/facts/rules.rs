@@ -1,0 +1,126 @@
+//! Which of the alerting rules are about the pool.
+
+use std::collections::BTreeSet;
+
+use promql_parser::parser::{Expr, parse};
+use promql_parser::util::{ExprVisitor, walk_expr};
+
+use super::Rule;
+use crate::alert::Labels;
+use crate::diagnose::{Pool, Request, Scope};
+use crate::playbook::Library;
+use crate::prom::AlertingRule;
+
+/// Rules at most.
+const MOST: usize = 50;
+
+type Missing = Vec<(String, String)>;
+
+/// The rules whose alerts name the pool, that were generated from the playbooks, or that read the pool's metrics; what
+/// fires comes first.
+pub(super) fn of_pool(
+    library: &Library,
+    request: &Request,
+    pool: Option<&Pool<'_>>,
+    all: Vec<AlertingRule>,
+    mut missing: Missing,
+) -> (Vec<Rule>, Missing) {
+    if all.is_empty() {
+        let why = "this server evaluates none; with VictoriaMetrics they stand in vmalert (`-vmalert.proxyURL`), \
+                   with Thanos in its ruler";
+        missing.push(("the alerting rules".to_owned(), why.to_owned()));
+    }
+    let ours: BTreeSet<&str> =
+        library.playbooks.values().flat_map(|playbook| &playbook.alerts).map(|rule| rule.alert.as_str()).collect();
+    let metrics = pool.map(metrics).unwrap_or_default();
+    let wanted = |rule: &AlertingRule| {
+        let active: Vec<_> = rule.alerts.iter().map(|alert| names(&request.scope, &alert.labels)).collect();
+        if active.contains(&Some(true)) {
+            return true;
+        }
+        // It fires for others only.
+        let elsewhere = !active.is_empty() && active.iter().all(|named| *named == Some(false));
+        let reads = || read_by(&rule.query).iter().any(|metric| metrics.contains(metric));
+        !elsewhere && (ours.contains(rule.name.as_str()) || reads())
+    };
+    let mut own: Vec<AlertingRule> = all.into_iter().filter(|rule| wanted(rule)).collect();
+    let rank = |state: &str| ["firing", "pending"].iter().position(|s| *s == state).unwrap_or(2);
+    own.sort_by(|a, b| rank(&a.state).cmp(&rank(&b.state)).then_with(|| a.name.cmp(&b.name)));
+    if own.len() > MOST {
+        let why = format!("{} more rules are left out, none of which fires before these", own.len() - MOST);
+        missing.push(("all alerting rules".to_owned(), why));
+    }
+    let shown = |rule: AlertingRule| Rule {
+        name: rule.name,
+        query: rule.query,
+        for_seconds: rule.duration,
+        state: rule.state,
+        labels: rule.labels,
+        error: rule.error.filter(|error| !error.is_empty()),
+    };
+    (own.into_iter().take(MOST).map(shown).collect(), missing)
+}
+
+/// Whether labels name the pool; none when they have nothing in common with its scope.
+fn names(scope: &Scope, labels: &Labels) -> Option<bool> {
+    let own = Scope::of_labels(labels).dimensions;
+    let told: Vec<bool> = scope
+        .dimensions
+        .iter()
+        .filter(|(dimension, _)| *dimension != "job")
+        .filter_map(|(dimension, value)| Some(own.get(dimension)? == value))
+        .collect();
+    if told.is_empty() { None } else { Some(told.iter().all(|same| *same)) }
+}
+
+/// The metrics by which the pool's engines tell their signals.
+fn metrics(pool: &Pool<'_>) -> BTreeSet<String> {
+    let queries = |engine: &crate::signal::Engine| -> Vec<String> {
+        engine.signals.values().filter_map(|entry| entry.query.clone()).collect()
+    };
+    let mut names = BTreeSet::new();
+    for (engine, seen) in pool.serving() {
+        for query in queries(engine) {
+            names.extend(read_by(&pool.bound(engine, seen, &query)));
+        }
+    }
+    // It is about every target there is.
+    names.remove("up");
+    names
+}
+
+struct Names(BTreeSet<String>);
+
+impl ExprVisitor for Names {
+    type Error = std::convert::Infallible;
+
+    fn pre_visit(&mut self, expr: &Expr) -> Result<bool, Self::Error> {
+        match expr {
+            Expr::VectorSelector(selector) => self.0.extend(selector.name.clone()),
+            Expr::MatrixSelector(selector) => self.0.extend(selector.vs.name.clone()),
+            _ => {}
+        }
+        Ok(true)
+    }
+}
+
+/// The metrics that a query reads; none when it cannot be read.
+fn read_by(query: &str) -> BTreeSet<String> {
+    let mut names = Names(BTreeSet::new());
+    if let Ok(expr) = parse(query) {
+        let Ok(_) = walk_expr(&mut names, &expr);
+    }
+    names.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_metrics_of_a_query_are_found_wherever_they_stand() {
+        let read = read_by("sum(rate(a_total{b=\"c\"}[5m])) / on (d) max(e:f) > 2 and g offset 5m");
+        assert_eq!(read, BTreeSet::from(["a_total", "e:f", "g"].map(str::to_owned)));
+        assert_eq!(read_by("sum((((").len(), 0);
+    }
+}

@@ -1,0 +1,46 @@
+//! What the API tells beside queries, as plain JSON: rules, targets, what is running.
+
+use std::time::{Duration, Instant};
+
+use reqwest::StatusCode;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use super::{ANSWER_BYTES, PromError, Prometheus, answer};
+
+#[derive(Deserialize)]
+struct Envelope<T> {
+    data: Option<T>,
+}
+
+impl Prometheus {
+    /// The `data` of a GET below `/api/v1/`; `what` names it for errors.
+    pub(super) async fn api<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        what: &'static str,
+        deadline: Instant,
+    ) -> Result<T, PromError> {
+        let left = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
+        let ask = async {
+            let url = format!("{}/api/v1/{path}", self.base);
+            let response = self.http.get(url).send().await.map_err(PromError::from_http)?;
+            let status = response.status();
+            let body = answer::body(response, ANSWER_BYTES).await?;
+            match serde_json::from_slice::<Envelope<T>>(&body) {
+                Ok(Envelope { data: Some(data) }) if status.is_success() => Ok(data),
+                _ if is_lacking(status) => Err(PromError::Lacking(what)),
+                _ => Err(PromError::NotPrometheus(format!("HTTP {status} instead of {what}"))),
+            }
+        };
+        tokio::time::timeout(left, ask).await.unwrap_or(Err(PromError::Late))
+    }
+}
+
+/// How servers say that they do not have an endpoint.
+fn is_lacking(status: StatusCode) -> bool {
+    matches!(
+        status,
+        StatusCode::BAD_REQUEST | StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_IMPLEMENTED
+    )
+}

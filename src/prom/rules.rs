@@ -1,0 +1,70 @@
+//! The alerting rules that Prometheus evaluates.
+//!
+//! Source of the shape: Prometheus HTTP API, "Rules". Mimir has it below its Prometheus prefix, Thanos with its rule API,
+//! VictoriaMetrics only with `-vmalert.proxyURL` and an empty list without.
+
+use std::time::Instant;
+
+use serde::Deserialize;
+
+use super::{PromError, Prometheus};
+use crate::alert::Labels;
+
+/// One alerting rule; what a server leaves out is empty.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct AlertingRule {
+    /// The alert's name.
+    pub name: String,
+    /// Its PromQL.
+    #[serde(default)]
+    pub query: String,
+    /// How long it must hold, seconds.
+    #[serde(default)]
+    pub duration: f64,
+    /// Labels that it sets.
+    #[serde(default)]
+    pub labels: Labels,
+    /// What fires of it, or is about to.
+    #[serde(default)]
+    pub alerts: Vec<FiringAlert>,
+    /// `firing`, `pending`, `inactive`.
+    #[serde(default)]
+    pub state: String,
+    /// The last evaluation's error.
+    #[serde(default, rename = "lastError")]
+    pub error: Option<String>,
+}
+
+/// One alert of a rule.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct FiringAlert {
+    /// Its labels.
+    #[serde(default)]
+    pub labels: Labels,
+}
+
+#[derive(Deserialize)]
+struct Data {
+    #[serde(default)]
+    groups: Vec<Group>,
+}
+
+#[derive(Deserialize)]
+struct Group {
+    #[serde(default)]
+    rules: Vec<serde_json::Value>,
+}
+
+impl Prometheus {
+    /// The alerting rules of all groups; rules of an unknown shape, recording rules too, are left out.
+    ///
+    /// # Errors
+    /// When Prometheus cannot be reached in time, or does not tell its rules.
+    pub async fn alerting_rules(&self, deadline: Instant) -> Result<Vec<AlertingRule>, PromError> {
+        let data: Data = self.api("rules?type=alert", "its alerting rules", deadline).await?;
+        let rules = data.groups.into_iter().flat_map(|group| group.rules);
+        // Servers that do not know the parameter send recording rules too.
+        let alerting = rules.filter(|rule| rule["type"] != "recording");
+        Ok(alerting.filter_map(|rule| serde_json::from_value(rule).ok()).collect())
+    }
+}
