@@ -2,6 +2,7 @@
 //!
 //! Every finding is a [`Problem`](crate::playbook::Problem): rule, file, line, the line's text, and a way out.
 
+mod endpoints;
 mod lint;
 mod logs;
 mod phrases;

@@ -4,6 +4,7 @@
 //! This module only holds the words and fills placeholders; it never talks to Prometheus.
 
 mod direct;
+pub mod endpoint;
 mod engine;
 mod format;
 mod query;
@@ -14,6 +15,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use direct::{Direct, Read, Selector, Where};
+pub use endpoint::{Endpoint, Tells};
 pub use engine::{DeadFlag, Engine, EngineKind, EngineVersion, OwnLabels, SignalQuery, VersionProbe, VersionReq};
 pub use format::format_value;
 pub use query::{Fill, Matcher, fill, matchers, prometheus_duration};
