@@ -18,7 +18,7 @@ pub use direct::{Direct, Read, Selector, Where};
 pub use endpoint::{Endpoint, Tells};
 pub use engine::{DeadFlag, Engine, EngineKind, EngineVersion, OwnLabels, SignalQuery, VersionProbe, VersionReq};
 pub use format::format_value;
-pub use query::{Fill, Matcher, fill, matchers, prometheus_duration};
+pub use query::{Fill, Matcher, any_of, fill, matchers, prometheus_duration};
 
 /// What a signal's number counts. Ratios are 0..1 everywhere, never percent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
