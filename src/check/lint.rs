@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{facts, logs, promql, tables, tickets};
+use super::{endpoints, facts, logs, promql, tables, tickets};
 use crate::playbook::{
     CauseEntry, Condition, Evidence, Kind, Library, Problem, QuickCheck, Reference, SourceFile, Step, shipped,
     suggestion,
@@ -13,6 +13,7 @@ use crate::signal::{Direct, EngineKind, Unit, VersionReq};
 pub fn lint(library: &Library) -> Vec<Problem> {
     let mut problems = Vec::new();
     signals(library, &mut problems);
+    endpoints::endpoints(library, &mut problems);
     health(library, &mut problems);
     facts::facts(library, &mut problems);
     tables::tables(library, &mut problems);

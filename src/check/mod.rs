@@ -2,6 +2,7 @@
 //!
 //! Every finding is a [`Problem`](crate::playbook::Problem): rule, file, line, the line's text, and a way out.
 
+mod endpoints;
 mod facts;
 mod lint;
 mod logs;

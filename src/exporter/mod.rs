@@ -1,4 +1,5 @@
-//! Reads the `/metrics` of engines and GPU exporters over HTTP: the second source of evidence, beside Prometheus.
+//! Reads the `/metrics` of engines and GPU exporters over HTTP, and what else they tell there: the second source of
+//! evidence, beside Prometheus.
 //!
 //! Read-only and bounded in every direction: allowed addresses only, no redirects, no proxy, a deadline and a size limit
 //! per page, few pages at once.
@@ -26,6 +27,9 @@ pub use page::{Sample, parse};
 const PAGE_WITHIN: Duration = Duration::from_secs(2);
 /// The largest page that is read, in bytes after decompression; a vLLM page has about 0.1 MB.
 const PAGE_BYTES: usize = 16 << 20;
+/// Of an error, how long its body may take, and how much of it is kept.
+const REASON_WITHIN: Duration = Duration::from_millis(200);
+const REASON_BYTES: usize = 4 << 10;
 /// Pages at once, over all diagnoses.
 const AT_ONCE: usize = 8;
 /// Exporters that one diagnosis reads at most.
@@ -53,12 +57,7 @@ impl Target {
 
     /// Host and port.
     pub fn place(&self) -> String {
-        let Ok(url) = url::Url::parse(&self.url) else { return "an address that cannot be read".to_owned() };
-        let host = url.host_str().unwrap_or_default();
-        match url.port_or_known_default() {
-            Some(port) => format!("{host}:{port}"),
-            None => host.to_owned(),
-        }
+        place(&self.url)
     }
 
     /// The sample with this target's labels, as a scrape without `honor_labels` would keep it.
@@ -72,6 +71,39 @@ impl Target {
         }
         sample
     }
+}
+
+fn place(url: &str) -> String {
+    let Ok(url) = url::Url::parse(url) else { return "an address that cannot be read".to_owned() };
+    let host = url.host_str().unwrap_or_default();
+    match url.port_or_known_default() {
+        Some(port) => format!("{host}:{port}"),
+        None => host.to_owned(),
+    }
+}
+
+/// An answer of HTTP.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Page {
+    /// The status; never a redirect.
+    pub status: u16,
+    /// The media type without its parameters, lower case; empty when none is told.
+    pub media: String,
+    /// The body, decompressed; of one that is no success only what came at once.
+    pub bytes: Vec<u8>,
+    /// When it was there.
+    pub at: Instant,
+}
+
+/// What a page may cost.
+#[derive(Debug, Clone, Copy)]
+pub struct Bounds {
+    /// Bytes after decompression.
+    pub bytes: usize,
+    /// How long it may take, once it is its turn.
+    pub within: Duration,
+    /// When it must be there, the waiting for its turn included.
+    pub deadline: Instant,
 }
 
 /// Why a page has not been read.
@@ -93,8 +125,8 @@ pub enum ExporterError {
     #[error("answered with a redirect, which is not followed: name the page itself")]
     Redirect,
     /// More than anybody exposes.
-    #[error("sent more than {} MiB", PAGE_BYTES >> 20)]
-    TooLarge,
+    #[error("sent more than {} MiB", .0 >> 20)]
+    TooLarge(usize),
     /// The answer is no page of metrics.
     #[error("did not send metrics: {0}")]
     NotMetrics(String),
@@ -109,7 +141,7 @@ impl ExporterError {
         match self {
             Self::Refused | Self::Unreachable(_) => true,
             Self::Status(status) => *status >= 500,
-            Self::Late | Self::Redirect | Self::TooLarge | Self::NotMetrics(_) | Self::NotAllowed(_) => false,
+            Self::Late | Self::Redirect | Self::TooLarge(_) | Self::NotMetrics(_) | Self::NotAllowed(_) => false,
         }
     }
 }
@@ -151,22 +183,35 @@ impl Reader {
         wanted: impl Fn(&str) -> bool,
         deadline: Instant,
     ) -> Result<(Vec<Sample>, Instant), ExporterError> {
-        let url = self.checked(target)?;
-        let late = |_| ExporterError::Late;
-        let slot = tokio::time::timeout_at(deadline.into(), self.running.acquire()).await.map_err(late)?;
-        let _slot = slot.map_err(|_| ExporterError::Late)?;
-        let until = deadline.min(Instant::now() + PAGE_WITHIN);
-        let text = tokio::time::timeout_at(until.into(), self.fetch(url)).await.map_err(late)??;
-        let at = Instant::now();
+        let bounds = Bounds { bytes: PAGE_BYTES, within: PAGE_WITHIN, deadline };
+        let page = self.get(&target.url, "text/plain;version=0.0.4,*/*;q=0.1", &bounds).await?;
+        if !(200..300).contains(&page.status) {
+            return Err(ExporterError::Status(page.status));
+        }
+        let text = String::from_utf8(page.bytes)
+            .map_err(|_| ExporterError::NotMetrics("the page is no UTF-8 text".to_owned()))?;
         let samples = parse(&text, wanted)?;
-        Ok((samples.into_iter().map(|sample| target.attach(sample)).collect(), at))
+        Ok((samples.into_iter().map(|sample| target.attach(sample)).collect(), page.at))
+    }
+
+    /// Gets one page, whatever its status, without any credentials.
+    ///
+    /// # Errors
+    /// When the address is not allowed, away, late, elsewhere, or the answer too large or broken off.
+    pub async fn get(&self, url: &str, accept: &'static str, bounds: &Bounds) -> Result<Page, ExporterError> {
+        let url = self.checked(url)?;
+        let late = |_| ExporterError::Late;
+        let slot = tokio::time::timeout_at(bounds.deadline.into(), self.running.acquire()).await.map_err(late)?;
+        let _slot = slot.map_err(|_| ExporterError::Late)?;
+        let until = bounds.deadline.min(Instant::now() + bounds.within);
+        tokio::time::timeout_at(until.into(), self.fetch(url, accept, bounds.bytes)).await.map_err(late)?
     }
 
     /// The address, when it is one of HTTP and, where it is written as a number, allowed. Names are checked when they
     /// are resolved, so that what was checked is what is connected to.
-    fn checked(&self, target: &Target) -> Result<url::Url, ExporterError> {
-        let refused = || ExporterError::NotAllowed(target.place());
-        let url = url::Url::parse(&target.url).map_err(|_| refused())?;
+    fn checked(&self, url: &str) -> Result<url::Url, ExporterError> {
+        let refused = || ExporterError::NotAllowed(place(url));
+        let url = url::Url::parse(url).map_err(|_| refused())?;
         if !["http", "https"].contains(&url.scheme()) || !url.username().is_empty() || url.password().is_some() {
             return Err(refused());
         }
@@ -182,26 +227,31 @@ impl Reader {
         }
     }
 
-    async fn fetch(&self, url: url::Url) -> Result<String, ExporterError> {
-        let asked = self.http.get(url).header(reqwest::header::ACCEPT, "text/plain;version=0.0.4,*/*;q=0.1");
+    async fn fetch(&self, url: url::Url, accept: &'static str, most: usize) -> Result<Page, ExporterError> {
+        let asked = self.http.get(url).header(reqwest::header::ACCEPT, accept);
         let mut response = asked.send().await.map_err(|e| failure(&e))?;
         let status = response.status();
         if status.is_redirection() {
             return Err(ExporterError::Redirect);
         }
+        let told = response.headers().get(reqwest::header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
+        let media = told.and_then(|text| text.split(';').next()).unwrap_or_default().trim().to_ascii_lowercase();
+        let mut bytes = Vec::new();
         if !status.is_success() {
-            return Err(ExporterError::Status(status.as_u16()));
+            // What stands behind an error may explain it, and is not worth waiting for.
+            if let Ok(Ok(Some(chunk))) = tokio::time::timeout(REASON_WITHIN, response.chunk()).await {
+                bytes.extend(chunk.iter().take(REASON_BYTES));
+            }
+            return Ok(Page { status: status.as_u16(), media, bytes, at: Instant::now() });
         }
-        let mut body = Vec::new();
         loop {
             match response.chunk().await {
-                Ok(Some(chunk)) if body.len() + chunk.len() > PAGE_BYTES => return Err(ExporterError::TooLarge),
-                Ok(Some(chunk)) => body.extend_from_slice(&chunk),
-                Ok(None) => break,
+                Ok(Some(chunk)) if bytes.len() + chunk.len() > most => return Err(ExporterError::TooLarge(most)),
+                Ok(Some(chunk)) => bytes.extend_from_slice(&chunk),
+                Ok(None) => return Ok(Page { status: status.as_u16(), media, bytes, at: Instant::now() }),
                 Err(_) => return Err(ExporterError::NotMetrics("the answer breaks off".to_owned())),
             }
         }
-        String::from_utf8(body).map_err(|_| ExporterError::NotMetrics("the page is no UTF-8 text".to_owned()))
     }
 }
 

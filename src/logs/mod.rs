@@ -2,6 +2,7 @@
 //!
 //! Pure over lines; a log of any length is read once, in memory that does not grow with it.
 
+pub mod files;
 mod log;
 mod moment;
 

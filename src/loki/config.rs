@@ -3,8 +3,11 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 use schemars::JsonSchema;
 use serde::Deserialize;
+
+use super::LokiError;
 
 /// One entry of `loki:`.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
@@ -34,5 +37,47 @@ impl Default for Config {
             namespace: "namespace".to_owned(),
             pod: "pod".to_owned(),
         }
+    }
+}
+
+impl Config {
+    /// The address as it is asked, and as it is shown: without user and password.
+    pub(super) fn address(&self) -> Result<(String, String), LokiError> {
+        let wrong = || {
+            let text = "`loki:` has an `url` that is no address: write it like http://loki-gateway:3100";
+            LokiError::Configuration(text.to_owned())
+        };
+        let mut url = url::Url::parse(&self.url).map_err(|_| wrong())?;
+        if !["http", "https"].contains(&url.scheme()) || !url.has_host() {
+            return Err(wrong());
+        }
+        url.set_query(None);
+        url.set_fragment(None);
+        let asked = url.to_string();
+        // Both fail only for addresses that cannot have a user at all.
+        let _ = url.set_password(None);
+        let _ = url.set_username("");
+        Ok((asked.trim_end_matches('/').to_owned(), url.to_string().trim_end_matches('/').to_owned()))
+    }
+
+    pub(super) fn headers(&self) -> Result<HeaderMap, LokiError> {
+        let bad = LokiError::Configuration;
+        let mut headers = HeaderMap::new();
+        for (name, value) in &self.headers {
+            let header = HeaderName::try_from(name).map_err(|_| bad(format!("`{name}` is no header name")))?;
+            let mut value = HeaderValue::try_from(value)
+                .map_err(|_| bad(format!("header `{name}` has a value that cannot be sent")))?;
+            value.set_sensitive(true);
+            headers.insert(header, value);
+        }
+        if let Some(path) = &self.bearer_token_file {
+            let token = std::fs::read_to_string(path)
+                .map_err(|e| bad(format!("cannot read the token file {}: {e}", path.display())))?;
+            let mut value = HeaderValue::try_from(format!("Bearer {}", token.trim()))
+                .map_err(|_| bad(format!("the token in {} cannot be sent in a header", path.display())))?;
+            value.set_sensitive(true);
+            headers.insert(AUTHORIZATION, value);
+        }
+        Ok(headers)
     }
 }

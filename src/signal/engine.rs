@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::Direct;
 use super::facts::{Change, Info, Length};
 use super::query::{Matcher, is_identifier};
+use super::{Direct, Endpoint};
 
 /// What an engine file describes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
@@ -122,6 +123,9 @@ pub struct Engine {
     /// Flags that old guides still name; no fix step may name them for a version without them.
     #[serde(default)]
     pub dead_flags: BTreeMap<String, DeadFlag>,
+    /// What it tells over HTTP beside its metrics; nothing else is ever asked of it.
+    #[serde(default)]
+    pub endpoints: Vec<Endpoint>,
     /// Signal name to how this engine tells it.
     pub signals: BTreeMap<String, SignalQuery>,
     /// Histograms of requests' lengths: names without `_bucket`, newest first.

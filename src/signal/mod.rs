@@ -4,6 +4,7 @@
 //! This module only holds the words and fills placeholders; it never talks to Prometheus.
 
 mod direct;
+pub mod endpoint;
 mod engine;
 mod facts;
 mod format;
@@ -15,10 +16,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use direct::{Direct, Read, Selector, Where};
+pub use endpoint::{Endpoint, Tells};
 pub use engine::{DeadFlag, Engine, EngineKind, EngineVersion, OwnLabels, SignalQuery, VersionProbe, VersionReq};
 pub use facts::{Change, Fact, Info, Length};
 pub use format::format_value;
-pub use query::{Fill, Matcher, fill, matchers, prometheus_duration};
+pub use query::{Fill, Matcher, any_of, fill, matchers, prometheus_duration};
 
 /// What a signal's number counts. Ratios are 0..1 everywhere, never percent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

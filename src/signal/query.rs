@@ -34,6 +34,21 @@ pub fn matchers(list: &[Matcher]) -> String {
         .join(",")
 }
 
+/// A matcher of any of the literal values: `pod="a"`, `pod=~"a|b"`; none without values or with a name that is no label's.
+///
+/// PromQL and LogQL write it alike.
+pub fn any_of(label: &str, values: &[String]) -> Option<String> {
+    match values {
+        _ if !is_identifier(label) => None,
+        [] => None,
+        [one] => Some(format!("{label}={}", quoted(one))),
+        several => {
+            let choices: Vec<String> = several.iter().map(|value| escape_regex(value)).collect();
+            Some(format!("{label}=~{}", quoted(&choices.join("|"))))
+        }
+    }
+}
+
 /// What the placeholders stand for in one diagnosis.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Fill<'a> {

@@ -4,4 +4,5 @@ pub mod demo;
 pub mod pager;
 pub mod sim;
 pub mod slack;
+pub mod sources;
 pub mod stack;

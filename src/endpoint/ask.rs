@@ -1,0 +1,252 @@
+//! Asks a few replicas for the paths that their engine's file lists.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use futures::stream::{self, StreamExt};
+
+use super::{Answer, NO_SUCH_PATH, Said, WANTS_A_KEY};
+use crate::exporter::{Bounds, ExporterError, Page, Reader, Target};
+use crate::playbook::Library;
+use crate::signal::Endpoint;
+use crate::signal::endpoint::{forbidden, shown};
+
+/// Replicas that are asked at most.
+pub const TARGETS_MOST: usize = 16;
+/// Of those, how many hand over their whole page of metrics.
+const PAGES_MOST: usize = 4;
+/// Replicas at once. Diagnoses read exporters through the same reader, which takes as many.
+const AT_ONCE: usize = 8;
+/// How long one answer may take.
+const WITHIN: Duration = Duration::from_secs(3);
+/// The largest answer of a path; vLLM's `/server_info` has about 0.1 MB.
+const ANSWER_BYTES: usize = 2 << 20;
+/// The largest page of metrics.
+const PAGE_BYTES: usize = 16 << 20;
+/// Of an answer that is text but no page of metrics, how much is kept.
+const TEXT_BYTES: usize = 64 << 10;
+/// What all answers together may take in memory.
+const ROOM: usize = 96 << 20;
+/// How much more a tree of JSON takes than its text, at most what hostile arrays of numbers do.
+const TREE: usize = 16;
+/// Answers that a replica may be late with before it is left alone.
+const LATE_MOST: usize = 2;
+/// Of an error's text, what is repeated.
+const REASON_CHARS: usize = 160;
+
+/// Asks `targets` for what their engines list, engines taking turns, each with its targets in the order given.
+///
+/// Every path of every replica that was chosen has its answer or its reason; those beyond [`TARGETS_MOST`] are not asked.
+pub async fn ask(reader: &Reader, library: &Library, targets: &[Target], deadline: Instant) -> Vec<Answer> {
+    let room = &Room(AtomicUsize::new(ROOM));
+    let visits = chosen(targets).into_iter().enumerate().map(|(place, target)| {
+        let listed = library.engines.get(&target.engine).map(|e| e.endpoints.as_slice()).unwrap_or_default();
+        let visit = Visit { reader, target, room, deadline, late: 0, over: None, answers: Vec::new() };
+        visit.make(listed, place < PAGES_MOST)
+    });
+    let answers: Vec<Vec<Answer>> = stream::iter(visits).buffered(AT_ONCE).collect().await;
+    answers.into_iter().flatten().collect()
+}
+
+/// The replicas to ask: every engine before the second replica of any, no page twice.
+fn chosen(targets: &[Target]) -> Vec<&Target> {
+    let mut turns: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut ranked: Vec<(usize, &Target)> = Vec::new();
+    for target in targets {
+        if ranked.iter().any(|(_, known)| known.engine == target.engine && known.url == target.url) {
+            continue;
+        }
+        let turn = turns.entry(&target.engine).or_default();
+        ranked.push((*turn, target));
+        *turn += 1;
+    }
+    ranked.sort_by_key(|(turn, _)| *turn);
+    ranked.into_iter().take(TARGETS_MOST).map(|(_, target)| target).collect()
+}
+
+/// What all answers together may still take.
+struct Room(AtomicUsize);
+
+impl Room {
+    fn take(&self, bytes: usize) -> bool {
+        self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(bytes)).is_ok()
+    }
+}
+
+/// One replica being asked.
+struct Visit<'a> {
+    reader: &'a Reader,
+    target: &'a Target,
+    room: &'a Room,
+    deadline: Instant,
+    late: usize,
+    over: Option<String>,
+    answers: Vec<Answer>,
+}
+
+impl Visit<'_> {
+    async fn make(mut self, listed: &[Endpoint], with_page: bool) -> Vec<Answer> {
+        for endpoint in listed {
+            let mut paths = endpoint.paths().peekable();
+            while let Some(path) = paths.next() {
+                let said = match forbidden(&self.target.engine, path) {
+                    Some(why) => Said::Nothing(format!("was not asked: {why}")),
+                    None => match place(&self.target.url, endpoint.port, path) {
+                        Some(url) => self.get(&url, false).await,
+                        None => Said::Nothing("was not asked: its address cannot be read".to_owned()),
+                    },
+                };
+                let unknown = said == Said::Nothing(NO_SUCH_PATH.to_owned());
+                if !(unknown && paths.peek().is_some()) {
+                    self.note(shown(path), said);
+                    break;
+                }
+            }
+        }
+        if with_page {
+            let path =
+                url::Url::parse(&self.target.url).map_or_else(|_| "/metrics".to_owned(), |u| u.path().to_owned());
+            let url = self.target.url.clone();
+            let said = self.get(&url, true).await;
+            self.note(&path, said);
+        }
+        self.answers
+    }
+
+    fn note(&mut self, path: &str, said: Said) {
+        let (engine, target) = (self.target.engine.clone(), self.target.name());
+        self.answers.push(Answer { engine, target, path: path.to_owned(), said });
+    }
+
+    async fn get(&mut self, url: &str, metrics: bool) -> Said {
+        if let Some(why) = &self.over {
+            return Said::Nothing(format!("was not asked: it {why}"));
+        }
+        if Instant::now() >= self.deadline {
+            return Said::Nothing("was not asked: the time was up".to_owned());
+        }
+        let accept = if metrics { "text/plain;version=0.0.4,*/*;q=0.1" } else { "application/json,*/*;q=0.5" };
+        let bytes = if metrics { PAGE_BYTES } else { ANSWER_BYTES };
+        let bounds = Bounds { bytes, within: WITHIN, deadline: self.deadline };
+        match self.reader.get(url, accept, &bounds).await {
+            Ok(page) if page.status == 404 => Said::Nothing(NO_SUCH_PATH.to_owned()),
+            Ok(page) if [401, 403].contains(&page.status) => {
+                Said::Nothing(format!("{WANTS_A_KEY} (HTTP {})", page.status))
+            }
+            Ok(page) if !(200..300).contains(&page.status) => Said::Nothing(refusal(&page)),
+            Ok(page) => self.said(page, metrics),
+            Err(error) => Said::Nothing(self.failure(error)),
+        }
+    }
+
+    /// The sentence for a failure; a replica that is away or keeps being late is not asked again.
+    fn failure(&mut self, error: ExporterError) -> String {
+        let why = match &error {
+            ExporterError::Redirect => {
+                "answered with a redirect, which is not followed: it may lead anywhere".to_owned()
+            }
+            ExporterError::NotMetrics(why) => format!("did not answer properly: {why}"),
+            other => other.to_string(),
+        };
+        self.late += usize::from(error == ExporterError::Late);
+        let away =
+            matches!(error, ExporterError::Refused | ExporterError::Unreachable(_) | ExporterError::NotAllowed(_));
+        if away || self.late >= LATE_MOST {
+            self.over = Some(why.clone());
+        }
+        why
+    }
+
+    fn said(&self, page: Page, metrics: bool) -> Said {
+        let Page { media, bytes, .. } = page;
+        let length = bytes.len();
+        let Ok(mut text) = String::from_utf8(bytes) else {
+            return Said::Nothing(format!("answered with {length} bytes that are no text"));
+        };
+        if media == "text/html" || text.trim_start().to_ascii_lowercase().starts_with("<!doctype html") {
+            let hint = "something else listens there, or a login stands before it";
+            return Said::Nothing(format!("answered with a web page: {hint}"));
+        }
+        let full = || Said::Nothing("was left out: the answers so far take all the memory that is given".to_owned());
+        if metrics {
+            return if self.room.take(length) { Said::Text(text) } else { full() };
+        }
+        if !self.room.take(length * TREE) {
+            return full();
+        }
+        match serde_json::from_str(&text) {
+            Ok(value) => Said::Json(value),
+            Err(error) if media.ends_with("json") => {
+                Said::Nothing(format!("answered with JSON that cannot be read: {error}"))
+            }
+            Err(_) if text.is_empty() => Said::Text("HTTP 200".to_owned()),
+            Err(_) if text.chars().any(|c| c.is_control() && !c.is_ascii_whitespace()) => {
+                Said::Nothing(format!("answered with {length} bytes that are no text"))
+            }
+            Err(_) => {
+                let mut end = text.len().min(TEXT_BYTES);
+                while !text.is_char_boundary(end) {
+                    end -= 1;
+                }
+                text.truncate(end);
+                text.shrink_to_fit();
+                Said::Text(text)
+            }
+        }
+    }
+}
+
+/// `path` where the metrics are, or on another port of the same host; user, query and fragment do not come along.
+fn place(metrics: &str, port: Option<u16>, path: &str) -> Option<String> {
+    let mut url = url::Url::parse(metrics).ok()?;
+    if let Some(port) = port {
+        url.set_port(Some(port)).ok()?;
+    }
+    let (path, query) = path.split_once('?').map_or((path, None), |(path, query)| (path, Some(query)));
+    url.set_path(path);
+    url.set_query(query);
+    url.set_fragment(None);
+    Some(url.into())
+}
+
+/// The status, and what the server says about it.
+fn refusal(page: &Page) -> String {
+    let said = String::from_utf8_lossy(&page.bytes);
+    let words: Vec<&str> = said.split_whitespace().collect();
+    let line: String = words.join(" ").chars().filter(|c| !c.is_control()).take(REASON_CHARS).collect();
+    match line.is_empty() || page.media == "text/html" {
+        true => format!("answered HTTP {}", page.status),
+        false => format!("answered HTTP {}: {line}", page.status),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::alert::Labels;
+
+    fn target(engine: &str, url: &str) -> Target {
+        Target { engine: engine.to_owned(), url: url.to_owned(), labels: Labels::new(), seen: None }
+    }
+
+    #[test]
+    fn every_engine_has_its_turn_before_the_second_replica_of_any() {
+        let mut targets: Vec<Target> = (0..40).map(|i| target("vllm", &format!("http://10.0.0.{i}/metrics"))).collect();
+        targets.push(target("vllm", "http://10.0.0.0/metrics"));
+        targets.push(target("litellm", "http://10.0.1.1/metrics"));
+        let urls: Vec<&str> = chosen(&targets).into_iter().map(|t| t.url.as_str()).collect();
+        assert_eq!(urls.len(), TARGETS_MOST);
+        assert_eq!(urls[..3], ["http://10.0.0.0/metrics", "http://10.0.1.1/metrics", "http://10.0.0.1/metrics"]);
+        assert_eq!(urls.iter().filter(|url| **url == "http://10.0.0.0/metrics").count(), 1);
+    }
+
+    #[test]
+    fn a_path_takes_nothing_of_the_metrics_address_but_scheme_host_and_port() {
+        let at = |path| place("https://h:8002/prometheus/metrics?token=x#y", None, path).unwrap();
+        assert_eq!(at("/version"), "https://h:8002/version");
+        assert_eq!(at("/server_info?config_format=json"), "https://h:8002/server_info?config_format=json");
+        assert_eq!(place("http://[fd00::1]:8002/metrics", Some(8000), "/v2").unwrap(), "http://[fd00::1]:8000/v2");
+        assert_eq!(place("no address", None, "/v2"), None);
+    }
+}
