@@ -19,6 +19,7 @@ mod picture;
 mod plan;
 mod scope;
 mod signals;
+mod times;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -45,6 +46,7 @@ pub(crate) use plan::nobody;
 pub use plan::{Ask, Plan, Side, plan};
 pub use scope::{EngineSeen, Found, Scope, detection, last_day, newest, orchestrated, pools, read_detection};
 pub use signals::{observe_signals, verify};
+pub use times::times;
 
 /// The version of the JSON output; a change that breaks readers gives it another name.
 pub const SCHEMA: &str = "llm-diagnose/diagnosis/v1";

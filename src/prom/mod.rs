@@ -6,7 +6,9 @@
 mod answer;
 mod config;
 mod error;
+mod matrix;
 mod progress;
+mod stream;
 mod targets;
 
 use std::collections::BTreeMap;
@@ -22,7 +24,11 @@ use crate::alert::{Alert, active, common_labels};
 pub use answer::{Row, Series};
 pub use config::Config;
 pub use error::PromError;
+pub use matrix::Raw;
+#[cfg(test)]
+pub(crate) use matrix::read as read_matrix;
 pub use progress::Progress;
+pub use stream::Stream;
 pub use targets::ActiveTarget;
 
 /// How long an answer may be reused by another diagnosis of the same moment.

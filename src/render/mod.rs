@@ -34,6 +34,7 @@ pub use coverage::coverage;
 pub use digest::{DigestEntry, DigestView, VARIOUS, digest_message};
 pub use evidence::evidence_parts;
 pub use health::health;
+pub use links::graph;
 pub use logs::logs;
 pub use message::incident_message;
 pub use notes::note;
