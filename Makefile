@@ -32,8 +32,8 @@ scenarios: packages ## Every labelled scenario, of both halves and handicapped: 
 dashboard-check: ## The committed dashboard against the schema that Grafana publishes
 	@sh tests/lab/scripts/check-dashboard.sh
 
-bench: packages ## Latency against its floor, memory, start-up, binary size; answers to Slack, messages, pictures
-	$(CARGO) bench --locked --bench latency --bench chat
+bench: packages ## Latency against its floor, memory, start-up, binary size; answers to Slack, messages, pictures, bundles
+	$(CARGO) bench --locked --bench latency --bench chat --bench bundle
 
 generate: build ## Refreshes what is generated and committed
 	$(BIN) generate rules --output config/prometheus/llm-diagnose.rules.yaml

@@ -6,7 +6,9 @@
 mod archive;
 mod config;
 mod make;
+pub mod open;
 mod progress;
+pub mod series;
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -9,6 +9,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub(super) use capacity::{CapacityArgs, Format};
 
+use super::open::OpenArgs;
 use super::past::{BundleArgs, IncidentsArgs, StateArgs};
 use crate::chatops::command::{self, about};
 use crate::diagnose::Baseline;
@@ -53,7 +54,7 @@ pub enum Command {
     Incidents(IncidentsArgs),
     /// Everything known of one.
     #[command(about = about("bundle"))]
-    Bundle(BundleArgs),
+    Bundle(BundleCommand),
     /// Which playbooks there are.
     #[command(about = about("playbooks"))]
     Playbooks {
@@ -98,6 +99,25 @@ pub struct ServeArgs {
     /// A directory of playbooks on top of the shipped ones.
     #[arg(long, value_name = "DIR")]
     pub playbooks: Option<PathBuf>,
+}
+
+/// A bundle made, or opened.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct BundleCommand {
+    /// What else.
+    #[command(subcommand)]
+    pub open: Option<BundleOpen>,
+    /// How it is made.
+    #[command(flatten)]
+    pub make: BundleArgs,
+}
+
+/// What can be done with a bundle that was made.
+#[derive(Debug, Subcommand)]
+pub enum BundleOpen {
+    /// Look at a bundle's series in a Prometheus on this machine, and make its diagnosis again.
+    Open(OpenArgs),
 }
 
 /// How `diagnose` is asked.

@@ -12,6 +12,7 @@ mod feedback;
 mod generate;
 pub(crate) mod health;
 mod logs;
+mod open;
 mod past;
 mod serve;
 mod silence;
@@ -65,7 +66,10 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Logs(args) => logs::run(&args),
         Command::Capacity(args) => capacity::run(&args),
         Command::Incidents(args) => past::incidents(&args),
-        Command::Bundle(args) => past::bundle(&args),
+        Command::Bundle(args) => match &args.open {
+            Some(args::BundleOpen::Open(open)) => open::run(open),
+            None => past::bundle(&args.make),
+        },
         Command::Playbooks { playbooks } => past::playbooks(playbooks.as_deref()),
         Command::Accuracy(args) => past::accuracy(&args),
         Command::Completions { shell } => Ok(completions::run(shell)),

@@ -20,6 +20,7 @@ mod plan;
 mod pool;
 mod scope;
 mod signals;
+mod times;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -47,6 +48,7 @@ pub use plan::{Ask, Plan, Side, plan};
 pub use pool::{Own, Pool};
 pub use scope::{EngineSeen, Found, Scope, detection, last_day, newest, orchestrated, pools, read_detection};
 pub use signals::{observe_signals, verify};
+pub use times::times;
 
 /// The version of the JSON output; a change that breaks readers gives it another name.
 pub const SCHEMA: &str = "llm-diagnose/diagnosis/v1";

@@ -110,7 +110,7 @@ pub(super) fn tells_of_change(library: &Library, e: &EvidenceResult) -> bool {
     })
 }
 
-fn range(request: &Request) -> Range {
+pub(super) fn range(request: &Request) -> Range {
     let start = request.since.unwrap_or(request.at).min(request.at);
     let length = (clock::between(start, request.at) + LOOK_BACK).min(LONGEST);
     let step = Duration::from_secs(length.as_secs().div_ceil(STEPS).max(FINEST));

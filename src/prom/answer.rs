@@ -82,6 +82,13 @@ pub(super) async fn body(mut response: reqwest::Response, most: usize) -> Result
     }
 }
 
+/// What an answer that is no success says.
+pub(super) async fn refusal(response: reqwest::Response, most: usize) -> PromError {
+    let status = response.status();
+    let said = || format!("HTTP {status} with a body that is no API answer");
+    read(response, most).await.err().unwrap_or_else(|| PromError::NotPrometheus(said()))
+}
+
 fn parse(status: reqwest::StatusCode, body: &[u8]) -> Result<Option<Data>, PromError> {
     let Ok(envelope) = serde_json::from_slice::<Envelope>(body) else {
         return Err(PromError::NotPrometheus(format!("HTTP {status} with a body that is no API answer")));

@@ -26,16 +26,27 @@ pub enum PromError {
     /// Something else answered: a proxy, a login page, another program.
     #[error("the answer is not Prometheus': {0}")]
     NotPrometheus(String),
+    /// The answer ended in the middle.
+    #[error("the answer was cut off: {0}")]
+    Cut(String),
 }
 
 impl PromError {
     /// Whether it is Prometheus that is away, so that asking again later makes sense.
     pub fn is_unavailable(&self) -> bool {
         match self {
-            Self::Unreachable(_) | Self::NotPrometheus(_) | Self::Late => true,
+            Self::Unreachable(_) | Self::NotPrometheus(_) | Self::Late | Self::Cut(_) => true,
             Self::Refused { kind, .. } => kind == "unavailable" || kind == "too_many_requests" || kind == "timeout",
             Self::Configuration(_) | Self::Lacking(_) => false,
         }
+    }
+
+    /// Whether the question was too large, so that asking for less makes sense.
+    ///
+    /// Prometheus says 422 `execution` for too many samples, its relatives (Mimir, Thanos, VictoriaMetrics) for limits
+    /// of their own; 413 is a proxy's. Source: Prometheus HTTP API, "Format overview".
+    pub fn is_too_much(&self) -> bool {
+        matches!(self, Self::Refused { kind, .. } if kind == "execution" || kind.starts_with("422") || kind.starts_with("413"))
     }
 
     pub(super) fn from_http(error: impl std::borrow::Borrow<reqwest::Error>) -> Self {

@@ -7,9 +7,11 @@ mod answer;
 mod api;
 mod config;
 mod error;
+mod matrix;
 mod progress;
 mod rules;
 mod status;
+mod stream;
 mod targets;
 
 use std::collections::BTreeMap;
@@ -25,9 +27,13 @@ use crate::alert::{Alert, active, common_labels};
 pub use answer::{Row, Series};
 pub use config::Config;
 pub use error::PromError;
+pub use matrix::Raw;
+#[cfg(test)]
+pub(crate) use matrix::read as read_matrix;
 pub use progress::Progress;
 pub use rules::{AlertingRule, FiringAlert};
 pub use status::BuildInfo;
+pub use stream::Stream;
 pub use targets::ActiveTarget;
 
 /// How long an answer may be reused by another diagnosis of the same moment.

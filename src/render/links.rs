@@ -45,11 +45,7 @@ fn span(view: &IncidentView<'_>) -> (Timestamp, Timestamp) {
 }
 
 /// The symptom's query and the one that decided, in Prometheus' own page; over the hour before unless told.
-pub(super) fn graph(
-    diagnosis: &Diagnosis,
-    prometheus: Option<&str>,
-    span: Option<(Timestamp, Timestamp)>,
-) -> Option<String> {
+pub fn graph(diagnosis: &Diagnosis, prometheus: Option<&str>, span: Option<(Timestamp, Timestamp)>) -> Option<String> {
     let symptom = diagnosis.symptom.evidence.iter().find_map(|e| e.query.as_deref());
     let met = diagnosis.root().map(|root| root.evidence.iter().filter(|e| e.outcome == Outcome::Met));
     let decided = met.into_iter().flatten().find_map(|e| e.query.as_deref()).filter(|query| Some(*query) != symptom);

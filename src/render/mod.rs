@@ -35,6 +35,7 @@ pub use coverage::coverage;
 pub use digest::{DigestEntry, DigestView, VARIOUS, digest_message};
 pub use evidence::evidence_parts;
 pub use health::health;
+pub use links::graph;
 pub use logs::logs;
 pub use markdown::{report_markdown, ticket};
 pub use message::incident_message;

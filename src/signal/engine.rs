@@ -7,7 +7,6 @@ use std::str::FromStr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Direct;
 use super::facts::{Change, Info, Length};
 use super::query::{Matcher, is_identifier};
 use super::{Direct, Endpoint};

@@ -1,0 +1,194 @@
+//! A Prometheus on this machine that serves a bundle's series and scrapes nothing.
+
+use std::fs::{self, DirBuilder, File};
+use std::io::{self, Read, Seek, SeekFrom};
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use tokio::process::{Child, Command};
+
+use super::{OpenError, program};
+
+/// How long promtool may take; it reads some 20 MB a second.
+const LOAD: Duration = Duration::from_secs(1_800);
+/// How long Prometheus may take to be ready.
+const READY: Duration = Duration::from_secs(60);
+/// Between two looks at whether it is.
+const POLL: Duration = Duration::from_millis(50);
+/// How long it has to end.
+const END: Duration = Duration::from_secs(5);
+/// Between a port was found free and it is taken, somebody else may take it.
+const ATTEMPTS: usize = 4;
+/// Bytes of what a program said that are told.
+const SAID: u64 = 2_000;
+/// All times, so that no block is deleted as too old and as few as possible are made: promtool reads once for each.
+const RETENTION: &str = "--storage.tsdb.retention.time=100y";
+const BLOCKS: &str = "--max-block-duration=744h";
+
+/// A directory for us alone; removed when dropped.
+#[derive(Debug)]
+pub(super) struct Dir(PathBuf);
+
+impl Dir {
+    pub(super) fn create() -> Result<Self, OpenError> {
+        let path = std::env::temp_dir().join(format!("llm-diagnose-{}", ulid::Ulid::generate()));
+        let mut builder = DirBuilder::new();
+        #[cfg(unix)]
+        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+        // Not recursive: what is there already is somebody else's.
+        builder.create(&path).map_err(|error| OpenError::Disk(path.display().to_string(), error))?;
+        Ok(Self(path))
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Dir {
+    fn drop(&mut self) {
+        if let Err(error) = fs::remove_dir_all(&self.0) {
+            tracing::warn!(dir = %self.0.display(), %error, "what was unpacked could not be removed");
+        }
+    }
+}
+
+/// The running program; the child goes before its directory.
+#[derive(Debug)]
+pub(super) struct Server {
+    child: Child,
+    port: u16,
+    dir: Dir,
+}
+
+impl Server {
+    /// Loads the series and starts Prometheus with them.
+    pub(super) async fn start(dir: Dir, series: &Path, binary: Option<&Path>) -> Result<Self, OpenError> {
+        let data = dir.path().join("data");
+        load(series, &data, &program("promtool", binary)).await?;
+        // It stands in the blocks now, and may be large.
+        let _ = fs::remove_file(series);
+        let config = dir.path().join("prometheus.yml");
+        fs::write(&config, "scrape_configs: []\n").map_err(|e| OpenError::Disk(config.display().to_string(), e))?;
+        let prometheus = binary.map_or_else(|| program("prometheus", None), Path::to_owned);
+        let mut dir = dir;
+        let mut attempt = 1;
+        loop {
+            let (port, child) = spawn(&prometheus, &dir, &config, &data)?;
+            let mut server = Self { child, port, dir };
+            match server.ready().await {
+                Ok(()) => return Ok(server),
+                Err(said) if attempt < ATTEMPTS && said.contains("address already in use") => attempt += 1,
+                Err(said) => return Err(OpenError::Program(prometheus.display().to_string(), said)),
+            }
+            dir = server.dir;
+        }
+    }
+
+    pub(super) fn url(&self) -> String {
+        format!("http://127.0.0.1:{}", self.port)
+    }
+
+    /// Waits until it answers; what it said when it does not.
+    async fn ready(&mut self) -> Result<(), String> {
+        let url = format!("{}/-/ready", self.url());
+        let client = reqwest::Client::builder().no_proxy().timeout(Duration::from_secs(2)).build();
+        let client = client.map_err(|error| error.to_string())?;
+        let deadline = Instant::now() + READY;
+        while Instant::now() < deadline {
+            if let Ok(Some(status)) = self.child.try_wait() {
+                return Err(format!("it ended before it was ready ({status}): {}", said(&self.log())));
+            }
+            if client.get(&url).send().await.is_ok_and(|answer| answer.status().is_success()) {
+                return Ok(());
+            }
+            tokio::time::sleep(POLL).await;
+        }
+        Err(format!("it was not ready within {} s: {}", READY.as_secs(), said(&self.log())))
+    }
+
+    /// Waits for its end, which nobody asked for; what it said last.
+    pub(super) async fn ended(&mut self) -> String {
+        let status = self.child.wait().await.map_or_else(|error| error.to_string(), |status| status.to_string());
+        format!("Prometheus ended ({status}): {}", said(&self.log()))
+    }
+
+    /// Ends it; its data is not kept, so there is nothing that it must still write.
+    pub(super) async fn stop(mut self) {
+        let killed = tokio::time::timeout(END, self.child.kill()).await;
+        if !matches!(killed, Ok(Ok(()))) {
+            tracing::warn!(id = self.child.id(), "Prometheus did not end");
+        }
+    }
+
+    fn log(&self) -> PathBuf {
+        self.dir.path().join(LOG)
+    }
+}
+
+const LOG: &str = "prometheus.log";
+
+/// Turns OpenMetrics text into blocks.
+async fn load(series: &Path, data: &Path, promtool: &Path) -> Result<(), OpenError> {
+    let failed = |why: String| OpenError::Program(promtool.display().to_string(), why);
+    let output = Command::new(promtool)
+        .args(["tsdb", "create-blocks-from", "openmetrics", "--quiet", BLOCKS])
+        .args([series, data])
+        .stdin(Stdio::null())
+        .kill_on_drop(true)
+        .output();
+    match tokio::time::timeout(LOAD, output).await {
+        Ok(Ok(output)) if output.status.success() => Ok(()),
+        Ok(Ok(output)) => {
+            let said = String::from_utf8_lossy(&output.stderr);
+            let said: String = said.trim().chars().take(SAID as usize).collect();
+            Err(failed(format!("cannot load the bundle's series ({}): {said}", output.status)))
+        }
+        Ok(Err(error)) => Err(start(promtool, error)),
+        Err(_) => Err(failed(format!("had not loaded the bundle's series after {} minutes", LOAD.as_secs() / 60))),
+    }
+}
+
+fn spawn(prometheus: &Path, dir: &Dir, config: &Path, data: &Path) -> Result<(u16, Child), OpenError> {
+    let free = TcpListener::bind(("127.0.0.1", 0)).and_then(|listener| listener.local_addr());
+    let port = free.map_err(|error| OpenError::Disk("a port of 127.0.0.1".to_owned(), error))?.port();
+    let log = dir.path().join(LOG);
+    let file = File::create(&log).map_err(|error| OpenError::Disk(log.display().to_string(), error))?;
+    let mut command = Command::new(prometheus);
+    command
+        .arg(format!("--config.file={}", config.display()))
+        .arg(format!("--storage.tsdb.path={}", data.display()))
+        .arg(RETENTION)
+        .arg(format!("--web.listen-address=127.0.0.1:{port}"))
+        .arg("--log.level=warn")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(file)
+        .kill_on_drop(true);
+    // A terminal's Ctrl-C is for us; we end it.
+    #[cfg(unix)]
+    command.process_group(0);
+    command.spawn().map(|child| (port, child)).map_err(|error| start(prometheus, error))
+}
+
+fn start(program: &Path, error: io::Error) -> OpenError {
+    match error.kind() {
+        io::ErrorKind::NotFound => OpenError::Missing(program.display().to_string()),
+        _ => OpenError::Program(program.display().to_string(), format!("cannot be started: {error}")),
+    }
+}
+
+/// The end of a log.
+fn said(log: &Path) -> String {
+    let read = || -> io::Result<String> {
+        let mut file = File::open(log)?;
+        let length = file.metadata()?.len();
+        file.seek(SeekFrom::Start(length.saturating_sub(SAID)))?;
+        let mut end = Vec::new();
+        file.take(SAID).read_to_end(&mut end)?;
+        Ok(String::from_utf8_lossy(&end).trim().to_owned())
+    };
+    read().unwrap_or_default()
+}

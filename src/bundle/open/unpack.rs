@@ -1,0 +1,169 @@
+//! Takes out of a bundle what is needed, and trusts nothing in it.
+//!
+//! Only two entries are unpacked, under names of our own; what they may become is bounded by bytes and by how much
+//! they grow. A file with an entry that could harm whoever unpacks all of it is refused as a whole.
+
+use std::fs::File;
+use std::io::{self, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use zip::ZipArchive;
+use zip::read::ZipFile;
+
+use super::OpenError;
+use crate::bundle::series;
+use crate::report::{Report, SCHEMA};
+
+/// What the bundle says about itself.
+const SUMMARY: &str = "summary.json";
+/// Entries at most; ours have some hundred.
+const ENTRIES: usize = 10_000;
+/// Bytes of the summary at most.
+const SUMMARY_BYTES: u64 = 64 << 20;
+/// Bytes of series at most: four times of what is written unless configured otherwise.
+const SERIES_BYTES: u64 = 8 << 30;
+/// How many times larger than its compressed bytes an entry may be. Series become some 30 times as large.
+const GROWTH: u64 = 300;
+/// Bytes below which growth does no harm.
+const SMALL: u64 = 16 << 20;
+/// Bytes that are copied between two looks at whether to stop.
+const CHUNK: usize = 256 << 10;
+
+#[derive(Deserialize)]
+struct Head {
+    schema: String,
+}
+
+/// The report of a bundle, and the file in `into` that its series were unpacked to.
+///
+/// # Errors
+/// When it is no bundle, is newer than we know, holds no series, or something in it is harmful.
+pub(super) fn unpack(file: &Path, into: &Path, stopped: &dyn Fn() -> bool) -> Result<(Report, PathBuf), OpenError> {
+    let shown = file.display().to_string();
+    let disk = |error| OpenError::Disk(shown.clone(), error);
+    let broken = |why: String| OpenError::NoBundle(shown.clone(), why);
+    let opened = File::open(file).map_err(disk)?;
+    if !opened.metadata().map_err(disk)?.is_file() {
+        return Err(broken("it is no file".to_owned()));
+    }
+    let mut zip = ZipArchive::new(BufReader::new(opened)).map_err(|error| broken(error.to_string()))?;
+    harmless(&mut zip).map_err(|why| match why {
+        Bad::Harm(why) => OpenError::Harmful(shown.clone(), why),
+        Bad::Broken(why) => broken(why),
+    })?;
+    let bad = |bad: Bad, name: &str| match bad {
+        Bad::Harm(why) => OpenError::Harmful(shown.clone(), format!("`{name}` {why}")),
+        Bad::Broken(why) => broken(format!("`{name}`: {why}")),
+    };
+    let mut json = Vec::new();
+    match zip.by_name(SUMMARY) {
+        Ok(entry) => copy(entry, &mut json, SUMMARY_BYTES, stopped).map_err(|why| bad(why, SUMMARY))?,
+        Err(error) => return Err(bad(Bad::Broken(error.to_string()), SUMMARY)),
+    };
+    let unreadable = |error: serde_json::Error| broken(format!("`{SUMMARY}`: {error}"));
+    match serde_json::from_slice::<Head>(&json).map_err(unreadable)?.schema {
+        schema if schema == SCHEMA => {}
+        schema if schema.starts_with("llm-diagnose/report/") => return Err(OpenError::Newer(schema)),
+        schema => return Err(broken(format!("`{SUMMARY}` is a `{}`", schema.escape_debug()))),
+    }
+    let report: Report = serde_json::from_slice(&json).map_err(unreadable)?;
+    drop(json);
+    let part = report.parts.iter().find(|part| part.name == "series").map(|part| part.note.as_str());
+    let none = OpenError::NoSeries(part.filter(|note| !note.is_empty()).map(|n| format!(": {n}")).unwrap_or_default());
+    let Ok(entry) = zip.by_name(series::FILE) else { return Err(none) };
+    let path = into.join("series.om");
+    let mut out = File::create_new(&path).map_err(|error| OpenError::Disk(path.display().to_string(), error))?;
+    let bytes = copy(entry, &mut out, SERIES_BYTES, stopped).map_err(|why| match stopped() {
+        true => OpenError::Stopped,
+        false => bad(why, series::FILE),
+    })?;
+    // An end without anything before it.
+    if bytes <= "# EOF\n".len() as u64 { Err(none) } else { Ok((report, path)) }
+}
+
+#[derive(Debug)]
+enum Bad {
+    Harm(String),
+    Broken(String),
+}
+
+/// Looks at every entry, whether it is needed or not.
+fn harmless<R: Read + io::Seek>(zip: &mut ZipArchive<R>) -> Result<(), Bad> {
+    if zip.len() > ENTRIES {
+        return Err(Bad::Harm(format!("it has {} entries, {ENTRIES} at most are looked at", zip.len())));
+    }
+    if zip.has_duplicate_names() {
+        return Err(Bad::Harm("two entries have the same name".to_owned()));
+    }
+    for index in 0..zip.len() {
+        let entry = zip.by_index_raw(index).map_err(|error| Bad::Broken(error.to_string()))?;
+        let raw = String::from_utf8_lossy(entry.name_raw()).into_owned();
+        let shown = raw.escape_debug().to_string();
+        if !is_below(&raw) {
+            return Err(Bad::Harm(format!("the entry `{shown}` leads out of it")));
+        }
+        if entry.is_symlink() {
+            return Err(Bad::Harm(format!("the entry `{shown}` is a symbolic link")));
+        }
+        if entry.encrypted() {
+            return Err(Bad::Broken(format!("the entry `{shown}` is encrypted")));
+        }
+    }
+    Ok(())
+}
+
+/// Whether a name stays below where it is unpacked, on every system.
+fn is_below(name: &str) -> bool {
+    let fine = |part: &str| !part.is_empty() && part.chars().any(|c| c != '.');
+    let unseen = |c: char| c.is_control() || c == '\\' || c == ':';
+    !name.contains(unseen) && name.strip_suffix('/').unwrap_or(name).split('/').all(fine)
+}
+
+/// Copies an entry within its bounds; how many bytes.
+fn copy<R: Read>(
+    mut entry: ZipFile<'_, R>,
+    out: &mut impl Write,
+    most: u64,
+    stopped: &dyn Fn() -> bool,
+) -> Result<u64, Bad> {
+    // The compressed bytes are really there: no more of them are read than the file has.
+    let grown = entry.compressed_size().saturating_mul(GROWTH).max(SMALL);
+    let mut chunk = vec![0; CHUNK];
+    let mut bytes = 0;
+    loop {
+        if stopped() {
+            return Err(Bad::Broken("stopped".to_owned()));
+        }
+        let n = match entry.read(&mut chunk) {
+            Ok(0) => return Ok(bytes),
+            Ok(n) => n,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(Bad::Broken(error.to_string())),
+        };
+        bytes += n as u64;
+        if bytes > most {
+            return Err(Bad::Harm(format!("is larger than {} MiB", most >> 20)));
+        }
+        if bytes > grown {
+            return Err(Bad::Harm(format!("grows to more than {GROWTH} times of its size, as a bomb does")));
+        }
+        out.write_all(&chunk[..n]).map_err(|error| Bad::Broken(format!("cannot unpack it: {error}")))?;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_lead_out_are_known_on_every_system() {
+        for out in ["../x", "a/../../x", "/etc/passwd", "C:\\x", "a\\..\\x", "a//b", "", ".", "a/..", "a\u{0}b", "c:x"]
+        {
+            assert!(!is_below(out), "{out:?}");
+        }
+        for fine in ["summary.json", "logs/vllm-0.log", "logs/", "a..b", ".hidden"] {
+            assert!(is_below(fine), "{fine:?}");
+        }
+    }
+}

@@ -1,0 +1,400 @@
+//! The series of a pool as OpenMetrics text, exactly as they were scraped: what `bundle open` loads again.
+//!
+//! Every metric that a signal of the engines found reads is asked by itself, one after the other with the next ones
+//! under way, so that an answer stays small and the series of one metric stand together. Stale markers do not come
+//! with range selectors: in the file a target that vanished seems to stand for five minutes more, as in every
+//! backfilled Prometheus; its `up` tells better. Samples of native histograms have no text and are left out.
+
+mod names;
+mod text;
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::ops::ControlFlow;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use futures::StreamExt;
+use jiff::Timestamp;
+
+use crate::alert::Labels;
+use crate::clock;
+use crate::diagnose::{Request, detection, read_detection, times};
+use crate::playbook::Library;
+use crate::prom::{PromError, Prometheus, Stream};
+use crate::redact::Redactor;
+use crate::report::Window;
+use names::{Group, selector};
+use text::{End, Text};
+
+/// The file in the bundle.
+pub const FILE: &str = "series.om";
+
+/// Samples of one answer that are aimed at: some 30 MB of JSON. Servers refuse by limits of their own; then less is asked.
+const ANSWER_SAMPLES: f64 = 1e6;
+/// Parts of a metric's time at most before anything was refused.
+const MOST_PARTS: u32 = 64;
+/// How often a refused time is halved.
+const HALVINGS: u32 = 5;
+/// Answers under way at once: one is read while Prometheus works on the next.
+const AHEAD: usize = 3;
+/// So many failures in a row, and Prometheus is away.
+const AWAY: usize = 3;
+/// Samples a second where nothing tells how often is scraped.
+const USUAL_RATE: f64 = 1.0 / 15.0;
+/// Over which time that is counted.
+const RATE_SECONDS: u64 = 600;
+/// Names that are told of a list.
+const NAMED: usize = 12;
+
+/// What was written.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Written {
+    /// Series.
+    pub series: u64,
+    /// Samples.
+    pub samples: u64,
+    /// Questions asked.
+    pub queries: u64,
+    /// Bytes of text.
+    pub bytes: u64,
+    /// What is not there, and why.
+    pub left_out: Vec<(String, String)>,
+}
+
+/// Writes the pool's series of the window, and of the times that the request's diagnosis reads, until the bytes are used
+/// up or the deadline passes; what the request's playbook needs comes first. Never fails as a whole.
+///
+/// `out` is written from blocking threads and flushed at the end; the text always ends as OpenMetrics asks.
+#[allow(clippy::too_many_arguments, reason = "each is another thing; a struct for them would be named once")]
+pub async fn write(
+    library: &Library,
+    prometheus: &Prometheus,
+    request: &Request,
+    window: Window,
+    bytes: u64,
+    redactor: &Redactor,
+    out: impl Write + Send + 'static,
+    deadline: Instant,
+) -> Written {
+    let text = Arc::new(Mutex::new(Text::new(out, FILE, redactor, bytes)));
+    let mut export = Export { prometheus, deadline, queries: 1, left: BTreeMap::new(), away: 0, text: text.clone() };
+    match prometheus.query(&detection(library), request.at, deadline).await {
+        Ok(rows) => {
+            let rows: Vec<Labels> = rows.iter().map(|row| row.labels.clone()).collect();
+            let groups = names::groups(library, request, &read_detection(library, &request.scope, &rows));
+            let metrics = export.sized(&groups, request, window).await;
+            export.all(metrics).await;
+        }
+        Err(error) => export.leave("all series".to_owned(), error.to_string()),
+    }
+    let Export { queries, left, .. } = export;
+    let end = tokio::task::spawn_blocking(move || {
+        let mut text = lock(&text);
+        text.finish();
+        (text.series, text.samples, text.bytes(), text.unwritable, text.end.take())
+    });
+    let mut written = Written { queries, left_out: told(left), ..Written::default() };
+    if let Ok((series, samples, bytes, unwritable, end)) = end.await {
+        (written.series, written.samples, written.bytes) = (series, samples, bytes);
+        if unwritable > 0 {
+            let why = "native histograms, or names that OpenMetrics text cannot hold".to_owned();
+            written.left_out.push((format!("{unwritable} series"), why));
+        }
+        if let Some(End::Broken(error)) = end {
+            written.left_out.push(("the end of the file".to_owned(), format!("it could not be written: {error}")));
+        }
+    }
+    written
+}
+
+/// A metric and where it is asked.
+struct Metric {
+    name: String,
+    /// Matchers of each source that has it.
+    scopes: Vec<String>,
+    series: f64,
+    pieces: Vec<Piece>,
+    later: bool,
+}
+
+/// A stretch of time in unix milliseconds, without its beginning.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Piece {
+    after: i64,
+    to: i64,
+}
+
+impl Piece {
+    fn seconds(self) -> f64 {
+        (self.to - self.after) as f64 / 1e3
+    }
+
+    /// Its time in so many parts.
+    fn parts(self, n: u32) -> impl DoubleEndedIterator<Item = Self> {
+        let at = move |i: u32| self.after + (self.to - self.after) * i64::from(i) / i64::from(n);
+        (0..n).map(move |i| Self { after: at(i), to: at(i + 1) })
+    }
+}
+
+/// One question.
+#[derive(Debug, Clone)]
+struct Job {
+    name: String,
+    selector: String,
+    source: usize,
+    piece: Piece,
+    /// Nothing of this metric was asked before.
+    first: bool,
+    halvings: u32,
+}
+
+struct Export<'a, W> {
+    prometheus: &'a Prometheus,
+    deadline: Instant,
+    queries: u64,
+    /// Why to what.
+    left: BTreeMap<String, Vec<String>>,
+    /// Failures in a row.
+    away: usize,
+    text: Arc<Mutex<Text<W>>>,
+}
+
+impl<W: Write + Send + 'static> Export<'_, W> {
+    fn leave(&mut self, what: String, why: String) {
+        let left = self.left.entry(why).or_default();
+        if !left.contains(&what) {
+            left.push(what);
+        }
+    }
+
+    /// Which metrics are there, with how many series; those that the playbook needs first.
+    async fn sized(&mut self, groups: &[Group], request: &Request, window: Window) -> Vec<Metric> {
+        let mut metrics: BTreeMap<String, Metric> = BTreeMap::new();
+        for group in groups {
+            let longest = group.wanted.values().map(|need| need.reach).max().unwrap_or_default();
+            for piece in pieces(request, window, longest) {
+                let query = format!("count by (__name__) (last_over_time({}[{}ms]))", group.selector(), span(piece));
+                self.queries += 1;
+                let rows = match self.prometheus.query(&query, clock::from_unix_ms(piece.to), self.deadline).await {
+                    Ok(rows) => rows,
+                    Err(error) => {
+                        let names: Vec<String> = group.wanted.keys().cloned().collect();
+                        names.into_iter().for_each(|name| self.leave(name, error.to_string()));
+                        break;
+                    }
+                };
+                for row in rows.iter() {
+                    let Some(name) = row.labels.get("__name__") else { continue };
+                    let metric = metrics.entry(name.clone()).or_insert_with(|| Metric {
+                        name: name.clone(),
+                        scopes: Vec::new(),
+                        series: 0.0,
+                        pieces: Vec::new(),
+                        later: true,
+                    });
+                    let need = group.need(name);
+                    metric.later &= need.later;
+                    metric.series = metric.series.max(row.value);
+                    metric.pieces.extend(pieces(request, window, need.reach));
+                    if !metric.scopes.contains(&group.scope) {
+                        metric.scopes.push(group.scope.clone());
+                    }
+                }
+            }
+        }
+        let mut metrics: Vec<Metric> = metrics.into_values().collect();
+        metrics.iter_mut().for_each(|metric| metric.pieces = merged(std::mem::take(&mut metric.pieces)));
+        metrics.sort_by_key(|metric| metric.later);
+        metrics
+    }
+
+    /// Samples a second of a series, from what is scraped.
+    async fn rate(&mut self, at: Timestamp) -> f64 {
+        self.queries += 1;
+        let rows =
+            self.prometheus.query(&format!("max(count_over_time(up[{RATE_SECONDS}s]))"), at, self.deadline).await;
+        let counted = rows.ok().and_then(|rows| Some(rows.first()?.value)).filter(|counted| *counted >= 1.0);
+        counted.map_or(USUAL_RATE, |counted| counted / RATE_SECONDS as f64)
+    }
+
+    /// Asks for all metrics, in order.
+    async fn all(&mut self, metrics: Vec<Metric>) {
+        let Some(last) = metrics.iter().flat_map(|m| &m.pieces).map(|piece| piece.to).max() else { return };
+        let rate = self.rate(clock::from_unix_ms(last)).await;
+        let mut jobs = metrics.iter().flat_map(|metric| jobs(metric, rate)).peekable();
+        let (prometheus, deadline) = (self.prometheus, self.deadline);
+        let mut under_way = futures::stream::iter(std::iter::from_fn(|| jobs.next()))
+            .map(|job| async move { (open(prometheus, &job, deadline).await, job) })
+            .buffered(AHEAD);
+        let mut rest = None;
+        while let Some((opened, job)) = under_way.next().await {
+            let name = job.name.clone();
+            if let ControlFlow::Break(why) = self.one(opened, job).await {
+                rest = Some((name, why));
+                break;
+            }
+        }
+        drop(under_way);
+        if let Some((name, why)) = rest {
+            // What follows in order, the one at hand with it: a part of it may be there.
+            let from = metrics.iter().position(|metric| metric.name == name).unwrap_or_default();
+            for metric in &metrics[from..] {
+                self.leave(metric.name.clone(), why.clone());
+            }
+        }
+    }
+
+    /// Writes one answer; where it was too large, its time in halves. Breaks with why nothing more can come.
+    async fn one(&mut self, opened: Result<Stream, PromError>, job: Job) -> ControlFlow<String> {
+        let mut todo = vec![(Some(opened), job)];
+        while let Some((opened, job)) = todo.pop() {
+            self.queries += 1;
+            let opened = match opened {
+                Some(opened) => opened,
+                None => open(self.prometheus, &job, self.deadline).await,
+            };
+            let answer = match opened {
+                Ok(stream) => self.taken(stream, &job).await,
+                Err(error) => Err(error),
+            };
+            match answer {
+                Ok(warnings) => {
+                    self.away = 0;
+                    warnings.into_iter().for_each(|warning| self.leave(format!("parts of {}", job.name), warning));
+                }
+                Err(error) if error.is_too_much() && job.halvings < HALVINGS => {
+                    let halves = job.piece.parts(2).rev();
+                    todo.extend(halves.map(|piece| (None, Job { piece, halvings: job.halvings + 1, ..job.clone() })));
+                }
+                Err(PromError::Late) => return ControlFlow::Break(PromError::Late.to_string()),
+                Err(error) => {
+                    self.away = if error.is_unavailable() { self.away + 1 } else { 0 };
+                    self.leave(job.name.clone(), error.to_string());
+                    if self.away >= AWAY {
+                        return ControlFlow::Break(error.to_string());
+                    }
+                }
+            }
+            if let Some(end) = &lock(&self.text).end {
+                return ControlFlow::Break(match end {
+                    End::Full => "the bound for series was reached (`bundle.series_bytes`)".to_owned(),
+                    End::Broken(error) => format!("it could not be written: {error}"),
+                });
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    async fn taken(&self, stream: Stream, job: &Job) -> Result<Vec<String>, PromError> {
+        let (text, source, Piece { after, to }) = (self.text.clone(), job.source, job.piece);
+        if job.first {
+            lock(&text).metric();
+        }
+        stream.each(move |raw| lock(&text).take(raw, source, after, to)).await
+    }
+}
+
+async fn open(prometheus: &Prometheus, job: &Job, deadline: Instant) -> Result<Stream, PromError> {
+    let length = Duration::from_millis(u64::try_from(span(job.piece)).unwrap_or(1));
+    prometheus.stream(&job.selector, clock::from_unix_ms(job.piece.to), length, deadline).await
+}
+
+/// How far back a selector looks for a piece; a range's own beginning belongs to it before Prometheus 3 only.
+fn span(piece: Piece) -> i64 {
+    (piece.to - piece.after).max(1)
+}
+
+/// The questions of one metric: source by source, each in the order of time.
+fn jobs(metric: &Metric, rate: f64) -> impl Iterator<Item = Job> {
+    let part = move |piece: &Piece| {
+        let expected = metric.series * piece.seconds() * rate / ANSWER_SAMPLES;
+        // A float to an integer saturates.
+        piece.parts((expected.ceil() as u32).clamp(1, MOST_PARTS)).collect::<Vec<_>>()
+    };
+    let pieces: Vec<Piece> = metric.pieces.iter().flat_map(part).collect();
+    let sources = metric.scopes.iter().enumerate();
+    let all =
+        sources.flat_map(move |(source, scope)| pieces.clone().into_iter().map(move |piece| (source, scope, piece)));
+    all.enumerate().map(|(i, (source, scope, piece))| Job {
+        name: metric.name.clone(),
+        selector: selector("=", &metric.name, scope),
+        source,
+        piece,
+        first: i == 0,
+        halvings: 0,
+    })
+}
+
+/// The window, and what the request's diagnosis reads of a series that its queries look back so far.
+fn pieces(request: &Request, window: Window, reach: Duration) -> Vec<Piece> {
+    let of = |(from, to): (Timestamp, Timestamp)| Piece { after: clock::unix_ms(from) - 1, to: clock::unix_ms(to) };
+    let all = std::iter::once((window.from, window.to)).chain(times(request, reach));
+    merged(all.map(of).filter(|piece| piece.after < piece.to).collect())
+}
+
+/// In order, those that touch as one.
+fn merged(mut pieces: Vec<Piece>) -> Vec<Piece> {
+    pieces.sort_by_key(|piece| piece.after);
+    let mut out: Vec<Piece> = Vec::new();
+    for piece in pieces {
+        match out.last_mut() {
+            Some(last) if piece.after <= last.to => last.to = last.to.max(piece.to),
+            _ => out.push(piece),
+        }
+    }
+    out
+}
+
+/// What was left out, by reason, long lists shortened.
+fn told(left: BTreeMap<String, Vec<String>>) -> Vec<(String, String)> {
+    let listed = |names: Vec<String>| match names.len() {
+        n if n > NAMED => format!("{} and {} more", names[..NAMED].join(", "), n - NAMED),
+        _ => names.join(", "),
+    };
+    left.into_iter().map(|(why, names)| (listed(names), why)).collect()
+}
+
+fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_that_touch_are_asked_once_and_parts_leave_no_gap() {
+        let piece = |after, to| Piece { after, to };
+        assert_eq!(
+            merged(vec![piece(50, 90), piece(0, 10), piece(5, 20), piece(20, 30)]),
+            [piece(0, 30), piece(50, 90)]
+        );
+        assert_eq!(piece(0, 10).parts(3).collect::<Vec<_>>(), [piece(0, 3), piece(3, 6), piece(6, 10)]);
+    }
+
+    #[test]
+    fn a_large_metric_is_asked_in_parts_and_each_source_begins_anew() {
+        let metric = Metric {
+            name: "a".into(),
+            scopes: vec![String::new(), "b=\"c\"".into()],
+            series: 10_000.0,
+            pieces: vec![Piece { after: 0, to: 3_600_000 }],
+            later: false,
+        };
+        let jobs: Vec<Job> = jobs(&metric, 1.0 / 15.0).collect();
+        assert_eq!(jobs.iter().map(|j| j.piece.to).collect::<Vec<_>>(), [1_200_000, 2_400_000, 3_600_000].repeat(2));
+        assert_eq!(jobs.iter().map(|j| j.first).filter(|first| *first).count(), 1);
+        assert_eq!(
+            (jobs[0].selector.as_str(), jobs[5].selector.as_str()),
+            ("{__name__=\"a\"}", "{__name__=\"a\",b=\"c\"}")
+        );
+    }
+
+    #[test]
+    fn what_was_left_out_is_told_by_reason_and_never_as_an_endless_list() {
+        let names: Vec<String> = (0..20).map(|i| format!("m{i:02}")).collect();
+        let told = told([("late".to_owned(), names)].into());
+        assert!(told[0].0.ends_with("m11 and 8 more") && told[0].1 == "late", "{told:?}");
+    }
+}

@@ -1,0 +1,209 @@
+//! Which series: every metric that some signal of the engines found reads, in the pool's own scope.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use promql_parser::label::{MatchOp, Matcher as NameMatcher};
+use promql_parser::parser::{Expr, Offset, VectorSelector, parse};
+use regex::Regex;
+
+use crate::diagnose::{EngineSeen, Found, Request, plan};
+use crate::playbook::Library;
+use crate::signal::{Engine, Fill, Matcher, fill, matchers};
+
+/// Ranges that are longer look for what changes seldom and are served by an hour: a day's maximum tells percent from
+/// shares, an hour's does too.
+const LONGEST: Duration = Duration::from_secs(3_600);
+/// What a scrape and an alerting rule leave behind.
+const OWN: [&str; 3] = ["up", "ALERTS", "ALERTS_FOR_STATE"];
+/// What our recording rules write.
+const RECORDED: &str = "llm:.+";
+
+/// A metric that is wanted: a name, or a regular expression of names.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Need {
+    /// How far queries look back on it.
+    pub(super) reach: Duration,
+    /// The playbook of the request can do without it.
+    pub(super) later: bool,
+}
+
+/// Metrics of one source, which tells the pool by its own labels.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Group {
+    /// Written-out matchers; may be empty.
+    pub(super) scope: String,
+    /// Names and expressions to what is needed of them.
+    pub(super) wanted: BTreeMap<String, Need>,
+}
+
+impl Group {
+    /// Selects all of it.
+    pub(super) fn selector(&self) -> String {
+        let names: Vec<&str> = self.wanted.keys().map(String::as_str).collect();
+        selector("=~", &names.join("|"), &self.scope)
+    }
+
+    /// What is needed of a metric that is there: the most of all that ask for it.
+    pub(super) fn need(&self, name: &str) -> Need {
+        let matching = |wanted: &&String| {
+            let plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == ':';
+            let fits = || Regex::new(&format!("^(?:{wanted})$")).is_ok_and(|expression| expression.is_match(name));
+            wanted.as_str() == name || (!wanted.chars().all(plain) && fits())
+        };
+        let needs = self.wanted.iter().filter(|(wanted, _)| matching(wanted)).map(|(_, need)| *need);
+        needs.reduce(|a, b| Need { reach: a.reach.max(b.reach), later: a.later && b.later }).unwrap_or_default()
+    }
+}
+
+/// `{__name__="name",scope}`.
+pub(super) fn selector(op: &str, name: &str, scope: &str) -> String {
+    // Expressions of our own data hold backslashes, a quote never.
+    let name = name.replace('\\', "\\\\").replace('"', "\\\"");
+    match scope {
+        "" => format!("{{__name__{op}\"{name}\"}}"),
+        scope => format!("{{__name__{op}\"{name}\",{scope}}}"),
+    }
+}
+
+/// Everything that is wanted: what tells of the pool as a whole first, then engine by engine.
+pub(super) fn groups(library: &Library, request: &Request, found: &Found) -> Vec<Group> {
+    let asked: BTreeSet<String> = plan(library, request, found).asks.into_iter().map(|ask| ask.signal).collect();
+    let engines = found.engines.iter().filter_map(|seen| Some((library.engines.get(&seen.engine)?, seen)));
+    let engines = engines.map(|(engine, seen)| of_engine(engine, seen, request, &asked));
+    own(request).into_iter().chain(engines).filter(|group| !group.wanted.is_empty()).collect()
+}
+
+/// What nobody's signals name: targets, alerts and recordings, by the labels that scopes usually have.
+fn own(request: &Request) -> [Group; 2] {
+    let of = |labels: &[(&str, &str)]| {
+        let bound = labels.iter().filter_map(|(label, dimension)| {
+            let value = request.scope.dimensions.get(*dimension)?.clone();
+            Some(Matcher { label: (*label).to_owned(), value, or_absent: true })
+        });
+        matchers(&bound.collect::<Vec<_>>())
+    };
+    let targets = [("cluster", "cluster"), ("namespace", "namespace"), ("kubernetes_namespace", "namespace")];
+    let pools = [("cluster", "cluster"), ("namespace", "namespace"), ("model_name", "model")];
+    let need = Need { reach: Duration::ZERO, later: false };
+    [
+        Group { scope: of(&targets), wanted: OWN.map(|name| (name.to_owned(), need)).into() },
+        Group { scope: of(&pools), wanted: [(RECORDED.to_owned(), Need { later: true, ..need })].into() },
+    ]
+}
+
+fn of_engine(engine: &Engine, seen: &EngineSeen, request: &Request, asked: &BTreeSet<String>) -> Group {
+    let scope = matchers(&seen.matchers);
+    let mut wanted = BTreeMap::new();
+    let mut add = |name: String, reach: Duration, later: bool| {
+        if OWN.contains(&name.as_str()) {
+            return;
+        }
+        let need = wanted.entry(name).or_insert(Need { reach, later });
+        need.reach = need.reach.max(reach.min(LONGEST));
+        need.later &= later;
+    };
+    // Detection looks back an hour.
+    let probes = engine.versions.iter().map(|probe| probe.metric.as_str());
+    for (_, name) in engine.tell_tales().chain(probes).flat_map(|metric| engine.spellings(metric)) {
+        add(name, LONGEST, false);
+    }
+    for (signal, entry) in &engine.signals {
+        let Some(query) = &entry.query else { continue };
+        let window = entry.window.as_deref().and_then(|w| humantime::parse_duration(w).ok()).unwrap_or(request.window);
+        let prefix = engine.prefixes.first().map(|written| (written.as_str(), seen.prefixes.as_slice()));
+        let text = fill(query, &Fill { scope: &scope, workload: &scope, window, by: &engine.replica, prefix });
+        // `check` has parsed every query that is shipped; a site's own that does not parse answers nothing either.
+        let Ok(expr) = parse(&text) else { continue };
+        read(&expr, Duration::ZERO, &mut |selected, reach| {
+            for name in names(selected) {
+                for part in parts(&name) {
+                    add(part, reach, !asked.contains(signal));
+                }
+            }
+        });
+    }
+    Group { scope, wanted }
+}
+
+/// A histogram's bucket needs its sum and count, for means; a sum its count.
+fn parts(name: &str) -> Vec<String> {
+    match (name.strip_suffix("_bucket"), name.strip_suffix("_sum")) {
+        (Some(histogram), _) => ["_bucket", "_sum", "_count"].map(|part| format!("{histogram}{part}")).to_vec(),
+        (None, Some(of)) => vec![name.to_owned(), format!("{of}_count")],
+        (None, None) => vec![name.to_owned()],
+    }
+}
+
+/// The names that a selector matches: alternatives each by itself, other expressions whole.
+fn names(selected: &VectorSelector) -> Vec<String> {
+    let named = selected.matchers.matchers.iter().chain(selected.matchers.or_matchers.iter().flatten());
+    let told = |matcher: &NameMatcher| match &matcher.op {
+        MatchOp::Equal => vec![matcher.value.clone()],
+        MatchOp::Re(_) if matcher.value.contains('(') => vec![matcher.value.clone()],
+        MatchOp::Re(_) => matcher.value.split('|').map(str::to_owned).collect(),
+        MatchOp::NotEqual | MatchOp::NotRe(_) => Vec::new(),
+    };
+    selected.name.clone().into_iter().chain(named.filter(|m| m.name == "__name__").flat_map(told)).collect()
+}
+
+/// Every selector of an expression with how far it looks back.
+fn read(expr: &Expr, back: Duration, tell: &mut dyn FnMut(&VectorSelector, Duration)) {
+    let by = |offset: &Option<Offset>| match offset {
+        Some(Offset::Pos(by)) => *by,
+        Some(Offset::Neg(_)) | None => Duration::ZERO,
+    };
+    match expr {
+        Expr::Binary(b) => {
+            read(&b.lhs, back, tell);
+            read(&b.rhs, back, tell);
+        }
+        Expr::Aggregate(a) => {
+            read(&a.expr, back, tell);
+            if let Some(param) = &a.param {
+                read(param, back, tell);
+            }
+        }
+        Expr::Paren(p) => read(&p.expr, back, tell),
+        Expr::Unary(u) => read(&u.expr, back, tell),
+        Expr::Subquery(s) => read(&s.expr, back + s.range + by(&s.offset), tell),
+        Expr::Call(c) => c.args.args.iter().for_each(|arg| read(arg, back, tell)),
+        Expr::VectorSelector(selected) => tell(selected, back + by(&selected.offset)),
+        Expr::MatrixSelector(m) => tell(&m.vs, back + m.range + by(&m.vs.offset)),
+        Expr::NumberLiteral(_) | Expr::StringLiteral(_) | Expr::Extension(_) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seen(text: &str) -> Vec<(String, u64)> {
+        let mut all = Vec::new();
+        read(&parse(text).unwrap(), Duration::ZERO, &mut |selected, reach| {
+            all.extend(names(selected).iter().flat_map(|name| parts(name)).map(|name| (name, reach.as_secs())));
+        });
+        all
+    }
+
+    #[test]
+    fn names_are_found_wherever_they_stand_with_how_far_they_look_back() {
+        let told = |names: &[(&str, u64)]| names.iter().map(|(n, s)| ((*n).to_owned(), *s)).collect::<Vec<_>>();
+        assert_eq!(
+            seen("sum(rate(x_bucket{a=\"b\"}[5m] offset 1h)) / on () group_left () (y or sum_over_time(z[10m:1m]))"),
+            told(&[("x_bucket", 3_900), ("x_sum", 3_900), ("x_count", 3_900), ("y", 0), ("z", 600)])
+        );
+        assert_eq!(seen("max({__name__=~\"vllm:x|vllm_x\", a=\"b\"})"), told(&[("vllm:x", 0), ("vllm_x", 0)]));
+        assert_eq!(seen("{__name__=~\"llm_(a|b)\"}"), told(&[("llm_(a|b)", 0)]));
+    }
+
+    #[test]
+    fn what_is_needed_of_a_name_is_the_most_of_all_that_ask_for_it() {
+        let need = |seconds, later| Need { reach: Duration::from_secs(seconds), later };
+        let wanted = [("a_b", need(60, true)), ("a_(b|c)", need(30, false))].map(|(name, n)| (name.to_owned(), n));
+        let group = Group { scope: String::new(), wanted: wanted.into() };
+        assert_eq!(group.need("a_b"), need(60, false));
+        assert_eq!(group.need("a_c"), need(30, false));
+        assert_eq!(group.selector(), r#"{__name__=~"a_(b|c)|a_b"}"#);
+    }
+}

@@ -1,0 +1,21 @@
+//! Which times a diagnosis reads, for whoever keeps what it needs to be made again.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::plan::{past_window, pasts};
+use super::{Request, onset};
+use crate::clock;
+
+/// How long Prometheus takes a sample for the present: `--query.lookback-delta`, five minutes unless changed.
+const LOOK_BACK: Duration = Duration::from_secs(300);
+
+/// From when to when a diagnosis of this request reads series whose queries look back so far: around its moment, and
+/// around each moment that may serve as the past. They may overlap.
+pub fn times(request: &Request, reach: Duration) -> Vec<(Timestamp, Timestamp)> {
+    let reach = reach.max(request.window) + LOOK_BACK;
+    let past = |past: Timestamp| (clock::before(past, reach.max(past_window(request) + LOOK_BACK)), past);
+    let now = (clock::before(onset::range(request).from, reach), request.at);
+    std::iter::once(now).chain(pasts(request).into_iter().map(past)).collect()
+}
