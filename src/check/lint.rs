@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{logs, promql, tables};
+use super::{logs, promql, redaction, tables};
 use crate::playbook::{
     CauseEntry, Condition, Evidence, Kind, Library, Problem, QuickCheck, Reference, SourceFile, Step, shipped,
     suggestion,
@@ -16,6 +16,7 @@ pub fn lint(library: &Library) -> Vec<Problem> {
     health(library, &mut problems);
     tables::tables(library, &mut problems);
     logs::logs(library, &mut problems);
+    redaction::redaction(library, &mut problems);
     for playbook in library.playbooks.values() {
         let Some(file) = library.files.get(&format!("{}.yaml", playbook.playbook)) else { continue };
         let mut lint = Lint { library, file, problems: &mut problems };

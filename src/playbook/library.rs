@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Cause, CauseEntry, Evidence, Kind, LogFile, Playbook, QuickLook, SourceFile, Step, Tables};
+use super::{Cause, CauseEntry, Evidence, Kind, LogFile, Playbook, QuickLook, Redaction, SourceFile, Step, Tables};
 use crate::signal::{Engine, OwnLabels, Signal};
 
 /// Everything loaded: signals, engines, playbooks, causes, and the text they came from.
@@ -20,6 +20,8 @@ pub struct Library {
     pub health: QuickLook,
     /// Engine name to what its log says.
     pub logs: BTreeMap<String, LogFile>,
+    /// What must not leave.
+    pub redaction: Redaction,
     /// Reference tables.
     pub tables: Tables,
     /// Path to text, for errors that show the line.

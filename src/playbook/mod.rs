@@ -8,6 +8,7 @@ mod health;
 mod library;
 mod load;
 mod logs;
+mod redaction;
 mod select;
 mod tables;
 
@@ -19,8 +20,9 @@ use serde::{Deserialize, Serialize};
 pub use condition::{Comparison, Condition, Op, Reference};
 pub use health::{Heading, QuickCheck, QuickLook};
 pub use library::{Children, Library, Node, NodeKind};
-pub use load::{CATALOG, Problem, SourceFile, load, parse, phrases, shipped, suggestion};
+pub use load::{CATALOG, Problem, REDACTION, SourceFile, load, parse, phrases, shipped, suggestion};
 pub use logs::{LogExample, LogFile, LogFinding, LogNumbers, LogRank, LogValue};
+pub use redaction::{NameKind, Redaction, RedactionRule};
 pub use select::{Selection, select};
 pub use tables::{CodeRow, Direction, Heading as TableHeading, LogRow, Table, Tables, XidCounts, XidRow};
 

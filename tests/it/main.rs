@@ -22,6 +22,7 @@ mod pagers;
 mod picture;
 mod playbooks;
 mod queue;
+mod redaction;
 mod replicas;
 mod running;
 mod signals;
