@@ -5,6 +5,7 @@
 //! united, so that no rule can hide from another what is left of a secret. A text may be as long as it likes; one that
 //! comes in pieces goes through [`Lines`], because a private key or an argument's value stands on lines of its own.
 
+mod address;
 mod json;
 mod lines;
 mod names;
@@ -20,6 +21,7 @@ use serde_json::Value;
 
 pub use crate::playbook::NameKind as Kind;
 use crate::playbook::Redaction;
+pub use address::address;
 pub use lines::Lines;
 use names::Names;
 pub use rules::RuleError;

@@ -4,7 +4,9 @@ use std::borrow::Cow;
 use std::io::{Cursor, Write};
 use std::sync::LazyLock;
 
+use llm_diagnose::config::Config;
 use llm_diagnose::playbook::{self, Redaction};
+use llm_diagnose::prom;
 use llm_diagnose::redact::{Kind, Redactor};
 use serde_json::{Value, json};
 
@@ -316,4 +318,38 @@ fn a_rule_that_cannot_be_used_is_told_with_its_line() {
         ..Redaction::default()
     };
     assert!(Redactor::new(&endless, false).unwrap_err().to_string().contains("without an end"));
+}
+
+#[test]
+fn our_own_errors_and_debug_output_show_no_password_of_the_configuration() {
+    crate::harness::tls();
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("c.yaml");
+    let secret = "Zq7LEAKx9";
+    let url = format!("http://user:{secret}@host:9090/x?token={secret}");
+    let text = format!(
+        "prometheus: [{{url: '{url}', headers: {{Authorization: 'Basic {secret}'}}}}]\n\
+         loki: [{{url: '{url}', headers: {{x-key: '{secret}'}}}}]\n\
+         alertmanagers: [{{url: '{url}'}}]\n\
+         pagers: [{{name: p, kind: webhook, url: '{url}', key_file: /x}}]\n\
+         exporters: {{targets: [{{engine: vllm, url: '{url}'}}]}}\n"
+    );
+    std::fs::write(&path, &text).unwrap();
+    let config = Config::load(&path).unwrap();
+    assert_clean(format!("{config:?}").as_bytes(), "the configuration");
+    assert!(format!("{config:?}").contains("http://host:9090/x"));
+    let targets: Vec<_> = config.exporters.given().collect();
+    assert_clean(format!("{targets:?}").as_bytes(), "targets");
+    assert_eq!(config.prometheus[0].shown_url(), "http://host:9090/x");
+    for wrong in [format!("htp//user:{secret}@host"), format!("ftp://user:{secret}@host/?token={secret}")] {
+        std::fs::write(&path, format!("exporters: {{targets: [{{engine: vllm, url: '{wrong}'}}]}}\n")).unwrap();
+        let error = Config::load(&path).unwrap_err();
+        assert!(format!("{error:#}").contains("host"), "{error:#}");
+        assert_clean(format!("{error:#}").as_bytes(), "an error");
+        let broken = prom::Config { url: wrong, ..prom::Config::default() };
+        assert_clean(broken.shown_url().as_bytes(), "a link");
+        if let Err(error) = prom::Prometheus::new(&broken) {
+            assert_clean(error.to_string().as_bytes(), "an error");
+        }
+    }
 }
