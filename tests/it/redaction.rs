@@ -153,7 +153,7 @@ impl Dice {
 }
 
 #[test]
-fn whatever_comes_nothing_panics_and_a_second_pass_finds_nothing() {
+fn whatever_comes_nothing_panics_and_passes_come_to_an_end() {
     let redactor = redactor(true);
     let parts: Vec<String> = planted().into_iter().map(|one| one.text).collect();
     let odd = [
@@ -186,6 +186,8 @@ fn whatever_comes_nothing_panics_and_a_second_pass_finds_nothing() {
             text.extend((0..dice.below(4)).map(|_| char::from_u32(dice.below(0x2FFF) as u32).unwrap_or('x')));
         }
         let once = redactor.text("a", &text).into_owned();
+        let twice = redactor.text("a", &once).into_owned();
+        assert_eq!(redactor.text("a", &twice), twice, "{text}");
         let mut value = json!({ text.clone(): [text.clone(), {"x": text.clone()}] });
         redactor.json("a", &mut value);
         redactor.label("a", &text, &text);
