@@ -14,7 +14,9 @@ use serde::Deserialize;
 use crate::clock::duration;
 use crate::playbook::{SourceFile, parse};
 use crate::signal::OwnLabels;
-use crate::{alertmanager, bundle, diagnose, exporter, kubernetes, loki, notify, prom, render, server, slack, store};
+use crate::{
+    alertmanager, bundle, diagnose, exporter, kubernetes, loki, notify, prom, redact, render, server, slack, store,
+};
 pub use secrets::{Inlet, bot_token, inlet};
 
 /// Everything that `serve` needs.
@@ -198,7 +200,7 @@ impl Config {
         if let Some(given) = self.exporters.targets.iter().find(|given| !address(&given.url)) {
             bail!(
                 "`exporters.targets`: `{}` is no page's address: write it like http://10.0.0.7:9400/metrics",
-                given.url
+                redact::address(&given.url)
             );
         }
         if self.webhook.bearer_token_file.is_some() && self.webhook.username.is_some() {

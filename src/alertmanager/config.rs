@@ -1,6 +1,7 @@
 //! How to reach an Alertmanager.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use base64::Engine;
@@ -10,9 +11,10 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::AlertmanagerError;
+use crate::redact;
 
 /// An entry of `alertmanagers:`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
     /// Its address with any path prefix, without /api/v2.
@@ -29,6 +31,16 @@ pub struct Config {
     /// Basic authentication instead: a file with the password.
     #[serde(default)]
     pub password_file: Option<PathBuf>,
+}
+
+/// Shows no password: neither the address' nor one in a header.
+impl fmt::Debug for Config {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Config")
+            .field("url", &redact::address(&self.url))
+            .field("labels", &self.labels)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Config {
@@ -61,7 +73,10 @@ impl Config {
             }
         };
         let mut value = HeaderValue::try_from(text).map_err(|_| {
-            AlertmanagerError::Configuration(format!("the secret for {} cannot be sent in a header", self.url))
+            AlertmanagerError::Configuration(format!(
+                "the secret for {} cannot be sent in a header",
+                redact::address(&self.url)
+            ))
         })?;
         value.set_sensitive(true);
         Ok(HeaderMap::from_iter([(AUTHORIZATION, value)]))

@@ -8,6 +8,7 @@ mod lint;
 mod logs;
 mod phrases;
 mod promql;
+mod redaction;
 mod scenario;
 mod tables;
 mod tickets;

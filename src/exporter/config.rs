@@ -1,12 +1,14 @@
 //! Which exporters may be read directly.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::Target;
 use super::allow::{Allowed, private};
+use crate::redact::address;
 
 /// The key `exporters:`.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
@@ -27,7 +29,7 @@ impl Default for Config {
 }
 
 /// One entry of `exporters.targets`.
-#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[derive(Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Given {
     /// The engine or exporter, as its signal file is called: `vllm`, `dcgm`.
@@ -37,6 +39,14 @@ pub struct Given {
     /// Labels that a scrape would attach: `namespace`, `pod`.
     #[serde(default)]
     pub labels: BTreeMap<String, String>,
+}
+
+/// Shows no secret of the address.
+impl fmt::Debug for Given {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let url = address(&self.url);
+        f.debug_struct("Given").field("engine", &self.engine).field("url", &url).field("labels", &self.labels).finish()
+    }
 }
 
 impl Config {

@@ -8,6 +8,7 @@ mod allow;
 mod config;
 mod page;
 
+use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -36,7 +37,7 @@ const AT_ONCE: usize = 8;
 pub const TARGETS_MOST: usize = 64;
 
 /// Where a page is, and what a scrape would say of it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Target {
     /// The engine or exporter, as its signal file is called.
     pub engine: String,
@@ -46,6 +47,18 @@ pub struct Target {
     pub labels: Labels,
     /// When Prometheus listed it last; none for configured ones.
     pub seen: Option<Timestamp>,
+}
+
+/// Shows no secret of the address.
+impl fmt::Debug for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let place = self.place();
+        f.debug_struct("Target")
+            .field("engine", &self.engine)
+            .field("place", &place)
+            .field("labels", &self.labels)
+            .finish()
+    }
 }
 
 impl Target {

@@ -1,6 +1,7 @@
 //! The key `loki:`.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::PathBuf;
 
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
@@ -8,9 +9,10 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::LokiError;
+use crate::redact::address;
 
 /// One entry of `loki:`.
-#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[derive(Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
     /// The address, with any path prefix, without /loki/api/v1.
@@ -79,5 +81,13 @@ impl Config {
             headers.insert(AUTHORIZATION, value);
         }
         Ok(headers)
+/// Shows no password: neither the address' nor one in a header.
+impl fmt::Debug for Config {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Config")
+            .field("url", &address(&self.url))
+            .field("labels", &self.labels)
+            .field("headers", &self.headers.keys())
+            .finish_non_exhaustive()
     }
 }

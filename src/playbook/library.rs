@@ -2,9 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{
-    Cause, CauseEntry, Evidence, Kind, LogFile, Playbook, QuickLook, ReportSignals, SourceFile, Step, Tables, Ticket,
-};
+use super::{Cause, CauseEntry, Evidence, Kind, LogFile, Playbook, QuickLook, Redaction, ReportSignals, SourceFile, Step, Tables, Ticket};
 use crate::signal::{Engine, OwnLabels, Signal};
 
 /// Everything loaded: signals, engines, playbooks, causes, and the text they came from.
@@ -26,6 +24,8 @@ pub struct Library {
     pub logs: BTreeMap<String, LogFile>,
     /// Id to the form of somebody who takes over.
     pub tickets: BTreeMap<String, Ticket>,
+    /// What must not leave.
+    pub redaction: Redaction,
     /// Reference tables.
     pub tables: Tables,
     /// Path to text, for errors that show the line.

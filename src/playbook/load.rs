@@ -7,7 +7,7 @@ use std::path::Path;
 use rust_embed::RustEmbed;
 use serde::de::DeserializeOwned;
 
-use super::{Cause, Library, LogFile, Playbook, QuickLook, ReportSignals, SCHEMA, Table, Ticket};
+use super::{Cause, Library, LogFile, Playbook, QuickLook, Redaction, ReportSignals, SCHEMA, Table, Ticket};
 use crate::signal::{Catalog, Engine};
 
 /// The shipped data: inside the binary in release builds, read from disk in debug builds.
@@ -17,6 +17,9 @@ struct Shipped;
 
 /// The catalog's path, as in [`Library::files`].
 pub const CATALOG: &str = "signals/catalog.yaml";
+
+/// The path of what must not leave, as in [`Library::files`].
+pub const REDACTION: &str = "redaction.yaml";
 
 /// A YAML file as it was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -148,9 +151,11 @@ pub fn load(dir: Option<&Path>) -> Result<Library, Vec<Problem>> {
     if let Some(dir) = dir {
         match read_dir(dir) {
             Ok(mut own) => {
-                // Own signals join the shipped ones; nobody should have to copy the catalog to add a line.
-                if let Some(catalog) = own.remove(CATALOG) {
-                    files.insert(format!("{CATALOG}+own"), catalog);
+                // Own signals and redaction rules join the shipped ones; nobody should have to copy them to add a line.
+                for joined in [CATALOG, REDACTION] {
+                    if let Some(file) = own.remove(joined) {
+                        files.insert(format!("{joined}+own"), file);
+                    }
                 }
                 files.extend(own);
             }
@@ -210,6 +215,10 @@ fn add(library: &mut Library, name: &str, file: &SourceFile) -> Result<(), Box<P
             let report: ReportSignals = parse(file)?;
             same("report", "report", report.schema)?;
             library.report = report;
+        [name] if name.starts_with(REDACTION) => {
+            let redaction: Redaction = parse(file)?;
+            same("redaction", "redaction", redaction.schema)?;
+            library.redaction.join(redaction);
         }
         ["logs", _] => {
             let log: LogFile = parse(file)?;

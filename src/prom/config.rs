@@ -1,6 +1,7 @@
 //! How to reach a Prometheus.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::PathBuf;
 
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
@@ -8,9 +9,10 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::PromError;
+use crate::redact::address;
 
 /// One entry of `prometheus:`.
-#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[derive(Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
     /// A name for logs and metrics; defaults to `default`.
@@ -40,18 +42,22 @@ impl Default for Config {
     }
 }
 
+/// Shows no password: neither the address' nor one in a header.
+impl fmt::Debug for Config {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Config")
+            .field("name", &self.name)
+            .field("url", &self.shown_url())
+            .field("labels", &self.labels)
+            .field("headers", &self.headers.keys())
+            .finish_non_exhaustive()
+    }
+}
+
 impl Config {
     /// The address without any password in it.
     pub fn shown_url(&self) -> String {
-        match url::Url::parse(&self.url) {
-            Ok(mut url) => {
-                // Both fail only for addresses that cannot have a user at all.
-                let _ = url.set_password(None);
-                let _ = url.set_username("");
-                url.to_string().trim_end_matches('/').to_owned()
-            }
-            Err(_) => self.url.clone(),
-        }
+        address(&self.url)
     }
 
     pub(super) fn headers(&self) -> Result<HeaderMap, PromError> {

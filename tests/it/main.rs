@@ -23,6 +23,7 @@ mod pagers;
 mod picture;
 mod playbooks;
 mod queue;
+mod redaction;
 mod replicas;
 mod report;
 mod running;

@@ -1,15 +1,17 @@
 //! Which pagers and webhooks get the triage of which incidents.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::PathBuf;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::alert::Labels;
+use crate::redact::address;
 
 /// An entry of `pagers:`.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Pager {
     /// Its name: in logs, metrics, and for `slack.escalate`.
@@ -48,6 +50,17 @@ pub enum PagerOn {
     Alert,
     /// Somebody escalates; the page is ours then, and we resolve it.
     Escalation,
+}
+
+/// Shows no secret of the address.
+impl fmt::Debug for Pager {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pager")
+            .field("name", &self.name)
+            .field("kind", &self.kind)
+            .field("url", &self.url.as_deref().map(address))
+            .finish_non_exhaustive()
+    }
 }
 
 impl Pager {

@@ -4,6 +4,7 @@
 //! A case has a time slot and a namespace of its own in that Prometheus, so that cases can run at once and in any order.
 
 mod past;
+mod planted;
 mod prometheus;
 
 use std::future::Future;
@@ -17,6 +18,7 @@ use llm_diagnose::playbook::{self, Library};
 use tokio::runtime::Runtime;
 
 pub(crate) use past::{Page, Stamp, pages};
+pub(crate) use planted::{INNOCENT, assert_clean, planted};
 pub(crate) use prometheus::{client, shared, simulated};
 
 /// The rate window that the service uses unless told otherwise.

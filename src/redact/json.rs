@@ -1,0 +1,150 @@
+//! Walks a JSON value: keys that name secrets, arguments in lists, pairs of name and value, and texts.
+
+use serde_json::{Map, Value};
+
+use super::names::Names;
+use super::{Kind, Redactor};
+
+/// Deeper than anybody nests on purpose; what is below goes whole.
+const DEEPEST: usize = 100;
+/// The fields of a pair of name and value, as in a container's environment.
+const PAIR_NAMES: [&str; 4] = ["name", "key", "Name", "header"];
+const PAIR_VALUES: [&str; 2] = ["value", "Value"];
+/// vLLM takes several values behind this one.
+const TAKES_SEVERAL: [&str; 2] = ["--api-key", "--api-keys"];
+
+pub(super) fn redact(redactor: &Redactor, place: &str, value: &mut Value, depth: usize) {
+    if depth > DEEPEST {
+        *value = Value::String("(nested too deep to be shown)".to_owned());
+        return;
+    }
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        Value::String(text) => {
+            let clean = redactor.text(place, text);
+            if let std::borrow::Cow::Owned(clean) = clean {
+                *text = clean;
+            }
+        }
+        Value::Array(items) => array(redactor, place, items, depth),
+        Value::Object(fields) => object(redactor, place, fields, depth),
+    }
+}
+
+fn array(redactor: &Redactor, place: &str, items: &mut [Value], depth: usize) {
+    let pair = items.len() == 2;
+    let mut before: Option<String> = None;
+    for item in items.iter_mut() {
+        let own = item.as_str().map(str::to_owned);
+        let flag = own.as_deref().is_some_and(|text| text.starts_with("--"));
+        // A pair of header and value, or the argument before it; another argument is no value.
+        let rule = before.as_deref().filter(|name| (pair || name.starts_with('-')) && !flag);
+        if let Some(rule) = rule.and_then(|name| redactor.rules.key(name, |_| false)) {
+            whole(redactor, place, rule, item);
+            if !before.as_deref().is_some_and(|name| TAKES_SEVERAL.contains(&name)) {
+                before = None;
+            }
+            continue;
+        }
+        redact(redactor, place, item, depth + 1);
+        before = own;
+    }
+}
+
+fn object(redactor: &Redactor, place: &str, fields: &mut Map<String, Value>, depth: usize) {
+    let text = |name: &&str| fields.get(*name).and_then(Value::as_str);
+    let named = PAIR_NAMES.iter().find_map(|name| redactor.rules.key(text(name)?, |_| false));
+    let names: Vec<String> = fields.keys().cloned().collect();
+    for (name, value) in fields.iter_mut() {
+        let own = redactor.rules.key(name, |other| names.iter().any(|name| name == other));
+        let pair = named.filter(|_| PAIR_VALUES.contains(&name.as_str()));
+        match own.or(pair) {
+            Some(rule) => {
+                let stays = redactor.rules.texts_only(rule) && !matches!(value, Value::String(_) | Value::Array(_));
+                if stays {
+                    redact(redactor, place, value, depth + 1);
+                } else {
+                    whole(redactor, place, rule, value);
+                }
+            }
+            None => match value {
+                Value::String(text) => {
+                    let clean = redactor.field(place, name, text);
+                    if let std::borrow::Cow::Owned(clean) = clean {
+                        *text = clean;
+                    }
+                }
+                other => redact(redactor, place, other, depth + 1),
+            },
+        }
+    }
+    // Keys come from outside like everything else.
+    for name in names {
+        let std::borrow::Cow::Owned(clean) = redactor.text(place, &name) else { continue };
+        let Some(value) = fields.remove(&name) else { continue };
+        let mut free = clean.clone();
+        let mut number = 1;
+        while fields.contains_key(&free) {
+            number += 1;
+            free = format!("{clean} ({number})");
+        }
+        fields.insert(free, value);
+    }
+}
+
+/// Takes a value out whatever its type; what is nothing or a switch cannot be a secret.
+fn whole(redactor: &Redactor, place: &str, rule: usize, value: &mut Value) {
+    let stays = match value {
+        Value::Null | Value::Bool(_) => true,
+        Value::String(text) => redactor.rules.harmless(rule, text),
+        Value::Number(_) => false,
+        Value::Array(items) => items.is_empty(),
+        Value::Object(fields) => fields.is_empty(),
+    };
+    if !stays {
+        *value = Value::String(redactor.mark(place, rule));
+    }
+}
+
+/// Makes the names known that stand in fields which hold names, before anything is replaced.
+pub(super) fn learn(names: &mut Names, value: &Value, depth: usize) {
+    if depth > DEEPEST {
+        return;
+    }
+    match value {
+        Value::Array(items) => items.iter().for_each(|item| learn(names, item, depth + 1)),
+        Value::Object(fields) => {
+            // An object of a cluster's API.
+            let name = fields.get("metadata").and_then(|metadata| metadata.get("name")).and_then(Value::as_str);
+            if let (Some(kind), Some(name)) = (fields.get("kind").and_then(Value::as_str).and_then(kind_of), name) {
+                names.learn(kind, name);
+            }
+            for (key, value) in fields {
+                match value.as_str() {
+                    Some(text) => names.field_tells(key, text),
+                    None => learn(names, value, depth + 1),
+                }
+            }
+        }
+        Value::String(text) => {
+            // `Pod/llama-0`
+            if let Some((kind, name)) = text.split_once('/').and_then(|(kind, name)| Some((kind_of(kind)?, name))) {
+                names.learn(kind, name);
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+/// What an object of the cluster's API is.
+pub(super) fn kind_of(kind: &str) -> Option<Kind> {
+    Some(match kind {
+        "Pod" => Kind::Pod,
+        "Node" => Kind::Node,
+        "Namespace" => Kind::Namespace,
+        "Deployment" | "ReplicaSet" | "StatefulSet" | "DaemonSet" | "Job" | "LeaderWorkerSet" | "RayCluster" => {
+            Kind::Workload
+        }
+        _ => return None,
+    })
+}

@@ -1,0 +1,211 @@
+//! The rules of `redaction.yaml`, made ready to search with.
+
+use std::ops::Range;
+
+use regex::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
+
+use crate::playbook::{Redaction, RedactionRule};
+
+/// How every mark begins; what stands in one is left alone, so that redacting twice changes nothing.
+pub(super) const MARK: &str = "[redacted: ";
+/// Bytes of states that one search may keep; small ones are thrown away and made again all the time.
+const STATES: usize = 32 << 20;
+/// A word may stand in a word, this deep.
+const WORDS_DEEP: usize = 8;
+/// Bytes of a pattern with its words put in.
+const LONGEST: usize = 256 << 10;
+
+/// A rule that cannot be used: which, and why.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("redaction rule `{rule}`: {why}")]
+pub struct RuleError {
+    /// The rule's id.
+    pub rule: String,
+    /// What is wrong with it.
+    pub why: String,
+}
+
+/// A part of a text that must go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Span {
+    pub(super) at: Range<usize>,
+    pub(super) rule: usize,
+}
+
+/// All rules, in the order of the file.
+#[derive(Debug, Default)]
+pub(super) struct Rules {
+    rules: Vec<Rule>,
+    /// Which of `patterns` match a text, in one pass over it.
+    any: Option<RegexSet>,
+    patterns: Vec<(usize, Regex)>,
+    keys: Option<RegexSet>,
+    key_rules: Vec<usize>,
+}
+
+#[derive(Debug)]
+struct Rule {
+    id: String,
+    beside: Vec<String>,
+    texts_only: bool,
+    unless_name: Option<Regex>,
+    unless_value: Option<Regex>,
+}
+
+impl Rules {
+    pub(super) fn new(data: &Redaction) -> Result<Self, RuleError> {
+        let (mut rules, mut texts, mut keys) = (Self::default(), Vec::new(), Vec::new());
+        for (index, rule) in data.rules.iter().enumerate() {
+            let wrong = |error: regex::Error| RuleError { rule: rule.id.clone(), why: error.to_string() };
+            let optional = |pattern: &Option<String>| -> Result<Option<Regex>, RuleError> {
+                pattern.as_ref().map(|p| compile(&filled(data, rule, p)?).map_err(wrong)).transpose()
+            };
+            rules.rules.push(Rule {
+                id: rule.id.clone(),
+                beside: rule.beside.clone(),
+                texts_only: rule.texts_only,
+                unless_name: optional(&rule.unless_name)?,
+                unless_value: optional(&rule.unless_value)?,
+            });
+            for pattern in &rule.text {
+                let pattern = filled(data, rule, pattern)?;
+                rules.patterns.push((index, compile(&pattern).map_err(wrong)?));
+                texts.push(pattern);
+            }
+            for key in &rule.keys {
+                let key = format!("^(?:{})$", filled(data, rule, key)?);
+                compile(&key).map_err(wrong)?;
+                rules.key_rules.push(index);
+                keys.push(key);
+            }
+        }
+        let all = |patterns: &[String]| {
+            let set = RegexSetBuilder::new(patterns).dfa_size_limit(STATES).size_limit(STATES).build();
+            set.map_err(|error| RuleError { rule: "all together".to_owned(), why: error.to_string() })
+        };
+        rules.any = (!texts.is_empty()).then(|| all(&texts)).transpose()?;
+        rules.keys = (!keys.is_empty()).then(|| all(&keys)).transpose()?;
+        Ok(rules)
+    }
+
+    pub(super) fn id(&self, rule: usize) -> &str {
+        self.rules.get(rule).map_or("", |rule| &rule.id)
+    }
+
+    /// What must go, in order and without overlaps.
+    pub(super) fn spans(&self, text: &str) -> Vec<Span> {
+        let Some(any) = &self.any else { return Vec::new() };
+        let matched = any.matches(text);
+        if !matched.matched_any() {
+            return Vec::new();
+        }
+        let marks = marks(text);
+        let mut spans = Vec::new();
+        for (rule, pattern) in matched.iter().filter_map(|index| self.patterns.get(index)) {
+            self.add(text, *rule, pattern, &marks, &mut spans);
+        }
+        merged(spans)
+    }
+
+    fn add(&self, text: &str, rule: usize, pattern: &Regex, marks: &[Range<usize>], spans: &mut Vec<Span>) {
+        let Some(of) = self.rules.get(rule) else { return };
+        let is = |unless: &Option<Regex>, text: &str| unless.as_ref().is_some_and(|regex| regex.is_match(text));
+        let secrets: Vec<&str> = pattern.capture_names().flatten().filter(|name| name.starts_with("secret")).collect();
+        for found in pattern.captures_iter(text) {
+            if found.name("name").is_some_and(|name| is(&of.unless_name, name.as_str())) {
+                continue;
+            }
+            let whole = if secrets.is_empty() { found.get(0) } else { None };
+            for secret in secrets.iter().filter_map(|name| found.name(name)).chain(whole) {
+                let inside = |mark: &Range<usize>| mark.start <= secret.start() && secret.end() <= mark.end;
+                // The last mark that begins before it.
+                let before = marks.partition_point(|mark| mark.start <= secret.start());
+                let marked = before.checked_sub(1).and_then(|last| marks.get(last)).is_some_and(inside);
+                if !secret.is_empty() && !marked && !is(&of.unless_value, secret.as_str()) {
+                    spans.push(Span { at: secret.range(), rule });
+                }
+            }
+        }
+    }
+
+    /// The rule by which the value of a field with this name goes.
+    pub(super) fn key(&self, name: &str, has: impl Fn(&str) -> bool) -> Option<usize> {
+        let matched = self.keys.as_ref()?.matches(name);
+        matched.iter().filter_map(|index| self.key_rules.get(index).copied()).find(|rule| {
+            self.rules.get(*rule).is_some_and(|rule| {
+                !rule.unless_name.as_ref().is_some_and(|unless| unless.is_match(name))
+                    && (rule.beside.is_empty() || rule.beside.iter().any(|other| has(other)))
+            })
+        })
+    }
+
+    /// Whether single numbers may stay under this rule's keys.
+    pub(super) fn texts_only(&self, rule: usize) -> bool {
+        self.rules.get(rule).is_some_and(|rule| rule.texts_only)
+    }
+
+    /// Whether this value of a field that would go is none that must.
+    pub(super) fn harmless(&self, rule: usize, value: &str) -> bool {
+        let unless = self.rules.get(rule).and_then(|rule| rule.unless_value.as_ref());
+        value.is_empty() || is_mark(value) || unless.is_some_and(|unless| unless.is_match(value))
+    }
+}
+
+fn compile(pattern: &str) -> Result<Regex, regex::Error> {
+    RegexBuilder::new(pattern).dfa_size_limit(STATES).build()
+}
+
+/// A pattern with its words put in.
+fn filled(data: &Redaction, rule: &RedactionRule, pattern: &str) -> Result<String, RuleError> {
+    let mut filled = pattern.to_owned();
+    for _ in 0..WORDS_DEEP {
+        let mut again = false;
+        for (word, stands_for) in &data.words {
+            let hole = format!("{{{word}}}");
+            if filled.contains(&hole) {
+                filled = filled.replace(&hole, stands_for);
+                again = true;
+            }
+        }
+        if !again {
+            return Ok(filled);
+        }
+        if filled.len() > LONGEST {
+            break;
+        }
+    }
+    let why = "its words stand in each other without an end".to_owned();
+    Err(RuleError { rule: rule.id.clone(), why })
+}
+
+/// Whether a text is one mark and nothing else.
+pub(super) fn is_mark(text: &str) -> bool {
+    matches!(marks(text).as_slice(), [one] if *one == (0..text.len()))
+}
+
+/// Where marks stand already.
+pub(super) fn marks(text: &str) -> Vec<Range<usize>> {
+    let id = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    let one = |at: usize| {
+        let rest = text.get(at + MARK.len()..)?;
+        let end = rest.find(|c| !id(c))?;
+        (end > 0 && rest[end..].starts_with(']')).then(|| at..at + MARK.len() + end + 1)
+    };
+    text.match_indices(MARK).filter_map(|(at, _)| one(at)).collect()
+}
+
+/// Overlapping spans as one, with the rule that stands first in the file.
+fn merged(mut spans: Vec<Span>) -> Vec<Span> {
+    spans.sort_by_key(|span| (span.at.start, span.at.end));
+    let mut out: Vec<Span> = Vec::with_capacity(spans.len());
+    for span in spans {
+        match out.last_mut() {
+            Some(last) if span.at.start < last.at.end => {
+                last.at.end = last.at.end.max(span.at.end);
+                last.rule = last.rule.min(span.rule);
+            }
+            _ => out.push(span),
+        }
+    }
+    out
+}

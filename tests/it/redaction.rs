@@ -1,0 +1,382 @@
+//! Planted secrets ─▶ none survives in text, JSON or labels; what people need to read stays; names become pseudonyms.
+
+use std::borrow::Cow;
+use std::io::{Cursor, Write};
+use std::sync::LazyLock;
+
+use llm_diagnose::config::Config;
+use llm_diagnose::playbook::{self, Redaction};
+use llm_diagnose::prom;
+use llm_diagnose::redact::{Kind, Redactor};
+use serde_json::{Value, json};
+
+use crate::harness::{INNOCENT, assert_clean, library, planted};
+
+fn redactor(anonymize: bool) -> Redactor {
+    static READY: LazyLock<Redactor> = LazyLock::new(|| Redactor::new(&library().redaction, false).unwrap());
+    READY.another(&library().redaction, anonymize)
+}
+
+#[test]
+fn no_planted_secret_survives_in_a_text() {
+    let redactor = redactor(false);
+    let mut left = Vec::new();
+    for one in planted() {
+        assert!(one.text.contains(&one.secret), "{}", one.name);
+        let clean = redactor.text("a", &one.text);
+        if clean.contains(&one.secret) || clean.contains("LEAK") {
+            left.push(format!("{}: {clean}", one.name));
+        }
+    }
+    assert!(left.is_empty(), "{} of {} left:\n{}", left.len(), planted().len(), left.join("\n"));
+}
+
+#[test]
+fn no_planted_secret_survives_in_json_or_a_label() {
+    let redactor = redactor(false);
+    let mut left = Vec::new();
+    for one in planted() {
+        let mut value = json!({"lines": [one.text], "deep": {"x": [[{"y": one.text}]]}, one.text.clone(): 1});
+        redactor.json("a", &mut value);
+        let label = redactor.label("a", "message", &one.text);
+        // As the value that it is, where the dress is JSON.
+        let mut parsed: Value = serde_json::from_str(&one.text).unwrap_or_default();
+        redactor.json("a", &mut parsed);
+        for shown in [value.to_string(), label.into_owned(), parsed.to_string()] {
+            if shown.contains("LEAK") {
+                left.push(format!("{}: {shown}", one.name));
+            }
+        }
+    }
+    assert!(left.is_empty(), "{} left:\n{}", left.len(), left.join("\n"));
+}
+
+#[test]
+fn what_people_must_read_stays_as_it_is() {
+    let redactor = redactor(false);
+    for text in INNOCENT {
+        let clean = redactor.text("a", text);
+        assert_eq!(clean, text);
+        assert!(matches!(clean, Cow::Borrowed(_)), "{text} was copied");
+    }
+    for page in [
+        "vllm/0.32-healthy-t0",
+        "sglang/0.5.23-healthy-t0",
+        "litellm/1.106-healthy-t1",
+        "dynamo/1.6-frontend-healthy-t0",
+    ] {
+        let page = crate::harness::fixture(&format!("{page}.prom"));
+        let clean = redactor.text("a", &page);
+        let differs = page.lines().zip(clean.lines()).find(|(before, after)| before != after);
+        assert_eq!(differs, None);
+    }
+    // What the judge reads in logs must still be readable.
+    for example in library().logs.values().flat_map(|log| &log.findings).flat_map(|finding| &finding.examples) {
+        assert_eq!(redactor.text("a", example), example.as_str());
+    }
+    assert_eq!(redactor.found(), []);
+}
+
+#[test]
+fn our_own_documents_pass_untouched() {
+    let redactor = redactor(false);
+    for name in ["diagnoses/bad-replica.high-itl.json", "diagnoses/longer-prompts.high-ttft.json"] {
+        let before: Value = serde_json::from_str(&crate::harness::fixture(name)).unwrap();
+        let mut after = before.clone();
+        redactor.json(name, &mut after);
+        assert_eq!(after, before, "{name}");
+    }
+    assert_eq!(redactor.found(), []);
+}
+
+#[test]
+fn a_lost_field_tells_what_it_was_and_nothing_beside_it_is_lost() {
+    let redactor = redactor(false);
+    let mut value = json!({
+        "tp_size": 8, "hf_token": 12345, "api_key": ["a", "b"], "admin_api_key": null, "require_token": true,
+        "ssl_keyfile_password": {"x": 1}, "max_tokens": 256, "tokenizer": "llama", "prompt_tokens": 12,
+        "args": ["--model", "m", "--api-key", "k1", "k2", "--port", "8000", "--hf-token", "x", "positional"],
+        "env": [{"name": "HF_TOKEN", "value": "x"}, {"name": "A", "value": "b"}],
+        "headers": [["authorization", "x"], ["host", "y"]],
+        "messages": [{"role": "user", "content": "hello"}],
+        "input_ids": [1, 2], "input": {"p50": 1204.0}, "HF_TOKEN_x": "$(HF_TOKEN)",
+        "finding": {"text": "CUDA out of memory"}, "answer": {"text": "hello", "meta_info": {"prompt_tokens": 5}},
+    });
+    redactor.json("pods.json", &mut value);
+    let gone = "[redacted: secret-field]";
+    assert_eq!(
+        value,
+        json!({
+            "tp_size": 8, "hf_token": gone, "api_key": gone, "admin_api_key": null, "require_token": true,
+            "ssl_keyfile_password": gone, "max_tokens": 256, "tokenizer": "llama", "prompt_tokens": 12,
+            "args": ["--model", "m", "--api-key", "[redacted: argument]", "[redacted: argument]", "--port", "8000",
+                     "--hf-token", "[redacted: argument]", "positional"],
+            "env": [{"name": "HF_TOKEN", "value": gone}, {"name": "A", "value": "b"}],
+            "headers": [["authorization", "[redacted: authorization]"], ["host", "y"]],
+            "messages": "[redacted: prompt]",
+            "input_ids": "[redacted: token-ids]", "input": {"p50": 1204.0}, "HF_TOKEN_x": "$(HF_TOKEN)",
+            "finding": {"text": "CUDA out of memory"},
+            "answer": {"text": "[redacted: message]", "meta_info": {"prompt_tokens": 5}},
+        })
+    );
+    let found = redactor.found();
+    assert!(found.iter().all(|one| one.place == "pods.json"));
+    let counts: Vec<_> = found.iter().map(|one| (one.rule.as_str(), one.count)).collect();
+    assert_eq!(
+        counts,
+        [("argument", 3), ("authorization", 1), ("message", 1), ("prompt", 1), ("secret-field", 4), ("token-ids", 1)]
+    );
+}
+
+#[test]
+fn redacting_twice_changes_nothing_more() {
+    for anonymize in [false, true] {
+        let redactor = redactor(anonymize);
+        redactor.learn(Kind::Pod, "llama-70b-7c9f8d6b5-x2x9k");
+        for text in planted().iter().map(|one| one.text.as_str()).chain(INNOCENT) {
+            let once = redactor.text("a", text).into_owned();
+            assert_eq!(redactor.text("a", &once), once, "{text}");
+        }
+    }
+}
+
+/// The same on every machine.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, n: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        usize::try_from(self.0 % n as u64).unwrap()
+    }
+}
+
+#[test]
+fn whatever_comes_nothing_panics_and_passes_come_to_an_end() {
+    let redactor = redactor(true);
+    let parts: Vec<String> = planted().into_iter().map(|one| one.text).collect();
+    let odd = [
+        "ü",
+        "🦀",
+        "[redacted: ",
+        "]",
+        "\"",
+        "'",
+        "\\",
+        "\n",
+        "::",
+        "://",
+        "@",
+        "--api-key",
+        "=",
+        "10.0.0.7",
+        "\0",
+        "⟦",
+    ];
+    let mut dice = Dice(0x5EED);
+    for _ in 0..150 {
+        let mut text = String::new();
+        for _ in 0..1 + dice.below(6) {
+            let part = &parts[dice.below(parts.len())];
+            // Cut anywhere, also inside of a character.
+            let cut = dice.below(part.len() + 1);
+            text.push_str(&String::from_utf8_lossy(&part.as_bytes()[cut..]));
+            text.push_str(odd[dice.below(odd.len())]);
+            text.extend((0..dice.below(4)).map(|_| char::from_u32(dice.below(0x2FFF) as u32).unwrap_or('x')));
+        }
+        let once = redactor.text("a", &text).into_owned();
+        let twice = redactor.text("a", &once).into_owned();
+        assert_eq!(redactor.text("a", &twice), twice, "{text}");
+        let mut value = json!({ text.clone(): [text.clone(), {"x": text.clone()}] });
+        redactor.json("a", &mut value);
+        redactor.label("a", &text, &text);
+        redactor.path(&text);
+        let lines = &mut redactor.lines("a");
+        lines.push(&text);
+        assert!(!once.contains("-----BEGIN PRIVATE KEY-----\nMII"), "{once}");
+    }
+}
+
+#[test]
+fn a_log_that_comes_in_pieces_hides_as_much_as_a_whole_one() {
+    let redactor = redactor(false);
+    let key = "-----BEGIN PRIVATE KEY-----\nZq7LEAKx9xxxxxxxxxxxxxxxxxxxxxxx\nZq7LEAKx9yyyyyyyyyyyyyyyyyyyyyyy\n-----END PRIVATE KEY-----\n";
+    let filler = "INFO 11-20 03:00:10 [loggers.py:123] Running: 28 reqs, Waiting: 0 reqs\n".repeat(900);
+    let mut text = String::new();
+    for _ in 0..40 {
+        text.push_str(&filler);
+        text.push_str(key);
+        text.push_str("- --api-key\n- Zq7LEAKx9\n");
+    }
+    let mut lines = redactor.lines("log");
+    let mut out = String::new();
+    let mut most = 0;
+    for piece in text.as_bytes().chunks(7_001) {
+        let ready = lines.push(std::str::from_utf8(piece).unwrap());
+        most = most.max(ready.len());
+        out.push_str(&ready);
+    }
+    out.push_str(&lines.finish());
+    assert!(most > 0 && most < text.len() / 2, "{most} of {}", text.len());
+    assert_clean(out.as_bytes(), "log");
+    assert_eq!(out, redactor.text("whole", &text));
+    assert_eq!(out.matches("Running: 28").count(), 40 * 900);
+}
+
+#[test]
+fn what_is_nested_without_end_or_has_secrets_for_keys_is_harmless() {
+    let redactor = redactor(false);
+    let mut value = json!("hf_Zq7LEAKx9000000000000");
+    for _ in 0..5_000 {
+        value = Value::Array(vec![value]);
+    }
+    redactor.json("a", &mut value);
+    let shown = value.to_string();
+    assert!(shown.contains("too deep") && !shown.contains("LEAK"));
+    let mut value = json!({"hf_Zq7LEAKx9000000000001": 1, "hf_Zq7LEAKx9000000000002": 2});
+    redactor.json("a", &mut value);
+    assert_eq!(value, json!({"[redacted: hf-token]": 1, "[redacted: hf-token] (2)": 2}));
+}
+
+#[test]
+fn the_search_for_what_is_left_looks_into_archives() {
+    let mut zip = zip::ZipWriter::new(Cursor::new(Vec::new()));
+    zip.start_file("logs/a.log", zip::write::SimpleFileOptions::default()).unwrap();
+    zip.write_all(planted()[0].text.as_bytes()).unwrap();
+    let bytes = zip.finish().unwrap().into_inner();
+    assert!(!String::from_utf8_lossy(&bytes).contains("HUGGING"));
+    std::panic::catch_unwind(|| assert_clean(&bytes, "bundle")).unwrap_err();
+}
+
+#[test]
+fn names_become_the_same_pseudonyms_in_every_file() {
+    let redactor = redactor(true);
+    for pod in ["acme-llama-1", "acme-llama-10", "qwen-acme-7c9f8d6b5-x2x9k"] {
+        redactor.learn(Kind::Pod, pod);
+    }
+    redactor.learn(Kind::Node, "gpu-07.eu.acme.example");
+    redactor.learn(Kind::Namespace, "acme-prod");
+    redactor.learn(Kind::Namespace, "llm");
+    let text = redactor.text(
+        "a.log",
+        "acme-llama-10 acme-llama-1: acme-llama-100 on gpu-07.eu.acme.example (gpu-07), /var/log/pods/acme-prod_acme-llama-1_1/0.log \
+         qwen-acme-7c9f8d6b5-x2x9k qwen-acme-7c9f8d6b5-zzzzz acme-llama-1.acme-llama.acme-prod.svc:8000 from 10.0.0.7:43210 and \
+         10.0.0.7 and fe80::1%eth0 at 03:02:11, vllm==0.32.0.1, 127.0.0.1 llm",
+    );
+    assert_eq!(
+        text,
+        "pod-2 pod-1: workload-1-100 on node-1 (node-1), /var/log/pods/namespace-1_pod-1_1/0.log pod-3 workload-2-zzzzz \
+         pod-1.workload-1.namespace-1.svc:8000 from host-1:43210 and host-1 and host-2%eth0 at 03:02:11, vllm==0.32.0.1, \
+         127.0.0.1 llm"
+    );
+    assert_eq!(redactor.label("b.om", "exported_pod", "acme-llama-10"), "pod-2");
+    assert_eq!(redactor.label("b.om", "pod", "acme-llama-11"), "pod-4");
+    assert_eq!(redactor.label("b.om", "instance", "10.0.0.7:8000"), "host-1:8000");
+    assert_eq!(redactor.label("b.om", "instance", "acme-llama-1:8000"), "pod-1:8000");
+    assert_eq!(redactor.label("b.om", "namespace", "llm"), "namespace-2");
+    assert_eq!(redactor.label("b.om", "cluster", "acme-eu"), "cluster-1");
+    assert_eq!(redactor.label("b.om", "model_name", "acme-llama"), "acme-llama");
+    assert_eq!(redactor.path("logs/acme-llama-10/vllm.log"), "logs/pod-2/vllm.log");
+    let mut value = json!({
+        "kind": "Pod", "metadata": {"name": "new-acme-0", "namespace": "acme-prod"},
+        "spec": {"nodeName": "gpu-08"}, "message": "new-acme-0 moved to gpu-08", "about": "Pod/acme-llama-1",
+    });
+    redactor.json("c.json", &mut value);
+    assert_eq!(
+        value,
+        json!({
+            "kind": "Pod", "metadata": {"name": "pod-5", "namespace": "namespace-1"},
+            "spec": {"nodeName": "node-2"}, "message": "pod-5 moved to node-2", "about": "Pod/pod-1",
+        })
+    );
+    let found = redactor.found();
+    assert!(found.iter().all(|one| one.rule == "anonymized"), "{found:?}");
+    assert!(!format!("{redactor:?} {found:?}").contains("acme"));
+}
+
+#[test]
+fn models_keep_their_names_whatever_the_pods_are_called() {
+    let redactor = redactor(true);
+    redactor.learn(Kind::Pod, "mixtral-acme-0");
+    let mut value = json!({"model_name": "mixtral-acme-instruct", "pod": "mixtral-acme-0"});
+    redactor.json("a", &mut value);
+    assert_eq!(value, json!({"model_name": "mixtral-acme-instruct", "pod": "pod-1"}));
+    let text = redactor.text("a", "mixtral-acme-instruct at org/mixtral-acme, meta-mixtral-acme/x: mixtral-acme-0");
+    assert_eq!(text, "mixtral-acme-instruct at org/workload-1, meta-mixtral-acme/x: pod-1");
+}
+
+#[test]
+fn a_thousand_names_are_found_in_a_long_log() {
+    let redactor = redactor(true);
+    let pods: Vec<String> = (0..1_000).map(|n| format!("acme-llama-{n}")).collect();
+    pods.iter().for_each(|pod| redactor.learn(Kind::Pod, pod));
+    let log: String = pods.iter().map(|pod| format!("INFO 11-20 03:00:10 ready {pod} of acme-llama\n")).collect();
+    let clean = redactor.text("a", &log);
+    assert!(!clean.contains("acme"));
+    assert!(clean.contains("ready pod-1 of workload-1\n") && clean.contains("ready pod-1000 of workload-1\n"));
+}
+
+#[test]
+fn a_site_adds_and_replaces_rules_in_its_own_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let own = "schema: 1\nrules:\n  - id: ticket\n    title: a ticket\n    text: ['ACME-[0-9]+']\n    examples: ['see ⟦ACME-12⟧']\n  \
+               - id: e-mail\n    title: none\n    text: ['never-met']\n    examples: ['⟦never-met⟧']\n";
+    std::fs::write(directory.path().join("redaction.yaml"), own).unwrap();
+    let library = playbook::load(Some(directory.path())).unwrap();
+    assert_eq!(llm_diagnose::check::lint(&library), []);
+    let redactor = Redactor::new(&library.redaction, false).unwrap();
+    let text = redactor.text("a", "ACME-12 by jane@example.com, key sk-1234");
+    assert_eq!(text, "[redacted: ticket] by jane@example.com, key [redacted: openai-key]");
+}
+
+#[test]
+fn a_rule_that_cannot_be_used_is_told_with_its_line() {
+    let directory = tempfile::tempdir().unwrap();
+    let own = "schema: 1\nrules:\n  - id: bad\n    title: bad\n    text: ['(?=x)']\n    examples: ['⟦x⟧']\n";
+    std::fs::write(directory.path().join("redaction.yaml"), own).unwrap();
+    let library = playbook::load(Some(directory.path())).unwrap();
+    let problems = llm_diagnose::check::lint(&library);
+    assert!(problems.iter().any(|p| p.rule == "redaction/pattern" && p.line == 3), "{problems:?}");
+    Redactor::new(&library.redaction, false).unwrap_err();
+    let endless = Redaction {
+        words: [("a".to_owned(), "{b}{b}".to_owned()), ("b".to_owned(), "{a}{a}".to_owned())].into(),
+        rules: vec![playbook::RedactionRule { id: "x".into(), text: vec!["{a}".into()], ..Default::default() }],
+        ..Redaction::default()
+    };
+    assert!(Redactor::new(&endless, false).unwrap_err().to_string().contains("without an end"));
+}
+
+#[test]
+fn our_own_errors_and_debug_output_show_no_password_of_the_configuration() {
+    crate::harness::tls();
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("c.yaml");
+    let secret = "Zq7LEAKx9";
+    let url = format!("http://user:{secret}@host:9090/x?token={secret}");
+    let text = format!(
+        "prometheus: [{{url: '{url}', headers: {{Authorization: 'Basic {secret}'}}}}]\n\
+         loki: [{{url: '{url}', headers: {{x-key: '{secret}'}}}}]\n\
+         alertmanagers: [{{url: '{url}'}}]\n\
+         pagers: [{{name: p, kind: webhook, url: '{url}', key_file: /x}}]\n\
+         exporters: {{targets: [{{engine: vllm, url: '{url}'}}]}}\n"
+    );
+    std::fs::write(&path, &text).unwrap();
+    let config = Config::load(&path).unwrap();
+    assert_clean(format!("{config:?}").as_bytes(), "the configuration");
+    assert!(format!("{config:?}").contains("http://host:9090/x"));
+    let targets: Vec<_> = config.exporters.given().collect();
+    assert_clean(format!("{targets:?}").as_bytes(), "targets");
+    assert_eq!(config.prometheus[0].shown_url(), "http://host:9090/x");
+    for wrong in [format!("htp//user:{secret}@host"), format!("ftp://user:{secret}@host/?token={secret}")] {
+        std::fs::write(&path, format!("exporters: {{targets: [{{engine: vllm, url: '{wrong}'}}]}}\n")).unwrap();
+        let error = Config::load(&path).unwrap_err();
+        assert!(format!("{error:#}").contains("host"), "{error:#}");
+        assert_clean(format!("{error:#}").as_bytes(), "an error");
+        let broken = prom::Config { url: wrong, ..prom::Config::default() };
+        assert_clean(broken.shown_url().as_bytes(), "a link");
+        if let Err(error) = prom::Prometheus::new(&broken) {
+            assert_clean(error.to_string().as_bytes(), "an error");
+        }
+    }
+}
