@@ -18,7 +18,7 @@ const NAMESPACE_MOST: usize = 10_000;
 /// Events that are told; the newest of more.
 const TOLD: usize = 1_000;
 /// Where events of objects without a namespace are kept.
-const CLUSTER_WIDE: &str = "default";
+pub(super) const CLUSTER_WIDE: &str = "default";
 
 /// All events since then in these namespaces, and with `nodes` those of the cluster's nodes.
 pub(super) async fn look(

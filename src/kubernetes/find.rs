@@ -14,7 +14,7 @@ use super::{Container, Missing, Pod, Wanted};
 /// Pods of a page: about 2 MB.
 const PAGE: u32 = 100;
 /// Pods that are looked at in one namespace, or in all.
-const LOOKED_AT: usize = 5_000;
+const LOOKED_AT: usize = 2_000;
 /// Pods that are told.
 const TOLD: usize = 500;
 /// Names that are looked for one by one, and namespaces that are looked through.
@@ -112,8 +112,13 @@ pub(super) async fn find(ask: Ask<'_>, wanted: &Wanted, allowed: &[String], miss
     for (place, listed) in places.iter().zip(join_all(scans).await) {
         missing.listed(&what(place.as_deref()), &listed);
         found.dead |= listed.failure.as_ref().is_some_and(Failure::is_final);
-        whole &= listed.failure.is_none() && !listed.more;
+        whole &= listed.failure.is_none();
+        let more = listed.more;
         seen.extend(listed.items);
+        if more {
+            whole &= names.len() <= NAMES;
+            seen.extend(beyond(ask, place, &names, &seen, missing).await);
+        }
     }
     found.namespaces.extend(places.into_iter().flatten());
     if whole && !found.dead {
@@ -138,6 +143,29 @@ pub(super) async fn find(ask: Ask<'_>, wanted: &Wanted, allowed: &[String], miss
     found
 }
 
+/// Of the named pods, those that stand behind the end of a list that was too long.
+async fn beyond(
+    ask: Ask<'_>,
+    place: &Option<String>,
+    names: &BTreeSet<&str>,
+    seen: &[(Pod, Option<Owner>)],
+    missing: &mut Missing,
+) -> Vec<(Pod, Option<Owner>)> {
+    let there: BTreeSet<&str> = seen.iter().map(|(pod, _)| pod.name.as_str()).collect();
+    let unseen = names.iter().filter(|name| !there.contains(*name)).take(NAMES);
+    let asked = unseen.map(|name| scan(ask, place.as_deref(), by_name(name)));
+    let mut found = Vec::new();
+    for listed in join_all(asked).await {
+        missing.listed(&what(place.as_deref()), &listed);
+        found.extend(listed.items);
+    }
+    found
+}
+
+fn by_name(name: &str) -> ListParams {
+    ListParams::default().fields(&format!("metadata.name={name}"))
+}
+
 /// The namespaces that pods of these names are in.
 async fn locate(
     ask: Ask<'_>,
@@ -147,10 +175,7 @@ async fn locate(
     dead: &mut bool,
 ) -> Vec<String> {
     let pairs = places.iter().flat_map(|place| names.iter().take(NAMES).map(move |name| (place.as_deref(), *name)));
-    let asked = pairs.map(|(place, name)| async move {
-        let named = ListParams::default().fields(&format!("metadata.name={name}"));
-        (place, scan(ask, place, named).await)
-    });
+    let asked = pairs.map(|(place, name)| async move { (place, scan(ask, place, by_name(name)).await) });
     let mut namespaces = BTreeSet::new();
     for (place, listed) in join_all(asked).await {
         missing.listed(&what(place), &listed);

@@ -58,6 +58,10 @@ impl Kubernetes {
         Ask { client: &self.client, slots: &self.slots, deadline }
     }
 
+    fn may_ask(&self, namespace: &str) -> bool {
+        self.allowed.is_empty() || self.allowed.iter().any(|allowed| allowed == namespace)
+    }
+
     /// Looks at the pool. What cannot be seen until the deadline, or at all, stands in `missing`.
     pub async fn look(&self, wanted: &Wanted, deadline: Instant) -> Seen {
         let ask = self.ask(deadline);
@@ -82,9 +86,10 @@ impl Kubernetes {
         let mut missed: [Missing; 5] = Default::default();
         let [no_nodes, no_events, no_owners, no_objects, no_logs] = &mut missed;
         let on_nodes = seen.pods.iter().any(|pod| pod.node.is_some());
+        let of_nodes = on_nodes && self.may_ask(events::CLUSTER_WIDE);
         let (nodes, events, (owners, mut objects), listed, logs) = tokio::join!(
             nodes::look(ask, &seen.pods, no_nodes),
-            events::look(ask, &found.namespaces, on_nodes, wanted.since, no_events),
+            events::look(ask, &found.namespaces, of_nodes, wanted.since, no_events),
             objects::climb(ask, owners, no_owners),
             objects::list(ask, &found.namespaces, no_objects),
             logs::look(ask, &seen.pods, wanted.since, wanted.log_bytes, no_logs),

@@ -53,7 +53,11 @@ pub(super) async fn climb(ask: Ask<'_>, from: BTreeSet<Owner>, missing: &mut Mis
     let (mut owners, mut objects, mut level) = (Owners::default(), Vec::new(), from);
     for _ in 0..LEVELS {
         level.retain(|owner| !owners.above.contains_key(owner));
-        let asked = std::mem::take(&mut level).into_iter().take(OWNERS.saturating_sub(owners.above.len()));
+        let room = OWNERS.saturating_sub(owners.above.len());
+        if level.len() > room {
+            missing.note("owners", format!("there are more than the {OWNERS} that are read"));
+        }
+        let asked = std::mem::take(&mut level).into_iter().take(room);
         let answers = join_all(asked.map(|owner| async move { (one(ask, &owner).await, owner) })).await;
         if answers.is_empty() {
             break;

@@ -1,20 +1,20 @@
 //! The cluster's API: what is told of a pool, what is never asked for, and what a server in trouble leaves of it.
 
+mod trouble;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use llm_diagnose::kubernetes::{Config, Kubernetes, KubernetesError, Object, Pod, Seen, Wanted, read};
-use llm_diagnose_lab::kubernetes::{FakeKubernetes, Mode, deployment, event, kubeconfig, node, object, owned, pod};
+use llm_diagnose_lab::kubernetes::{FakeKubernetes, deployment, event, kubeconfig, node, object, owned, pod};
 use serde_json::{Value, json};
 
 use crate::harness::tls;
 
 /// Enough for a machine that builds something else, and short of what a hanging server would take.
 const SOON: Duration = Duration::from_secs(20);
-/// Until a hanging server is given up.
-const SHORT: Duration = Duration::from_secs(2);
 const IMAGE: &str = "vllm/vllm-openai:v0.30.1";
 
 async fn connected(url: &str) -> Kubernetes {
@@ -213,6 +213,12 @@ async fn without_a_namespace_pods_are_found_by_their_names_in_those_that_may_be_
     let limited = with(&fake.url, only).await.unwrap().unwrap();
     let seen = limited.look(&anywhere, Instant::now() + SOON).await;
     assert_eq!(places(&seen), BTreeSet::from(["llm".to_owned()]));
+    let before = fake.asked().len();
+    let seen_again = limited.look(&anywhere, Instant::now() + SOON).await;
+    assert_eq!(seen_again, seen);
+    let asked = fake.asked().split_off(before);
+    let inside = |path: &str| path.contains("/namespaces/llm/") || !path.contains("/namespaces/");
+    assert!(asked.iter().all(|asked| inside(&asked.path) && asked.path != "/api/v1/pods"), "{asked:#?}");
     let other = Wanted { namespace: Some("other".to_owned()), ..anywhere };
     let seen = limited.look(&other, Instant::now() + SOON).await;
     assert!(seen.pods.is_empty());
@@ -242,6 +248,21 @@ async fn hundreds_of_pods_are_read_page_by_page() {
     assert_eq!(why(&seen, "pods"), "there are 620; the first 500 are told");
     let pages = fake.asked().into_iter().filter(|asked| asked.path.ends_with("/pods"));
     assert!(pages.clone().count() >= 7 && pages.into_iter().all(|asked| asked.query.contains_key("limit")));
+}
+
+#[tokio::test]
+async fn a_named_pod_behind_the_end_of_a_very_long_list_is_found() {
+    let fake = FakeKubernetes::start().await.unwrap();
+    for n in 0..2_010 {
+        fake.add(pod("llm", &format!("batch-{n}"), "busybox", &[], "gpu-1"));
+    }
+    fake.add(pod("llm", "llama-0", IMAGE, &[], "gpu-1"));
+    fake.add(node("gpu-1"));
+    let seen = look(&fake, &Wanted { log_bytes: 0, ..wanted(&["llama-0", "llama-9"]) }).await;
+    let names: Vec<_> = seen.pods.iter().map(|pod| pod.name.as_str()).collect();
+    assert_eq!(names, ["llama-0"]);
+    assert_eq!(why(&seen, "pods of namespace llm"), "there are more than the 2000 that were read");
+    assert!(why(&seen, "pod llama-9").starts_with("it is gone"));
 }
 
 // ---- what is never asked for
