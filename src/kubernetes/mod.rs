@@ -1,16 +1,31 @@
 //! What a cluster's API tells of a pool: pods as they were made and as they stand, events, objects, logs. Never Secrets.
 
+mod ask;
 mod config;
+mod connect;
+mod events;
+mod find;
+mod kinds;
+mod logs;
+mod look;
+mod nodes;
+mod objects;
+mod pods;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use tokio::sync::Semaphore;
 
 use crate::logs::Log;
 pub use config::Config;
+pub use connect::KubernetesError;
+pub use kinds::{Kind, Verb, read};
+use look::Missing;
 
 /// Everything that was seen; what could not be is in `missing`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -159,7 +174,10 @@ pub struct Wanted {
 /// A cluster's API; cheap to clone.
 #[derive(Clone)]
 pub struct Kubernetes {
-    _client: kube::Client,
+    client: kube::Client,
+    slots: Arc<Semaphore>,
+    /// Namespaces that may be asked; all when empty.
+    allowed: Arc<[String]>,
 }
 
 impl std::fmt::Debug for Kubernetes {

@@ -17,6 +17,7 @@ mod exporters_direct;
 mod generated;
 mod harness;
 mod health;
+mod kubernetes;
 mod logs;
 mod night;
 mod pagers;

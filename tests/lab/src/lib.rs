@@ -1,6 +1,7 @@
 //! What the tests, the benchmarks and the demo run against.
 
 pub mod demo;
+pub mod kubernetes;
 pub mod pager;
 pub mod sim;
 pub mod slack;

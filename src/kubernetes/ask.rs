@@ -1,0 +1,235 @@
+//! One question to the API server: a GET, within its deadline, with an answer of bounded size, few at once.
+
+use std::pin::pin;
+use std::time::{Duration, Instant};
+
+use futures::AsyncReadExt;
+use kube::api::{GetParams, ListParams, LogParams};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use tokio::sync::Semaphore;
+
+use super::kinds::{Kind, Verb};
+
+/// How long one call may take; a server that hangs with one of them may answer the others.
+const CALL_WITHIN: Duration = Duration::from_secs(10);
+/// The largest answer that is read whole, in bytes; a page of pods has about 2 MB.
+const ANSWER_BYTES: usize = 8 << 20;
+/// Of a server's own words, what is shown.
+const WORDS_CHARS: usize = 300;
+
+/// Why an answer is missing; reads on after a name: "pods of namespace llm: …".
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Failure {
+    #[error("may not {what}: give {who} that permission, see config/kubernetes/rbac.yaml")]
+    Forbidden { what: String, who: String },
+    #[error("the API server does not accept our credentials: renew the token or the kubeconfig ({0})")]
+    Unauthorized(String),
+    #[error("does not exist")]
+    Absent,
+    #[error("no answer in time")]
+    Late,
+    #[error("the answer has more than {} MiB", ANSWER_BYTES >> 20)]
+    TooLarge,
+    #[error("the API server answered HTTP {0}: {1}")]
+    Status(u16, String),
+    #[error("the API server cannot be reached: {0}")]
+    Unreachable(String),
+    #[error("the answer is not what the API promises: {0}")]
+    Garbage(String),
+}
+
+impl Failure {
+    /// Nothing else will be answered either.
+    pub(super) fn is_final(&self) -> bool {
+        matches!(self, Self::Unreachable(_) | Self::Unauthorized(_))
+    }
+
+    fn of(error: &kube::Error, what: &str) -> Self {
+        match error {
+            kube::Error::Api(status) => match status.code {
+                401 => Self::Unauthorized(words(&status.message)),
+                403 => Self::Forbidden { what: what.to_owned(), who: who(&status.message) },
+                404 => Self::Absent,
+                code => Self::Status(code, words(&status.message)),
+            },
+            kube::Error::Auth(error) => Self::Unauthorized(words(&error.to_string())),
+            other => Self::Unreachable(words(&innermost(other))),
+        }
+    }
+}
+
+/// The innermost cause is the one that tells: "Connection refused".
+fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut inner = error;
+    while let Some(source) = inner.source() {
+        inner = source;
+    }
+    inner.to_string()
+}
+
+/// A server's words, safe and short.
+pub(super) fn words(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(WORDS_CHARS).collect::<String>().trim().to_owned()
+}
+
+/// Who is refused: `… is forbidden: User "system:serviceaccount:monitoring:llm-diagnose" cannot list …`.
+fn who(message: &str) -> String {
+    let user = message.split_once("User \"").and_then(|(_, rest)| rest.split_once('"'));
+    match user {
+        Some((user, _)) => format!("`{}`", words(user)),
+        None => "the service account".to_owned(),
+    }
+}
+
+/// A question; each is a GET.
+#[derive(Debug)]
+pub(super) enum Query<'a> {
+    /// The collection at the path.
+    List(&'a ListParams),
+    /// What stands below the path.
+    Get(&'a str),
+    /// The log of the pod below the path.
+    Log(&'a str, &'a LogParams),
+}
+
+/// What came of a list.
+#[derive(Debug)]
+pub(super) struct Listed<T> {
+    /// What came; when a later page failed, what stood on the ones before.
+    pub(super) items: Vec<T>,
+    /// What could not be read.
+    pub(super) odd: usize,
+    /// There are more than were asked for.
+    pub(super) more: bool,
+    /// Why it ends early.
+    pub(super) failure: Option<Failure>,
+}
+
+#[derive(Deserialize)]
+struct Page {
+    #[serde(default)]
+    metadata: PageMeta,
+    items: Vec<Value>,
+}
+
+#[derive(Default, Deserialize)]
+struct PageMeta {
+    #[serde(rename = "continue")]
+    next: Option<String>,
+}
+
+/// Asks, for as long as the deadline lets it.
+#[derive(Clone, Copy)]
+pub(super) struct Ask<'a> {
+    pub(super) client: &'a kube::Client,
+    /// Calls at once, over everybody who asks.
+    pub(super) slots: &'a Semaphore,
+    pub(super) deadline: Instant,
+}
+
+impl Ask<'_> {
+    /// Sends what comes, piece by piece, to `take`; what has come before a failure is there.
+    pub(super) async fn stream(
+        &self,
+        path: &str,
+        query: Query<'_>,
+        what: &str,
+        mut take: impl FnMut(&[u8]) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let late = |_| Failure::Late;
+        let slot = tokio::time::timeout_at(self.deadline.into(), self.slots.acquire()).await.map_err(late)?;
+        let _slot = slot.map_err(|_| Failure::Late)?;
+        let until = self.deadline.min(Instant::now() + CALL_WITHIN);
+        let asked = kube::core::Request::new(path);
+        let request = match query {
+            Query::List(params) => asked.list(params),
+            Query::Get(name) => asked.get(name, &GetParams::default()),
+            Query::Log(name, params) => asked.logs(name, params),
+        };
+        let request = request.map_err(|error| Failure::Garbage(error.to_string()))?;
+        let read = async {
+            let body = self.client.request_stream(request).await.map_err(|error| Failure::of(&error, what))?;
+            let mut body = pin!(body);
+            let mut piece = vec![0; 16 << 10];
+            loop {
+                match body.read(&mut piece).await {
+                    Ok(0) => return Ok(()),
+                    Ok(n) => take(&piece[..n])?,
+                    Err(error) => return Err(Failure::Unreachable(words(&innermost(&error)))),
+                }
+            }
+        };
+        tokio::time::timeout_at(until.into(), read).await.map_err(late)?
+    }
+
+    /// One answer of JSON.
+    pub(super) async fn json<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        query: Query<'_>,
+        what: &str,
+    ) -> Result<T, Failure> {
+        let mut body = Vec::new();
+        let take = |piece: &[u8]| match body.len() + piece.len() > ANSWER_BYTES {
+            true => Err(Failure::TooLarge),
+            false => {
+                body.extend_from_slice(piece);
+                Ok(())
+            }
+        };
+        self.stream(path, query, what, take).await?;
+        serde_json::from_slice(&body).map_err(|error| Failure::Garbage(words(&error.to_string())))
+    }
+
+    /// One object by its name.
+    pub(super) async fn get<T: DeserializeOwned>(
+        &self,
+        kind: &Kind,
+        version: &str,
+        namespace: Option<&str>,
+        name: &str,
+    ) -> Result<T, Failure> {
+        let what = format!("{} {}", Verb::Get.name(), kind.name());
+        self.json(&kind.path(version, namespace), Query::Get(name), &what).await
+    }
+
+    /// A collection, page by page, at most `most`; `read` takes each item to what is kept of it.
+    pub(super) async fn list<T>(
+        &self,
+        kind: &Kind,
+        version: &str,
+        namespace: Option<&str>,
+        mut params: ListParams,
+        most: usize,
+        mut read: impl FnMut(Value) -> Option<T>,
+    ) -> Listed<T> {
+        let (path, what) = (kind.path(version, namespace), format!("{} {}", Verb::List.name(), kind.name()));
+        let mut listed = Listed { items: Vec::new(), odd: 0, more: false, failure: None };
+        loop {
+            let page: Page = match self.json(&path, Query::List(&params), &what).await {
+                Ok(page) => page,
+                Err(failure) => {
+                    listed.failure = Some(failure);
+                    return listed;
+                }
+            };
+            for item in page.items {
+                match read(item) {
+                    Some(item) => listed.items.push(item),
+                    None => listed.odd += 1,
+                }
+            }
+            // A server that repeats its own mark would be asked for ever.
+            let next =
+                page.metadata.next.filter(|next| !next.is_empty() && params.continue_token.as_ref() != Some(next));
+            listed.more = next.is_some() || listed.items.len() > most;
+            listed.items.truncate(most);
+            if next.is_none() || listed.items.len() + listed.odd >= most {
+                return listed;
+            }
+            params.continue_token = next;
+        }
+    }
+}

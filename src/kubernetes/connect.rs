@@ -1,0 +1,87 @@
+//! The way to a cluster's API: the pod's service account, or a kubeconfig that somebody names.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use tokio::sync::Semaphore;
+
+use super::{Config, Kubernetes};
+
+/// Tells a program that it runs in a pod (kubernetes.io/docs/tasks/run-application/access-api-from-pod).
+const IN_CLUSTER: &str = "KUBERNETES_SERVICE_HOST";
+/// A kubeconfig may name a program that gets the credentials.
+const CREDENTIALS_WITHIN: Duration = Duration::from_secs(20);
+/// Calls at once, over everybody who asks.
+const AT_ONCE: usize = 8;
+
+/// Why there is no way to a cluster.
+#[derive(Debug, thiserror::Error)]
+pub enum KubernetesError {
+    /// It is enabled, no kubeconfig is named, and this is no pod.
+    #[error(
+        "`kubernetes.enabled` is true, but this is no pod ({IN_CLUSTER} is not set): name a file in `kubernetes.kubeconfig`"
+    )]
+    NotInCluster,
+    /// The pod has no service account token.
+    #[error(
+        "the pod's service account cannot be read: {0}; set `automountServiceAccountToken: true` and apply config/kubernetes/rbac.yaml"
+    )]
+    ServiceAccount(#[source] kube::config::InClusterError),
+    /// The kubeconfig cannot be read or lacks something.
+    #[error("the kubeconfig {path}: {1}", path = .0.display())]
+    Kubeconfig(PathBuf, #[source] kube::config::KubeconfigError),
+    /// It has no such context.
+    #[error("the kubeconfig {path} has no context `{1}`; it has {2}", path = .0.display())]
+    Context(PathBuf, String, String),
+    /// Certificate, key, token or proxy are no good.
+    #[error("the credentials for the cluster cannot be used: {0}")]
+    Credentials(#[source] kube::Error),
+    /// The program that a kubeconfig names for the credentials does not end.
+    #[error("the kubeconfig {path} gets its credentials from a program that does not end: run it by hand, or use a token", path = .0.display())]
+    Slow(PathBuf),
+}
+
+impl Kubernetes {
+    /// Prepares to ask a cluster, nothing is sent; none when it is not enabled or, where that is not said, this is no pod.
+    ///
+    /// # Errors
+    /// When it is enabled and there is no way to a cluster.
+    pub async fn connect(config: &Config) -> Result<Option<Self>, KubernetesError> {
+        let in_cluster = std::env::var_os(IN_CLUSTER).is_some();
+        if !config.enabled.unwrap_or(in_cluster) {
+            return Ok(None);
+        }
+        let mut access = match &config.kubeconfig {
+            Some(path) => from_file(path.clone(), config.context.as_deref()).await?,
+            None if in_cluster => kube::Config::incluster().map_err(KubernetesError::ServiceAccount)?,
+            None => return Err(KubernetesError::NotInCluster),
+        };
+        // Who asks has a deadline and asks something else meanwhile.
+        access.default_retry = false;
+        // Getting credentials may run a program, and wait for it.
+        let making = tokio::task::spawn_blocking(move || kube::Client::try_from(access));
+        let slow = || KubernetesError::Slow(config.kubeconfig.clone().unwrap_or_default());
+        let made = tokio::time::timeout(CREDENTIALS_WITHIN, making).await.map_err(|_| slow())?;
+        let client = made.map_err(|_| slow())?.map_err(KubernetesError::Credentials)?;
+        Ok(Some(Self { client, slots: Arc::new(Semaphore::new(AT_ONCE)), allowed: config.namespaces.clone().into() }))
+    }
+}
+
+async fn from_file(path: PathBuf, context: Option<&str>) -> Result<kube::Config, KubernetesError> {
+    let kubeconfig = match Kubeconfig::read_from(&path) {
+        Ok(kubeconfig) => kubeconfig,
+        Err(error) => return Err(KubernetesError::Kubeconfig(path, error)),
+    };
+    if let Some(context) = context
+        && !kubeconfig.contexts.iter().any(|known| known.name == context)
+    {
+        let known: Vec<_> = kubeconfig.contexts.iter().map(|known| format!("`{}`", known.name)).collect();
+        let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+        return Err(KubernetesError::Context(path, context.to_owned(), known));
+    }
+    let options = KubeConfigOptions { context: context.map(str::to_owned), ..KubeConfigOptions::default() };
+    let config = kube::Config::from_custom_kubeconfig(kubeconfig, &options).await;
+    config.map_err(|error| KubernetesError::Kubeconfig(path, error))
+}

@@ -1,0 +1,152 @@
+//! What is read of a cluster, as data: every resource and verb that is ever asked for. config/kubernetes/rbac.yaml says the same.
+
+/// How something is read; there is no other way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Verb {
+    /// One, by its name.
+    Get,
+    /// Several.
+    List,
+}
+
+impl Verb {
+    /// As permissions call it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Get => "get",
+            Self::List => "list",
+        }
+    }
+}
+
+/// A kind of object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Kind {
+    /// The API group; empty for the core.
+    pub group: &'static str,
+    /// The version; none where several are in use, and the server is asked which it has.
+    pub version: Option<&'static str>,
+    /// What it is called.
+    pub kind: &'static str,
+    /// As it stands in addresses and permissions: `pods`, `pods/log`.
+    pub plural: &'static str,
+    /// How it is read.
+    pub verbs: &'static [Verb],
+}
+
+const GET: &[Verb] = &[Verb::Get];
+const LIST: &[Verb] = &[Verb::List];
+const BOTH: &[Verb] = &[Verb::Get, Verb::List];
+
+pub(super) const POD: Kind = Kind { group: "", version: Some("v1"), kind: "Pod", plural: "pods", verbs: BOTH };
+pub(super) const LOG: Kind = Kind { group: "", version: Some("v1"), kind: "Log", plural: "pods/log", verbs: GET };
+pub(super) const EVENT: Kind = Kind { group: "", version: Some("v1"), kind: "Event", plural: "events", verbs: LIST };
+pub(super) const NODE: Kind = Kind { group: "", version: Some("v1"), kind: "Node", plural: "nodes", verbs: GET };
+
+/// Objects that own pods (read by name) or say how they are reached and scaled (listed in the pods' namespaces).
+///
+/// Sources: kubernetes.io/docs/reference/kubernetes-api; the CRDs of kubernetes-sigs/lws, ray-project/kuberay,
+/// kserve/kserve, ai-dynamo/dynamo, ai-dynamo/grove, kubernetes-sigs/gateway-api,
+/// kubernetes-sigs/gateway-api-inference-extension, llm-d/llm-d-router (docs/api-reference), kedacore/keda.
+pub(super) const OBJECTS: &[Kind] = &[
+    object("apps", Some("v1"), "ReplicaSet", "replicasets", GET),
+    object("apps", Some("v1"), "Deployment", "deployments", GET),
+    object("apps", Some("v1"), "StatefulSet", "statefulsets", GET),
+    object("apps", Some("v1"), "DaemonSet", "daemonsets", GET),
+    object("batch", Some("v1"), "Job", "jobs", GET),
+    object("leaderworkerset.x-k8s.io", None, "LeaderWorkerSet", "leaderworkersets", GET),
+    object("ray.io", None, "RayCluster", "rayclusters", GET),
+    object("ray.io", None, "RayService", "rayservices", GET),
+    object("ray.io", None, "RayJob", "rayjobs", GET),
+    object("grove.io", None, "PodClique", "podcliques", GET),
+    object("grove.io", None, "PodCliqueScalingGroup", "podcliquescalinggroups", GET),
+    object("grove.io", None, "PodCliqueSet", "podcliquesets", GET),
+    object("nvidia.com", None, "DynamoComponentDeployment", "dynamocomponentdeployments", GET),
+    object("nvidia.com", None, "DynamoGraphDeployment", "dynamographdeployments", BOTH),
+    object("serving.kserve.io", None, "InferenceService", "inferenceservices", BOTH),
+    object("serving.kserve.io", None, "LLMInferenceService", "llminferenceservices", BOTH),
+    object("gateway.networking.k8s.io", None, "HTTPRoute", "httproutes", LIST),
+    // The pool left the experimental group when it became v1; objectives went on to llm-d's. Clusters have any of them.
+    object("inference.networking.k8s.io", None, "InferencePool", "inferencepools", LIST),
+    object("inference.networking.x-k8s.io", None, "InferencePool", "inferencepools", LIST),
+    object("inference.networking.x-k8s.io", None, "InferenceObjective", "inferenceobjectives", LIST),
+    object("llm-d.ai", None, "InferenceObjective", "inferenceobjectives", LIST),
+    object("autoscaling", Some("v2"), "HorizontalPodAutoscaler", "horizontalpodautoscalers", LIST),
+    object("keda.sh", None, "ScaledObject", "scaledobjects", LIST),
+];
+
+const fn object(
+    group: &'static str,
+    version: Option<&'static str>,
+    kind: &'static str,
+    plural: &'static str,
+    verbs: &'static [Verb],
+) -> Kind {
+    Kind { group, version, kind, plural, verbs }
+}
+
+/// Everything that is ever asked for, beside the server's version and its list of APIs, which everybody may read.
+pub fn read() -> impl Iterator<Item = &'static Kind> {
+    [&POD, &LOG, &EVENT, &NODE].into_iter().chain(OBJECTS)
+}
+
+impl Kind {
+    /// As errors and permissions name it: `pods`, `deployments.apps`.
+    pub(super) fn name(&self) -> String {
+        if self.group.is_empty() { self.plural.to_owned() } else { format!("{}.{}", self.plural, self.group) }
+    }
+
+    /// Whether it is read so.
+    pub(super) fn is(&self, verb: Verb) -> bool {
+        self.verbs.contains(&verb)
+    }
+
+    /// The address of its collection; in all namespaces, or of what stands in none, without one.
+    ///
+    /// `version` and `namespace` must be names ([`is_name`]).
+    pub(super) fn path(&self, version: &str, namespace: Option<&str>) -> String {
+        let api = match self.group {
+            "" => format!("/api/{version}"),
+            group => format!("/apis/{group}/{version}"),
+        };
+        // Of `pods/log`, the name stands between both halves.
+        let plural = self.plural.split('/').next().unwrap_or_default();
+        match namespace {
+            Some(namespace) => format!("{api}/namespaces/{namespace}/{plural}"),
+            None => format!("{api}/{plural}"),
+        }
+    }
+}
+
+/// Whether it can be a name in an address: labels of alerts and answers of servers hold anything, `../secrets` too.
+///
+/// Names of all objects that are read are DNS subdomains (kubernetes.io/docs/concepts/overview/working-with-objects/names).
+pub(super) fn is_name(text: &str) -> bool {
+    let fine = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, b'-' | b'.');
+    let edge = |c: Option<&u8>| c.is_some_and(u8::is_ascii_alphanumeric);
+    let bytes = text.as_bytes();
+    bytes.len() <= 253 && bytes.iter().all(|c| fine(*c)) && edge(bytes.first()) && edge(bytes.last())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_those_of_the_api() {
+        assert_eq!(POD.path("v1", Some("llm")), "/api/v1/namespaces/llm/pods");
+        assert_eq!(LOG.path("v1", Some("llm")), "/api/v1/namespaces/llm/pods");
+        assert_eq!(NODE.path("v1", None), "/api/v1/nodes");
+        assert_eq!(OBJECTS[1].path("v1", Some("llm")), "/apis/apps/v1/namespaces/llm/deployments");
+    }
+
+    #[test]
+    fn what_could_lead_elsewhere_is_no_name() {
+        for text in
+            ["", ".", "..", "../secrets", "a/b", "a?b", "a%2fb", "A", "-a", "a-", "ü", "a b", "a\n", &"a".repeat(254)]
+        {
+            assert!(!is_name(text), "{text:?}");
+        }
+        assert!(["llama-0", "ip-10-0-0-1.eu-west-1.compute.internal", "v1"].into_iter().all(is_name));
+    }
+}

@@ -1,0 +1,129 @@
+//! Everything at once: the pool's pods, then what belongs to them, all within one deadline.
+
+use std::collections::BTreeSet;
+use std::time::Instant;
+
+use jiff::Timestamp;
+use serde::Deserialize;
+
+use super::ask::{Ask, Failure, Listed, Query};
+use super::{Kubernetes, Seen, Wanted, events, find, logs, nodes, objects};
+use crate::logs::Log;
+
+/// What is told to be missing, at most; the rest is counted.
+const TOLD: usize = 100;
+
+/// What could not be seen: what, and why.
+#[derive(Debug, Default)]
+pub(super) struct Missing(Vec<(String, String)>);
+
+impl Missing {
+    pub(super) fn note(&mut self, what: impl Into<String>, why: impl Into<String>) {
+        let entry = (what.into(), why.into());
+        if !self.0.contains(&entry) {
+            self.0.push(entry);
+        }
+    }
+
+    /// What a list leaves out.
+    pub(super) fn listed<T>(&mut self, what: &str, listed: &Listed<T>) {
+        if let Some(failure) = &listed.failure {
+            self.note(what, failure.to_string());
+        }
+        if listed.odd > 0 {
+            self.note(what, format!("{} of them cannot be read", listed.odd));
+        }
+        if listed.more {
+            self.note(what, format!("there are more than the {} that were read", listed.items.len()));
+        }
+    }
+
+    fn finish(mut self) -> Vec<(String, String)> {
+        if let Some(over) = self.0.len().checked_sub(TOLD).filter(|over| *over > 0) {
+            self.0.truncate(TOLD);
+            self.0.push(("more".to_owned(), format!("{over} other things, for such reasons")));
+        }
+        self.0
+    }
+}
+
+#[derive(Deserialize)]
+struct Version {
+    #[serde(rename = "gitVersion")]
+    version: String,
+}
+
+impl Kubernetes {
+    fn ask(&self, deadline: Instant) -> Ask<'_> {
+        Ask { client: &self.client, slots: &self.slots, deadline }
+    }
+
+    fn may_ask(&self, namespace: &str) -> bool {
+        self.allowed.is_empty() || self.allowed.iter().any(|allowed| allowed == namespace)
+    }
+
+    /// Looks at the pool. What cannot be seen until the deadline, or at all, stands in `missing`.
+    pub async fn look(&self, wanted: &Wanted, deadline: Instant) -> Seen {
+        let ask = self.ask(deadline);
+        let mut missing = Missing::default();
+        let version = ask.json("", Query::Get("version"), "get /version");
+        let (version, found) = tokio::join!(version, find::find(ask, wanted, &self.allowed, &mut missing));
+        let version: Result<Version, Failure> = version;
+        let mut seen = Seen::default();
+        match version {
+            Ok(said) => seen.version = Some(super::ask::words(&said.version)),
+            Err(failure) if found.dead => missing.note("the cluster", failure.to_string()),
+            Err(failure) => missing.note("the cluster's version", failure.to_string()),
+        }
+        if found.dead {
+            seen.missing = missing.finish();
+            return seen;
+        }
+        let owners: BTreeSet<_> = found.pods.iter().filter_map(|(_, owner)| owner.clone()).collect();
+        let (pods, controllers): (Vec<_>, Vec<_>) = found.pods.into_iter().unzip();
+        seen.pods = pods;
+        // Each notes for itself, all at once.
+        let mut missed: [Missing; 5] = Default::default();
+        let [no_nodes, no_events, no_owners, no_objects, no_logs] = &mut missed;
+        let on_nodes = seen.pods.iter().any(|pod| pod.node.is_some());
+        let of_nodes = on_nodes && self.may_ask(events::CLUSTER_WIDE);
+        let (nodes, events, (owners, mut objects), listed, logs) = tokio::join!(
+            nodes::look(ask, &seen.pods, no_nodes),
+            events::look(ask, &found.namespaces, of_nodes, wanted.since, no_events),
+            objects::climb(ask, owners, no_owners),
+            objects::list(ask, &found.namespaces, no_objects),
+            logs::look(ask, &seen.pods, wanted.since, wanted.log_bytes, no_logs),
+        );
+        for (pod, owner) in seen.pods.iter_mut().zip(&controllers) {
+            pod.owner = owner.as_ref().map(|owner| owners.top(owner).shown());
+        }
+        let of_pods = seen.pods.iter().map(|pod| &pod.name).chain(&wanted.pods).map(|name| format!("Pod/{name}"));
+        let of_nodes = nodes.iter().map(|node| format!("Node/{}", node.name));
+        let about = of_pods.chain(of_nodes).chain(owners.all().map(|owner| owner.shown())).collect();
+        missed.into_iter().flat_map(|missed| missed.0).for_each(|(what, why)| missing.note(what, why));
+        seen.events = events::of(events, &about, &mut missing);
+        objects.extend(listed);
+        seen.objects = objects::bounded(objects, &mut missing);
+        (seen.nodes, seen.logs) = (nodes, logs);
+        seen.missing = missing.finish();
+        seen
+    }
+
+    /// The logs of these pods and of their siblings alone, at most `bytes` together, and what is missing, as [`Seen`] has it.
+    pub async fn logs(
+        &self,
+        namespace: Option<&str>,
+        pods: &[String],
+        since: Timestamp,
+        bytes: u64,
+        deadline: Instant,
+    ) -> (Vec<Log>, Vec<(String, String)>) {
+        let ask = self.ask(deadline);
+        let mut missing = Missing::default();
+        let wanted = Wanted { namespace: namespace.map(str::to_owned), pods: pods.to_vec(), since, log_bytes: bytes };
+        let found = find::find(ask, &wanted, &self.allowed, &mut missing).await;
+        let pods: Vec<_> = found.pods.into_iter().map(|(pod, _)| pod).collect();
+        let logs = logs::look(ask, &pods, since, bytes, &mut missing).await;
+        (logs, missing.finish())
+    }
+}

@@ -1,0 +1,110 @@
+//! The machines that pods run on. Pure but for the reading of each.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use futures::future::join_all;
+use k8s_openapi::api::core::v1::{Node as Raw, NodeCondition, Taint};
+
+use super::ask::{Ask, Failure};
+use super::kinds::{NODE, is_name};
+use super::pods::because;
+use super::{Missing, Node, Pod};
+
+/// Nodes at most.
+const NODES: usize = 100;
+/// Labels that tell hardware, driver, zone and machine type, by how they begin. `nvidia.com/` are those of GPU feature
+/// discovery: `gpu.product`, `gpu.count`, `gpu.memory`, `cuda.driver-version.full`, `cuda.runtime-version.full`.
+const LABELS: [&str; 14] = [
+    "nvidia.com/",
+    "amd.com/",
+    "node.kubernetes.io/instance-type",
+    "topology.kubernetes.io/",
+    "kubernetes.io/arch",
+    "kubernetes.io/os",
+    "cloud.google.com/gke-accelerator",
+    "cloud.google.com/gke-nodepool",
+    "cloud.google.com/gke-spot",
+    "eks.amazonaws.com/nodegroup",
+    "eks.amazonaws.com/capacityType",
+    "kubernetes.azure.com/agentpool",
+    "karpenter.sh/",
+    "feature.node.kubernetes.io/rdma",
+];
+/// Taints that mean trouble, by how they begin; the others say for whom a node is meant.
+const TAINTS: [&str; 5] = [
+    "node.kubernetes.io/",
+    "node.cloudprovider.kubernetes.io/",
+    "karpenter.sh/disrupt",
+    "ToBeDeletedByClusterAutoscaler",
+    "DeletionCandidateOfClusterAutoscaler",
+];
+
+/// The nodes of the pods.
+pub(super) async fn look(ask: Ask<'_>, pods: &[Pod], missing: &mut Missing) -> Vec<Node> {
+    let names: BTreeSet<&str> = pods.iter().filter_map(|pod| pod.node.as_deref()).filter(|n| is_name(n)).collect();
+    if names.len() > NODES {
+        missing.note("nodes", format!("the pods run on {}; the first {NODES} are told", names.len()));
+    }
+    let asked =
+        names.into_iter().take(NODES).map(|name| async move { (name, ask.get::<Raw>(&NODE, "v1", None, name).await) });
+    let mut nodes = Vec::new();
+    for (name, answer) in join_all(asked).await {
+        match answer {
+            Ok(raw) => nodes.push(read(raw)),
+            Err(Failure::Absent) => nodes.push(Node {
+                name: name.to_owned(),
+                troubles: vec!["it is gone: the API does not know it any more".to_owned()],
+                ..Node::default()
+            }),
+            Err(failure @ Failure::Forbidden { .. }) => missing.note("nodes", failure.to_string()),
+            Err(failure) => missing.note(format!("node {name}"), failure.to_string()),
+        }
+    }
+    nodes
+}
+
+fn read(raw: Raw) -> Node {
+    let (spec, status) = (raw.spec.unwrap_or_default(), raw.status.unwrap_or_default());
+    let mut troubles = Vec::new();
+    if spec.unschedulable == Some(true) {
+        troubles.push("it is cordoned: nothing is scheduled on it".to_owned());
+    }
+    troubles.extend(status.conditions.into_iter().flatten().filter_map(condition));
+    troubles.extend(spec.taints.into_iter().flatten().filter_map(taint));
+    let versions = status.node_info.map(|info| {
+        BTreeMap::from([
+            ("kubelet".to_owned(), info.kubelet_version),
+            ("kernel".to_owned(), info.kernel_version),
+            ("operating system".to_owned(), info.os_image),
+            ("container runtime".to_owned(), info.container_runtime_version),
+            ("architecture".to_owned(), info.architecture),
+        ])
+    });
+    let labels = raw.metadata.labels.unwrap_or_default().into_iter();
+    Node {
+        name: raw.metadata.name.unwrap_or_default(),
+        versions: versions.unwrap_or_default(),
+        labels: labels.filter(|(name, _)| LABELS.iter().any(|known| name.starts_with(known))).collect(),
+        allocatable: status.allocatable.into_iter().flatten().map(|(name, quantity)| (name, quantity.0)).collect(),
+        troubles,
+    }
+}
+
+/// `Ready` should be true, every other condition false: `MemoryPressure`, and those of the node problem detector.
+fn condition(condition: NodeCondition) -> Option<String> {
+    let good = if condition.type_ == "Ready" { "True" } else { "False" };
+    if condition.status == good {
+        return None;
+    }
+    let since = condition.last_transition_time.map(|at| format!(" since {}", at.0)).unwrap_or_default();
+    let why = because(condition.reason.unwrap_or_default(), condition.message);
+    Some(format!("{} is {}{since}: {why}", condition.type_, condition.status))
+}
+
+fn taint(taint: Taint) -> Option<String> {
+    let known = TAINTS.iter().any(|known| taint.key.starts_with(known));
+    known.then(|| match taint.value.filter(|value| !value.is_empty()) {
+        Some(value) => format!("taint {}={value}:{}", taint.key, taint.effect),
+        None => format!("taint {}:{}", taint.key, taint.effect),
+    })
+}

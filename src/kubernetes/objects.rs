@@ -1,0 +1,209 @@
+//! What owns the pods, up to the top, and what routes to them and scales them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use futures::future::join_all;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{APIGroupList, APIResourceList, ObjectMeta};
+use kube::api::ListParams;
+use serde_json::Value;
+
+use super::ask::{Ask, Failure, Query};
+use super::kinds::{Kind, OBJECTS, Verb, is_name};
+use super::pods::Owner;
+use super::{Missing, Object};
+
+/// A pod of a Dynamo graph on Grove has five above it.
+const LEVELS: usize = 8;
+/// Owners that are read at most.
+const OWNERS: usize = 200;
+/// Objects of one kind and namespace at most.
+const LISTED: usize = 100;
+/// Bytes of one object, and of all.
+const OBJECT_BYTES: usize = 512 << 10;
+const ALL_BYTES: usize = 8 << 20;
+/// A copy of the whole object inside of it.
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
+/// The way up from what controls pods.
+#[derive(Debug, Default)]
+pub(super) struct Owners {
+    above: BTreeMap<Owner, Option<Owner>>,
+}
+
+impl Owners {
+    /// The top above this one.
+    pub(super) fn top<'a>(&'a self, mut owner: &'a Owner) -> &'a Owner {
+        for _ in 0..LEVELS {
+            match self.above.get(owner) {
+                Some(Some(above)) => owner = above,
+                Some(None) | None => break,
+            }
+        }
+        owner
+    }
+
+    /// Every one that was met.
+    pub(super) fn all(&self) -> impl Iterator<Item = &Owner> {
+        self.above.keys()
+    }
+}
+
+/// Reads owners level by level; what may not be read is the top as far as is known.
+pub(super) async fn climb(ask: Ask<'_>, from: BTreeSet<Owner>, missing: &mut Missing) -> (Owners, Vec<Object>) {
+    let (mut owners, mut objects, mut level) = (Owners::default(), Vec::new(), from);
+    for _ in 0..LEVELS {
+        level.retain(|owner| !owners.above.contains_key(owner));
+        let room = OWNERS.saturating_sub(owners.above.len());
+        if level.len() > room {
+            missing.note("owners", format!("there are more than the {OWNERS} that are read"));
+        }
+        let asked = std::mem::take(&mut level).into_iter().take(room);
+        let answers = join_all(asked.map(|owner| async move { (one(ask, &owner).await, owner) })).await;
+        if answers.is_empty() {
+            break;
+        }
+        for (answer, owner) in answers {
+            let mut above = None;
+            match answer {
+                Ok(Some(value)) => {
+                    let meta: ObjectMeta = serde_json::from_value(value["metadata"].clone()).unwrap_or_default();
+                    above = Owner::of(&meta);
+                    objects.push(object(value, &owner.api_version, &owner.kind, &owner.namespace));
+                }
+                // A kind that nobody here knows, or one that went away before its pods.
+                Ok(None) | Err(Failure::Absent) => {}
+                Err(failure @ Failure::Forbidden { .. }) => {
+                    missing.note(format!("{} of namespace {}", owner.kind, owner.namespace), failure.to_string());
+                }
+                Err(failure) => missing.note(owner.shown(), failure.to_string()),
+            }
+            level.extend(above.clone());
+            owners.above.insert(owner, above);
+        }
+    }
+    (owners, objects)
+}
+
+async fn one(ask: Ask<'_>, owner: &Owner) -> Result<Option<Value>, Failure> {
+    let (group, version) = owner.api_version.split_once('/').unwrap_or(("", &owner.api_version));
+    let known = OBJECTS.iter().find(|kind| kind.group == group && kind.kind == owner.kind && kind.is(Verb::Get));
+    match known {
+        Some(kind) if [version, &owner.namespace, &owner.name].into_iter().all(is_name) => {
+            ask.get(kind, version, Some(&owner.namespace), &owner.name).await.map(Some)
+        }
+        _ => Ok(None),
+    }
+}
+
+/// Everything of these namespaces that says how pods are reached and scaled; kinds that the cluster does not have are none.
+pub(super) async fn list(ask: Ask<'_>, namespaces: &[String], missing: &mut Missing) -> Vec<Object> {
+    let mut kinds = Vec::new();
+    for (kind, versions) in installed(ask, missing).await {
+        match versions {
+            Ok(Some(version)) => kinds.push((kind, version)),
+            Ok(None) => {}
+            Err(failure) => missing.note(kind.name(), failure.to_string()),
+        }
+    }
+    let asked =
+        namespaces.iter().flat_map(|namespace| kinds.iter().map(move |(kind, version)| (namespace, kind, version)));
+    let asked = asked.map(|(namespace, kind, version)| async move {
+        let api_version = format!("{}/{version}", kind.group);
+        let params = ListParams::default().limit(LISTED as u32);
+        let read = |value: Value| value.is_object().then(|| object(value, &api_version, kind.kind, namespace));
+        (
+            format!("{} of namespace {namespace}", kind.name()),
+            ask.list(kind, version, Some(namespace), params, LISTED, read).await,
+        )
+    });
+    let mut objects = Vec::new();
+    for (what, listed) in join_all(asked).await {
+        // It was removed since the server told its kinds.
+        if listed.failure != Some(Failure::Absent) {
+            missing.listed(&what, &listed);
+        }
+        objects.extend(listed.items);
+    }
+    objects
+}
+
+/// Each kind that is listed, with the version in which the server prefers to have it.
+async fn installed<'a>(ask: Ask<'_>, missing: &mut Missing) -> Vec<(&'a Kind, Result<Option<String>, Failure>)> {
+    let listed = OBJECTS.iter().filter(|kind| kind.is(Verb::List));
+    let (fixed, open): (Vec<&Kind>, Vec<&Kind>) = listed.partition(|kind| kind.version.is_some());
+    let mut found: Vec<_> = fixed.into_iter().map(|kind| (kind, Ok(kind.version.map(str::to_owned)))).collect();
+    let groups: APIGroupList = match ask.json("/apis", Query::List(&ListParams::default()), "get /apis").await {
+        Ok(groups) => groups,
+        Err(failure) => {
+            missing.note("the list of APIs", failure.to_string());
+            return found;
+        }
+    };
+    // A version names its resources; the server tells versions in the order of its preference.
+    let wanted: BTreeSet<&str> = open.iter().map(|kind| kind.group).collect();
+    let versions: Vec<_> = groups
+        .groups
+        .iter()
+        .filter(|group| wanted.contains(group.name.as_str()))
+        .flat_map(|group| group.versions.iter().map(move |version| (group.name.as_str(), version.version.as_str())))
+        .filter(|(_, version)| is_name(version))
+        .collect();
+    let asked = versions.into_iter().map(|(group, version)| async move {
+        let what = format!("get /apis/{group}/{version}");
+        let path = format!("/apis/{group}/{version}");
+        (group, version, ask.json::<APIResourceList>(&path, Query::List(&ListParams::default()), &what).await)
+    });
+    let answers = join_all(asked).await;
+    for kind in open {
+        let of_group = answers.iter().filter(|(group, ..)| *group == kind.group);
+        let mut version = Ok(None);
+        for (_, candidate, answer) in of_group {
+            match answer {
+                Ok(resources) if resources.resources.iter().any(|resource| resource.name == kind.plural) => {
+                    version = Ok(Some((*candidate).to_owned()));
+                    break;
+                }
+                Ok(_) | Err(Failure::Absent) => {}
+                Err(failure) => version = Err(failure.clone()),
+            }
+        }
+        found.push((kind, version));
+    }
+    found
+}
+
+/// The object without what repeats it, and with what a list leaves out.
+fn object(mut value: Value, api_version: &str, kind: &str, namespace: &str) -> Object {
+    if let Some(meta) = value.get_mut("metadata").and_then(Value::as_object_mut) {
+        meta.remove("managedFields");
+        if let Some(annotations) = meta.get_mut("annotations").and_then(Value::as_object_mut) {
+            annotations.remove(LAST_APPLIED);
+        }
+    }
+    if let Some(all) = value.as_object_mut() {
+        all.entry("apiVersion").or_insert_with(|| api_version.into());
+        all.entry("kind").or_insert_with(|| kind.into());
+    }
+    let name = value["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+    Object { kind: format!("{api_version}/{kind}"), namespace: namespace.to_owned(), name, value }
+}
+
+/// Each once, in order, and within the bounds.
+pub(super) fn bounded(mut objects: Vec<Object>, missing: &mut Missing) -> Vec<Object> {
+    let key = |object: &Object| (object.kind.clone(), object.namespace.clone(), object.name.clone());
+    objects.sort_by_key(key);
+    objects.dedup_by_key(|object| key(object));
+    let mut all = 0;
+    objects.retain(|object| {
+        let bytes = object.value.to_string().len();
+        let fits = bytes <= OBJECT_BYTES && all + bytes <= ALL_BYTES;
+        match fits {
+            true => all += bytes,
+            false => {
+                missing.note(format!("{} {}", object.kind, object.name), format!("it has {bytes} bytes, too many"))
+            }
+        }
+        fits
+    });
+    objects
+}
