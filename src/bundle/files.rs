@@ -6,9 +6,9 @@ use serde_json::Value;
 use super::archive::Archive;
 use super::{BundleError, Subject};
 use crate::endpoint::Said;
+use crate::logs;
 use crate::logs::Log;
 use crate::redact::Redactor;
-use crate::logs;
 use crate::report::{Report, Seen};
 
 /// Writes files through the one border.
@@ -48,7 +48,7 @@ impl Files<'_> {
         if let Some(facts) = &seen.facts {
             self.json("raw/prometheus.json", facts).await?;
         }
-        for answer in &seen.endpoints {
+        for (answer, _) in &seen.endpoints {
             let path = answer.path.trim_matches('/').replace(['/', '?', '='], "-");
             let name = format!("endpoints/{}/{}-{path}", answer.target.replace('/', "_"), answer.engine);
             match &answer.said {

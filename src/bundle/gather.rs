@@ -13,7 +13,7 @@ use crate::facts::{self, Windows};
 use crate::kubernetes::{self, Wanted};
 use crate::logs::{self, Log};
 use crate::report::{Stage, Window};
-use crate::{clock, prom};
+use crate::prom;
 
 /// Of the deadline, what is left for the report and for closing the file.
 const RESERVE: Duration = Duration::from_secs(3);
@@ -85,8 +85,8 @@ pub(super) async fn metrics(
         return None;
     };
     let diagnosis = subject.diagnosis.as_ref();
-    let look = facts::look(&sources.library, prometheus, &subject.request, diagnosis, &windows(subject), until);
-    let seen = look.await;
+    let windows = windows(subject);
+    let seen = facts::look(&sources.library, prometheus, &subject.request, diagnosis, &windows, until).await;
     let measured = seen.measured.iter().filter(|one| one.during.is_some()).count();
     let note = match measured {
         0 => String::new(),
@@ -118,7 +118,9 @@ pub(super) async fn endpoints(
         }
     }
     if known.is_empty() && missing.is_empty() {
-        part.skipped("no engine's address is known: Prometheus scrapes none for this pool, `exporters.targets` has none");
+        part.skipped(
+            "no engine's address is known: Prometheus scrapes none for this pool, `exporters.targets` has none",
+        );
         return Vec::new();
     }
     let answers = endpoint::ask(reader, &sources.library, &known, until).await;
@@ -198,11 +200,7 @@ pub(super) async fn logs(
 }
 
 /// What decided, as a picture.
-pub(super) async fn drawn(
-    sources: &Sources,
-    subject: &Subject,
-    until: Instant,
-) -> Option<Chart> {
+pub(super) async fn drawn(sources: &Sources, subject: &Subject, until: Instant) -> Option<Chart> {
     let (prometheus, diagnosis) = (sources.prometheus.as_ref()?, subject.diagnosis.as_ref()?);
     let frame = Frame {
         since: subject.request.since.unwrap_or(subject.request.at),

@@ -1,15 +1,28 @@
 //! Asks every source, puts the report together, and writes the file.
 
 use std::path::Path;
+use std::time::Instant;
+
+use futures::join;
 
 use super::archive::Archive;
-use super::{BundleError, Made, Options, Progress, Sources, Subject};
+use super::files::{Files, clean};
+use super::gather::{self, Making, until};
+use super::{BundleError, Made, Options, Progress, Sources, Subject, series};
+use crate::chart::{self, Chart};
 use crate::clock;
-use crate::redact::Redactor;
-use crate::report::{self, Seen, Stage};
+use crate::diagnose::{Diagnosis, diagnose};
+use crate::endpoint::{self, Answer, Told};
+use crate::logs::{self, Log, Reader};
+use crate::playbook::{Library, Ticket};
+use crate::redact::{Kind, Redactor};
+use crate::render::{self, Words};
+use crate::report::{self, Report, Seen};
 
-/// The parts, in the order in which the report lists them.
-const PARTS: [&str; 1] = ["report"];
+/// Where the series stand.
+pub(super) const SERIES: &str = "series/series.om";
+/// The parts, in the order in which they are told.
+const PARTS: [&str; 7] = ["metrics", "series", "endpoints", "kubernetes", "logs", "diagnosis", "report"];
 
 /// Makes a bundle at `path`. Sources that fail are told in it; only a file that cannot be written is an error.
 ///
@@ -22,19 +35,191 @@ pub async fn make(
     path: &Path,
     progress: &Progress,
 ) -> Result<Made, BundleError> {
-    let _ = (sources, options);
-    let redactor = Redactor::off();
     progress.expect(&PARTS);
+    let until = until(options, Instant::now());
     let archive = Archive::create(path, options.file_bytes)?;
-    let began = progress.begin("report");
-    let mut report = report::build(subject.about(), Seen::default(), clock::now());
-    progress.end("report", began, Stage::Done, "", 0);
+    let written = write(sources, subject, options, &archive, until, progress).await;
+    // What stopped the writer is what went wrong, whatever was being added.
+    let bytes = archive.finish().await?;
+    Ok(Made { report: Box::new(written?), bytes })
+}
+
+async fn write(
+    sources: &Sources,
+    subject: &Subject,
+    options: &Options,
+    archive: &Archive,
+    until: Instant,
+    progress: &Progress,
+) -> Result<Report, BundleError> {
+    let redactor = match options.redact {
+        true => Redactor::new(&sources.library.redaction, options.anonymize)
+            .map_err(|error| BundleError::Unclean(error.to_string()))?,
+        false => Redactor::off(),
+    };
+    let files = Files { archive, redactor: &redactor };
+    let facts = gather::metrics(sources, subject, until, progress).await;
+    let mut seen = Seen { facts, ..Seen::default() };
+    learn(&redactor, subject, &seen);
+    let pods = pods(subject, &seen);
+    let log_bytes = options.log_bytes / 2;
+    let (series, endpoints, kubernetes, (mut logs, mut missing)) = join!(
+        lines(sources, subject, options, archive, &redactor, until, progress),
+        gather::endpoints(sources, subject, until, progress),
+        gather::cluster(sources, subject, &pods, log_bytes, until, progress),
+        gather::logs(sources, subject, &pods, log_bytes, until),
+    );
+    series?;
+    seen.endpoints = endpoints.into_iter().map(|answer| told_by(&sources.library, answer)).collect();
+    seen.kubernetes = kubernetes;
+    learn(&redactor, subject, &seen);
+    if let Some(kubernetes) = &mut seen.kubernetes {
+        logs.extend(std::mem::take(&mut kubernetes.logs));
+    }
+    let part = Making::of(progress, "logs");
+    seen.logs = logs.into_iter().map(|log| read(&sources.library, log)).collect();
+    let (names, bytes) = files.logs(&seen.logs).await?;
+    match seen.logs.len() {
+        0 if missing.is_empty() => part.skipped("no source of logs: `kubernetes:`, `loki:`, or files with --logs"),
+        0 => part.over(String::new(), &missing, 0),
+        n => {
+            let cut = seen.logs.iter().filter(|(log, _)| log.cut);
+            missing.extend(cut.map(|(log, _)| (log.name(), "its beginning was left out".to_owned())));
+            part.over(format!("{n} logs"), &missing, bytes);
+        }
+    }
+    let subject = diagnosed(sources, subject, &seen, progress).await;
+    files.raw(&subject, &seen).await?;
+    let chart = gather::drawn(sources, &subject, until).await;
+    let part = Making::of(progress, "report");
+    let mut report = report::build(subject.about(), seen, clock::now());
+    report.logs.iter_mut().zip(names).for_each(|(log, name)| log.file = name);
+    part.over("report.html, report.md, summary.json, tickets".to_owned(), &[], 0);
     report.parts = progress.board();
     report.complete = !report.parts.iter().any(|part| part.stage.is_trouble());
+    let mut report = clean(report, &redactor)?;
     report.redacted = redactor.found();
-    let json =
-        serde_json::to_vec_pretty(&report).map_err(|error| BundleError::Disk("summary.json".into(), error.into()))?;
-    archive.add("summary.json", json).await?;
-    let bytes = archive.finish().await?;
-    Ok(Made { report: Box::new(report), bytes })
+    told(sources, &report, chart.as_ref(), &files).await?;
+    Ok(report)
+}
+
+/// The report in every dress.
+async fn told(sources: &Sources, report: &Report, chart: Option<&Chart>, files: &Files<'_>) -> Result<(), BundleError> {
+    let (archive, words) = (files.archive, &sources.words);
+    let picture = chart.map(|chart| files.redactor.text("report.html", &chart::svg(chart)).into_owned());
+    let _ = picture;
+    archive.add("report.md", render::report_markdown(report, words)).await?;
+    let english = Words::english();
+    for ticket in sources.library.tickets.values().filter(|ticket| suits(ticket, report)) {
+        archive.add(&format!("tickets/{}.md", ticket.ticket), render::ticket(ticket, report, &english)).await?;
+    }
+    archive.add("summary.json", serde_json::to_vec_pretty(report).unwrap_or_default()).await?;
+    Ok(())
+}
+
+/// Whether somebody's form is of use: their engine was found, or it is nobody's in particular.
+fn suits(ticket: &Ticket, report: &Report) -> bool {
+    let found = report.diagnosis.iter().flat_map(|diagnosis| &diagnosis.engines);
+    ticket.engines.is_empty() || found.into_iter().any(|engine| ticket.engines.contains(&engine.engine))
+}
+
+/// The series, straight into the archive.
+async fn lines(
+    sources: &Sources,
+    subject: &Subject,
+    options: &Options,
+    archive: &Archive,
+    redactor: &Redactor,
+    until: Instant,
+    progress: &Progress,
+) -> Result<(), BundleError> {
+    let part = Making::of(progress, "series");
+    let Some(prometheus) = &sources.prometheus else {
+        part.skipped("no Prometheus is configured");
+        return Ok(());
+    };
+    archive.begin(SERIES).await?;
+    let (library, request, bytes) = (&sources.library, &subject.request, options.series_bytes);
+    let out = archive.pipe();
+    let written = series::write(library, prometheus, request, subject.window, bytes, redactor, out, until).await;
+    let note = match written.series {
+        0 => String::new(),
+        series => format!("{} samples of {series} series, {} queries", written.samples, written.queries),
+    };
+    part.over(note, &written.left_out, written.bytes);
+    Ok(())
+}
+
+/// The subject with its diagnosis: the one that stands, else one made now, with what the logs say.
+async fn diagnosed(sources: &Sources, subject: &Subject, seen: &Seen, progress: &Progress) -> Subject {
+    let part = Making::of(progress, "diagnosis");
+    let mut subject = subject.clone();
+    let at = |diagnosis: &Diagnosis| format!("of {}", diagnosis.at.strftime("%Y-%m-%d %H:%M:%S UTC"));
+    match (&subject.diagnosis, &sources.prometheus) {
+        (Some(diagnosis), _) => {
+            let missing: Vec<_> = diagnosis.problems.iter().map(|text| ("it".to_owned(), text.clone())).collect();
+            part.over(at(diagnosis), &missing, 0);
+        }
+        (None, None) => part.skipped("no Prometheus is configured"),
+        (None, Some(_)) if subject.request.playbook.is_empty() => {
+            part.skipped("no playbook matches, and none was named")
+        }
+        (None, Some(prometheus)) => {
+            let diagnosis = diagnose(&sources.library, prometheus, &subject.request).await;
+            let missing: Vec<_> = diagnosis.problems.iter().map(|text| ("it".to_owned(), text.clone())).collect();
+            part.over(at(&diagnosis), &missing, 0);
+            subject.diagnosis = Some(diagnosis);
+        }
+    }
+    if subject.headline.is_empty()
+        && let Some(diagnosis) = &subject.diagnosis
+    {
+        subject.headline = render::diagnosis_message(diagnosis, None, &sources.words).headline;
+    }
+    subject
+}
+
+/// An engine's answer, and what it tells.
+fn told_by(library: &Library, answer: Answer) -> (Answer, Told) {
+    let told = endpoint::read(library, &answer);
+    (answer, told)
+}
+
+/// What a log says.
+fn read(library: &Library, log: Log) -> (Log, logs::Report) {
+    let mut reader = Reader::new(library.logs.values());
+    log.text.lines().for_each(|line| reader.line(line));
+    (log, reader.finish())
+}
+
+/// The pool's pods, as far as they are known: the affected ones first.
+fn pods(subject: &Subject, seen: &Seen) -> Vec<String> {
+    let mut pods: Vec<String> = Vec::new();
+    let affected = subject.diagnosis.iter().flat_map(|diagnosis| {
+        let root = diagnosis.root().map(|root| root.replicas.affected.as_slice()).unwrap_or_default();
+        root.iter().chain(&diagnosis.replicas.affected)
+    });
+    let replicas = seen.facts.iter().flat_map(|facts| facts.replicas.iter().map(|replica| &replica.name));
+    for name in affected.chain(&subject.request.scope.replicas).chain(replicas) {
+        // An address is no pod.
+        if !pods.contains(name) && !name.contains(':') {
+            pods.push(name.clone());
+        }
+    }
+    pods
+}
+
+/// Makes names known before they are met in free text.
+fn learn(redactor: &Redactor, subject: &Subject, seen: &Seen) {
+    subject.request.scope.dimensions.get("namespace").iter().for_each(|name| redactor.learn(Kind::Namespace, name));
+    subject.request.scope.replicas.iter().for_each(|name| redactor.learn(Kind::Pod, name));
+    for replica in seen.facts.iter().flat_map(|facts| &facts.replicas) {
+        redactor.learn(Kind::Pod, &replica.name);
+        replica.node.iter().for_each(|node| redactor.learn(Kind::Node, node));
+    }
+    for kubernetes in &seen.kubernetes {
+        kubernetes.pods.iter().for_each(|pod| redactor.learn(Kind::Pod, &pod.name));
+        kubernetes.pods.iter().for_each(|pod| redactor.learn(Kind::Namespace, &pod.namespace));
+        kubernetes.nodes.iter().for_each(|node| redactor.learn(Kind::Node, &node.name));
+    }
 }

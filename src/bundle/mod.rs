@@ -5,6 +5,8 @@
 
 mod archive;
 mod config;
+mod files;
+mod gather;
 mod make;
 pub mod open;
 mod progress;

@@ -42,6 +42,17 @@ impl Default for Config {
     }
 }
 
+/// Shows no password: neither the address' nor one in a header.
+impl fmt::Debug for Config {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Config")
+            .field("url", &address(&self.url))
+            .field("labels", &self.labels)
+            .field("headers", &self.headers.keys())
+            .finish_non_exhaustive()
+    }
+}
+
 impl Config {
     /// The address as it is asked, and as it is shown: without user and password.
     pub(super) fn address(&self) -> Result<(String, String), LokiError> {
@@ -81,13 +92,5 @@ impl Config {
             headers.insert(AUTHORIZATION, value);
         }
         Ok(headers)
-/// Shows no password: neither the address' nor one in a header.
-impl fmt::Debug for Config {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Config")
-            .field("url", &address(&self.url))
-            .field("labels", &self.labels)
-            .field("headers", &self.headers.keys())
-            .finish_non_exhaustive()
     }
 }

@@ -2,7 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Cause, CauseEntry, Evidence, Kind, LogFile, Playbook, QuickLook, Redaction, ReportSignals, SourceFile, Step, Tables, Ticket};
+use super::{
+    Cause, CauseEntry, Evidence, Kind, LogFile, Playbook, QuickLook, Redaction, ReportSignals, SourceFile, Step,
+    Tables, Ticket,
+};
 use crate::signal::{Engine, OwnLabels, Signal};
 
 /// Everything loaded: signals, engines, playbooks, causes, and the text they came from.

@@ -215,6 +215,7 @@ fn add(library: &mut Library, name: &str, file: &SourceFile) -> Result<(), Box<P
             let report: ReportSignals = parse(file)?;
             same("report", "report", report.schema)?;
             library.report = report;
+        }
         [name] if name.starts_with(REDACTION) => {
             let redaction: Redaction = parse(file)?;
             same("redaction", "redaction", redaction.schema)?;

@@ -77,6 +77,14 @@ fn model(about: &About<'_>, seen: &Seen) -> Model {
             of.insert(pod.name.clone());
         }
     }
+    for (answer, told) in &seen.endpoints {
+        names.extend(told.models.iter().cloned());
+        weights.extend(told.weights.iter().cloned());
+        for (name, value) in &told.settings {
+            settings.entry(name.clone()).or_default().insert(value.clone());
+        }
+        lines.entry((told.arguments.clone(), "the engine itself")).or_default().insert(answer.target.clone());
+    }
     for (metric, rows) in seen.facts.iter().flat_map(|facts| &facts.info) {
         for (name, value) in rows.iter().flatten() {
             settings.entry(format!("{metric}.{name}")).or_default().insert(value.clone());
@@ -124,12 +132,12 @@ fn hardware(seen: &Seen) -> Hardware {
     let mut hardware = Hardware {
         gpus: facts.map(|facts| facts.gpus.clone()).unwrap_or_default(),
         interconnect: facts.and_then(|facts| facts.interconnect.clone()),
-        nodes: BTreeMap::new(),
+        nodes: facts.map(|facts| facts.nodes.clone()).unwrap_or_default(),
     };
     let nodes = seen.kubernetes.iter().flat_map(|kubernetes| &kubernetes.nodes);
     for node in nodes.clone() {
         let told = node.labels.iter().chain(&node.allocatable).map(|(name, value)| format!("{name}={value}"));
-        hardware.nodes.insert(node.name.clone(), told.chain(node.troubles.iter().cloned()).collect());
+        hardware.nodes.entry(node.name.clone()).or_default().extend(told.chain(node.troubles.iter().cloned()));
     }
     if hardware.gpus.is_empty() {
         let product: BTreeMap<&str, &str> =
@@ -155,7 +163,7 @@ fn workload(seen: &Seen) -> Workload {
     Workload {
         input: facts.and_then(|facts| facts.input.clone()),
         output: facts.and_then(|facts| facts.output.clone()),
-        load: Vec::new(),
+        load: facts.map(|facts| facts.load.clone()).unwrap_or_default(),
     }
 }
 
@@ -220,6 +228,15 @@ fn kind(kind: &str) -> &str {
 
 fn versions(seen: &Seen) -> Vec<Version> {
     let mut versions: BTreeSet<Version> = seen.facts.iter().flat_map(|facts| facts.versions.iter().cloned()).collect();
+    for (answer, told) in &seen.endpoints {
+        let source = format!("{} of {}", answer.path, answer.target);
+        let one = |(what, version): &(String, String)| Version {
+            what: what.clone(),
+            version: version.clone(),
+            source: source.clone(),
+        };
+        versions.extend(told.versions.iter().map(one));
+    }
     if let Some(kubernetes) = &seen.kubernetes {
         let source = "the API server's /version".to_owned();
         let own = kubernetes.version.iter();

@@ -37,8 +37,8 @@ pub struct Window {
 pub struct Seen {
     /// Prometheus, beyond the diagnosis.
     pub facts: Option<facts::Seen>,
-    /// The engines themselves.
-    pub endpoints: Vec<endpoint::Answer>,
+    /// The engines themselves, with what each answer tells.
+    pub endpoints: Vec<(endpoint::Answer, endpoint::Told)>,
     /// The cluster's API.
     pub kubernetes: Option<kubernetes::Seen>,
     /// Logs, with what they say.
