@@ -22,10 +22,10 @@ pub async fn make(
     path: &Path,
     progress: &Progress,
 ) -> Result<Made, BundleError> {
-    let _ = (sources, options);
+    let _ = sources;
     let redactor = Redactor::off();
     progress.expect(&PARTS);
-    let archive = Archive::create(path)?;
+    let archive = Archive::create(path, options.file_bytes)?;
     let began = progress.begin("report");
     let mut report = report::build(subject.about(), Seen::default(), clock::now());
     progress.end("report", began, Stage::Done, "", 0);

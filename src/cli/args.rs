@@ -1,5 +1,6 @@
 //! What can be typed.
 
+mod bundle;
 mod capacity;
 
 use std::path::PathBuf;
@@ -7,9 +8,10 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+pub(super) use bundle::{BundleArgs, Span};
 pub(super) use capacity::{CapacityArgs, Format};
 
-use super::past::{BundleArgs, IncidentsArgs, StateArgs};
+use super::past::{IncidentsArgs, StateArgs};
 use crate::chatops::command::{self, about};
 use crate::diagnose::Baseline;
 
@@ -53,7 +55,7 @@ pub enum Command {
     Incidents(IncidentsArgs),
     /// Everything known of one.
     #[command(about = about("bundle"))]
-    Bundle(BundleArgs),
+    Bundle(Box<BundleArgs>),
     /// Which playbooks there are.
     #[command(about = about("playbooks"))]
     Playbooks {

@@ -1,7 +1,9 @@
 //! The command line: parsing, and one file per command.
 
 mod args;
+mod ask;
 mod audit;
+mod bundle;
 mod capacity;
 mod check;
 mod completions;
@@ -65,7 +67,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Logs(args) => logs::run(&args),
         Command::Capacity(args) => capacity::run(&args),
         Command::Incidents(args) => past::incidents(&args),
-        Command::Bundle(args) => past::bundle(&args),
+        Command::Bundle(args) => bundle::run(&args),
         Command::Playbooks { playbooks } => past::playbooks(playbooks.as_deref()),
         Command::Accuracy(args) => past::accuracy(&args),
         Command::Completions { shell } => Ok(completions::run(shell)),

@@ -4,6 +4,7 @@
 mod acts;
 mod admission;
 mod adverse;
+mod bundles;
 mod capacity;
 mod chains;
 mod cli;

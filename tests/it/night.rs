@@ -201,13 +201,14 @@ async fn asked(night: &Night) {
     night.ask(ANN, "why?").await;
     let why = night.said("*What it is not*").await;
     night.ask(ANN, "bundle").await;
-    let done = night.said("is in the file: alerts, diagnosis").await;
+    let done = night.said("The bundle of ").await;
     assert_eq!([why, done].map(|answer| answer.thread_ts), [Some(thread.clone()), Some(thread)]);
     let files = night.slack.files();
-    let bundle = files.iter().find(|file| file.name.ends_with(".json")).unwrap();
-    let bundle: Value = serde_json::from_slice(bundle.bytes.as_deref().unwrap()).unwrap();
-    assert_eq!((bundle["incident"]["open"].as_bool(), bundle["alerts"].as_array().unwrap().len()), (Some(true), 1));
-    let acts: Vec<&str> = bundle["notes"].as_array().unwrap().iter().filter_map(|note| note["act"].as_str()).collect();
+    let bundle = files.iter().find(|file| file.name.ends_with(".zip")).unwrap();
+    let summary = crate::bundles::summary(bundle.bytes.as_deref().unwrap());
+    assert_eq!((summary["incident"]["open"].as_bool(), summary["alerts"].as_array().unwrap().len()), (Some(true), 1));
+    let timeline = summary["timeline"].as_array().unwrap().iter().filter(|happened| happened["kind"] == "act");
+    let acts: Vec<&str> = timeline.filter_map(|act| act["what"].as_str()?.split(' ').next()).collect();
     assert_eq!(acts, ["acknowledge", "verify", "wrong", "silence", "expire", "escalate", "again"]);
 }
 
