@@ -92,6 +92,7 @@ pub async fn run(
     let closing = CancellationToken::new();
     let tasks = TaskTracker::new();
     let workshop = Arc::new(workshop(&pipeline, Arc::clone(&words), tasks.clone(), closing.clone())?);
+    tasks.spawn(Arc::clone(&workshop).tidy_loop());
     let desk = match slack.clone() {
         Some(slack) => Some(Arc::new(desk(&pipeline, slack, words, Arc::clone(&workshop), tasks.clone())?)),
         None => None,
@@ -180,6 +181,9 @@ fn workshop(
     };
     let (prometheus, reader) = (pipeline.prometheus.clone(), pipeline.reader.clone());
     let reach = Reach::new(Arc::clone(&pipeline.library), words, prometheus, reader, configured)?;
+    if config.database.url_file.is_some() && config.bundle.link_key_file.is_none() && !config.public_url.is_empty() {
+        warn!("download links open at the replica that signed them alone: give all of them one `bundle.link_key_file`");
+    }
     let key = match &config.bundle.link_key_file {
         Some(file) => secret(file)?.expose_secret().as_bytes().to_vec(),
         None => bundle::own_key(&config.state_dir).context("cannot make the key of download links")?,

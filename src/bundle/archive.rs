@@ -61,7 +61,7 @@ impl Archive {
         let writing = tokio::task::spawn_blocking(move || {
             // The sender learns it by the closed channel, so the reason must stand before that is dropped.
             let mut taken = taken;
-            write(Bounded { file, left: most }, &mut taken).map_err(|error| {
+            write(Bounded { file, left: most, broken: false }, &mut taken).map_err(|error| {
                 let again = std::io::Error::new(error.kind(), error.to_string());
                 *tell.lock().unwrap_or_else(PoisonError::into_inner) = Some(BundleError::Disk(path.clone(), again));
                 BundleError::Disk(path, error)
@@ -118,17 +118,28 @@ impl Archive {
     }
 }
 
-/// A file that grows to a bound.
+/// A file that grows to a bound. After an error it takes everything and keeps nothing: the archive tries to end itself
+/// when it is dropped, and would complain on standard error.
 struct Bounded {
     file: File,
     left: u64,
+    broken: bool,
 }
 
 impl Write for Bounded {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.left = self.left.checked_sub(bytes.len() as u64).ok_or(std::io::ErrorKind::FileTooLarge)?;
-        self.file.write_all(bytes)?;
-        Ok(bytes.len())
+        if self.broken {
+            return Ok(bytes.len());
+        }
+        let written = match self.left.checked_sub(bytes.len() as u64) {
+            Some(left) => {
+                self.left = left;
+                self.file.write_all(bytes)
+            }
+            None => Err(std::io::ErrorKind::FileTooLarge.into()),
+        };
+        self.broken = written.is_err();
+        written.map(|()| bytes.len())
     }
 
     fn flush(&mut self) -> std::io::Result<()> {

@@ -22,6 +22,8 @@ use crate::store::{Store, StoreError};
 const AHEAD: usize = 8;
 /// Events of an incident that are told.
 const EVENTS: u32 = 10_000;
+/// How often bundles that are too old are looked for.
+const TIDY: Duration = Duration::from_secs(600);
 /// What writing and asking the store may take beyond the sources' deadline.
 const BESIDE: Duration = Duration::from_secs(60);
 
@@ -190,8 +192,18 @@ impl Workshop {
         Ok(Bundle { name: self.shelf.named(id, now), path, bytes: made.bytes, report: *made.report })
     }
 
-    /// Removes what is not to be kept any longer.
-    pub fn tidy(&self) {
+    /// Removes what is not to be kept any longer, now and then until stopped.
+    pub async fn tidy_loop(self: Arc<Self>) {
+        let mut tick = tokio::time::interval(TIDY);
+        loop {
+            tokio::select! {
+                _ = tick.tick() => self.tidy(),
+                () = self.stop.cancelled() => return,
+            }
+        }
+    }
+
+    fn tidy(&self) {
         if let Err(error) = self.shelf.tidy(clock::now()) {
             error!(%error, dir = %self.shelf.dir().display(), "cannot remove old bundles");
         }

@@ -20,7 +20,9 @@ use llm_diagnose::clock;
 use llm_diagnose::exporter::Reader;
 use llm_diagnose::incident::Rules;
 use llm_diagnose::notify::{self, Notifier};
-use llm_diagnose::render::Words;
+use llm_diagnose::redact::Redacted;
+use llm_diagnose::render::{self, Place, Words};
+use llm_diagnose::report::{self, Part, Report, Seen, Stage};
 use llm_diagnose::store::{Store, Wanted};
 use llm_diagnose::{diagnose, exporter, kubernetes, slack};
 use serde_json::Value;
@@ -244,4 +246,49 @@ fn old_bundles_go_first_and_what_a_crash_left_is_removed() {
     assert_eq!(std::fs::read(&path).unwrap(), b"whole");
     let own = bundle::own_key(state.path()).unwrap();
     assert_eq!(own.len(), 32);
+}
+
+fn part(name: &str, stage: Stage, note: &str) -> Part {
+    Part { name: name.to_owned(), stage, note: note.to_owned(), bytes: 0, took_seconds: 0.0 }
+}
+
+#[tokio::test]
+async fn who_waits_sees_which_parts_are_over_and_in_the_end_what_is_missing_and_what_was_taken_out() {
+    let parts = vec![
+        part("series", Stage::Running, ""),
+        part("metrics", Stage::Done, ""),
+        part("logs", Stage::Failed, "Loki cannot be reached"),
+        part("events", Stage::Partial, ""),
+        part("kubernetes", Stage::Skipped, "not configured"),
+    ];
+    let shown = |message: &render::Message| anstream::adapter::strip_str(&render::terminal(message)).to_string();
+    let english = Words::english();
+    let told = shown(&render::bundle_progress(&parts, &english));
+    for expected in ["4 of 5 parts over", "done metrics", "running series", "failed logs", "skipped kubernetes"] {
+        assert!(told.contains(expected), "{expected}: {told}");
+    }
+    assert!(shown(&render::bundle_progress(&[], &english)).contains("waits for its turn"));
+    let kept = Kept::new().await;
+    let subject = kept.subject().await;
+    let redacted = |place: &str, rule: &str, count| Redacted { place: place.into(), rule: rule.into(), count };
+    let report = Report {
+        complete: false,
+        parts,
+        redacted: vec![redacted("logs/a.log", "hf-token", 2), redacted("incident.json", "hf-token", 1)],
+        ..report::build(subject.about(), Seen::default(), clock::now())
+    };
+    let place = || Place::File("a.zip".to_owned());
+    let told = shown(&render::bundle_message(&report, 3 << 20, "4XQ7", place(), None, &english));
+    for expected in [
+        "The bundle of 4XQ7 is made, but not complete: 3 MiB",
+        "logs: Loki cannot be reached",
+        "events: nothing is known of why",
+        "does not apply: kubernetes",
+        "3 secrets or names were taken out of 2 files: hf-token 3",
+    ] {
+        assert!(told.contains(expected), "{expected}: {told}");
+    }
+    let german = Words::load("de", None).unwrap();
+    let told = shown(&render::bundle_message(&report, 1, "4XQ7", place(), None, &german));
+    assert!(told.contains("nicht vollständig") && told.contains("aus 2 Dateien entfernt"), "{told}");
 }

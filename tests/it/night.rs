@@ -47,7 +47,7 @@ async fn a_night_from_the_alert_to_the_verdict() {
     green | ~ Escalated by @U0ANN at # UTC
     green | ~ Run again by @U0ANN at # UTC
     green | ~ # · since # UTC · resolved · Incident↗ · Runbook↗ · Dashboard↗ · Prometheus↗
-    green | [Show evidence]
+    green | [Show evidence] [Bundle]
     green | [Right cause] [Wrong cause]
     (edited #)
       ↳ [file: First tokens come late ← KV cache is exhausted ← prompts became longer · meta-llama/Llama-3.1-8B-Instruct · llm · # # UTC]
@@ -66,8 +66,8 @@ async fn a_night_from_the_alert_to_the_verdict() {
       ↳ @ann: @U0LAB why?
       ↳ Confirmed · first tokens come late · llm/meta-llama/Llama-3.1-8B-Instruct · KV cache is exhausted ← prompts became longer
       ↳ @ann: @U0LAB bundle
-      ↳ [file: Incident #: alerts, diagnosis, events]
-      ↳ Everything about # is in the file: alerts, diagnosis with every query and result, events.
+      ↳ [file: Bundle of incident #]
+      ↳ The bundle of # is complete: # KiB
       ↳ *resolved* after # s
     "##);
     assert_eq!(night.slack.violations(), []);
@@ -245,7 +245,7 @@ async fn over(night: &Night) {
 /// Who did what is in the audit log, and counted.
 async fn written_down(night: &Night) {
     let (_, log) = night.cli(&["audit"]).await;
-    let done = ["acknowledge", "verify", "wrong", "silence", "expire", "escalate", "again", "right"];
+    let done = ["acknowledge", "verify", "wrong", "silence", "expire", "escalate", "again", "bundle", "right"];
     for what in done {
         assert!(
             log.lines().any(|l| l.contains(&format!("done      U0ANN in C0LLMALERTS: {what} 01"))),

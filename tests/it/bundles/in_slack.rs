@@ -78,7 +78,7 @@ async fn the_button_puts_the_bundle_into_the_incidents_thread_and_it_is_written_
     let message = stage.slack.messages(CHANNEL).remove(0);
     stage.slack.press(ANN, CHANNEL, &message.ts, "bundle").await.unwrap();
     let answer = whole(&stage.said("The bundle of ").await);
-    assert!(answer.contains("The file is here"), "{answer}");
+    assert!(answer.contains("The file is uploaded"), "{answer}");
     let file = stage.slack.files().remove(0);
     assert!(file.is_complete && file.name.starts_with(&format!("llm-diagnose-{}-", stage.incident)), "{}", file.name);
     let summary = summary(file.bytes.as_deref().unwrap());
