@@ -13,6 +13,7 @@ use tokio_util::task::TaskTracker;
 use tracing::{info, warn};
 
 use crate::alertmanager::Alertmanager;
+use crate::bundle::{self, Configured, Links, Reach, Shelf, Workshop};
 use crate::chatops::{Desk, People, Recent};
 use crate::clock;
 use crate::config::{Config, Inlet, bot_token, inlet, secret};
@@ -88,15 +89,17 @@ pub async fn run(
     let pipeline = Arc::new(pipeline);
 
     let halt = CancellationToken::new();
+    let closing = CancellationToken::new();
     let tasks = TaskTracker::new();
+    let workshop = Arc::new(workshop(&pipeline, Arc::clone(&words), tasks.clone(), closing.clone())?);
+    tasks.spawn(Arc::clone(&workshop).tidy_loop());
     let desk = match slack.clone() {
-        Some(slack) => Some(Arc::new(desk(&pipeline, slack, words, tasks.clone())?)),
+        Some(slack) => Some(Arc::new(desk(&pipeline, slack, words, Arc::clone(&workshop), tasks.clone())?)),
         None => None,
     };
     if let Some(desk) = &desk {
         tasks.spawn(Arc::clone(desk).followups_loop(halt.clone()));
     }
-    let closing = CancellationToken::new();
     let (door, socket) = inward(inlet, desk, &pipeline, &closing, &tasks);
     let admitting = tokio::spawn(Arc::clone(&pipeline).admit_loop(groups));
     tasks.spawn(Arc::clone(&pipeline).diagnose_loop(halt.clone(), tasks.clone()));
@@ -104,7 +107,7 @@ pub async fn run(
     tasks.spawn(Arc::clone(&pipeline).housekeeping_loop(halt.clone()));
     tasks.spawn(Arc::clone(&pipeline).learn_loop(halt.clone()));
 
-    let app = router(Shared { pipeline, inbox, credentials, slack, door, socket, open_pages: loopback });
+    let app = router(Shared { pipeline, inbox, credentials, slack, door, socket, workshop, open_pages: loopback });
     let serving = {
         let closing = closing.clone();
         tokio::spawn(async move { axum::serve(listener, app).with_graceful_shutdown(closing.cancelled_owned()).await })
@@ -132,7 +135,13 @@ pub async fn run(
 }
 
 /// What answers people in Slack: the same parts that the pipeline works with.
-fn desk(pipeline: &Arc<Pipeline>, slack: Slack, words: Arc<Words>, tasks: TaskTracker) -> anyhow::Result<Desk> {
+fn desk(
+    pipeline: &Arc<Pipeline>,
+    slack: Slack,
+    words: Arc<Words>,
+    workshop: Arc<Workshop>,
+    tasks: TaskTracker,
+) -> anyhow::Result<Desk> {
     let config = &pipeline.config;
     Ok(Desk {
         library: Arc::clone(&pipeline.library),
@@ -149,10 +158,47 @@ fn desk(pipeline: &Arc<Pipeline>, slack: Slack, words: Arc<Words>, tasks: TaskTr
         metrics: Arc::clone(&pipeline.metrics),
         wake: Arc::clone(&pipeline.diagnoses),
         deliveries: Arc::clone(&pipeline.deliveries),
+        workshop,
         tasks,
         seen: Recent::default(),
         people: People::new(&config.slack),
     })
+}
+
+/// What makes bundles, from the parts that the pipeline works with.
+fn workshop(
+    pipeline: &Pipeline,
+    words: Arc<Words>,
+    tasks: TaskTracker,
+    stop: CancellationToken,
+) -> anyhow::Result<Workshop> {
+    let config = &pipeline.config;
+    let configured = Configured {
+        exporters: &config.exporters,
+        kubernetes: &config.kubernetes,
+        loki: &config.loki,
+        diagnosing: &config.diagnose,
+    };
+    let (prometheus, reader) = (pipeline.prometheus.clone(), pipeline.reader.clone());
+    let reach = Reach::new(Arc::clone(&pipeline.library), words, prometheus, reader, configured)?;
+    if config.database.url_file.is_some() && config.bundle.link_key_file.is_none() && !config.public_url.is_empty() {
+        warn!("download links open at the replica that signed them alone: give all of them one `bundle.link_key_file`");
+    }
+    let key = match &config.bundle.link_key_file {
+        Some(file) => secret(file)?.expose_secret().as_bytes().to_vec(),
+        None => bundle::own_key(&config.state_dir).context("cannot make the key of download links")?,
+    };
+    let links = Links::new(&key, &config.public_url, config.bundle.link_expires).map_err(anyhow::Error::msg)?;
+    Ok(Workshop::new(bundle::Parts {
+        store: pipeline.store.clone(),
+        notifier: Arc::clone(&pipeline.notifier),
+        reach,
+        config: config.bundle.clone(),
+        shelf: Shelf::open(&config.bundle, &config.state_dir).context("cannot keep bundles (`bundle.dir`)")?,
+        links,
+        tasks,
+        stop,
+    }))
 }
 
 fn pagers(config: &Config) -> anyhow::Result<Vec<PagerClient>> {

@@ -1,8 +1,9 @@
 //! The file itself: a zip that a task of its own writes, entry by entry, so that nobody's loop waits for compression.
 
 use std::fs::File;
-use std::io::{BufWriter, ErrorKind, Seek, SeekFrom, Write};
+use std::io::{BufWriter, Seek, SeekFrom, Write};
 use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::mpsc;
 use zip::ZipWriter;
@@ -27,7 +28,11 @@ enum Step {
 pub(super) struct Archive {
     steps: mpsc::Sender<Step>,
     writing: tokio::task::JoinHandle<Result<u64, BundleError>>,
+    failed: Failed,
 }
+
+/// Why writing ended early; whoever notices first takes it.
+type Failed = Arc<Mutex<Option<BundleError>>>;
 
 impl std::fmt::Debug for Step {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -39,7 +44,7 @@ impl std::fmt::Debug for Step {
 }
 
 impl Archive {
-    /// Makes the file, readable by its owner alone and never longer than `most` bytes; what stood there is replaced.
+    /// Makes the file of at most `most` bytes, readable by its owner alone; what stood there is replaced.
     ///
     /// # Errors
     /// When it cannot be made.
@@ -51,8 +56,18 @@ impl Archive {
         let file = options.open(path).map_err(|error| BundleError::Disk(path.display().to_string(), error))?;
         let (steps, taken) = mpsc::channel(WAITING);
         let path = path.display().to_string();
-        let writing = tokio::task::spawn_blocking(move || write(file, most, taken).map_err(|e| trouble(path, most, e)));
-        Ok(Self { steps, writing })
+        let failed = Failed::default();
+        let tell = Arc::clone(&failed);
+        let writing = tokio::task::spawn_blocking(move || {
+            // The sender learns it by the closed channel, so the reason must stand before that is dropped.
+            let mut taken = taken;
+            write(Bounded { file, left: most, broken: false }, &mut taken).map_err(|error| {
+                let again = std::io::Error::new(error.kind(), error.to_string());
+                *tell.lock().unwrap_or_else(PoisonError::into_inner) = Some(BundleError::Disk(path.clone(), again));
+                BundleError::Disk(path, error)
+            })
+        });
+        Ok(Self { steps, writing, failed })
     }
 
     /// A whole file.
@@ -72,7 +87,7 @@ impl Archive {
     /// # Errors
     /// As [`Self::add`].
     pub(super) async fn begin(&self, name: &str) -> Result<(), BundleError> {
-        self.steps.send(Step::Begin(entry(name))).await.map_err(|_| BundleError::Stopped)
+        self.steps.send(Step::Begin(entry(name))).await.map_err(|_| self.lost())
     }
 
     /// The next piece.
@@ -80,7 +95,12 @@ impl Archive {
     /// # Errors
     /// As [`Self::add`].
     pub(super) async fn write(&self, bytes: Vec<u8>) -> Result<(), BundleError> {
-        self.steps.send(Step::Bytes(bytes)).await.map_err(|_| BundleError::Stopped)
+        self.steps.send(Step::Bytes(bytes)).await.map_err(|_| self.lost())
+    }
+
+    /// Why nothing more can be written.
+    fn lost(&self) -> BundleError {
+        self.failed.lock().unwrap_or_else(PoisonError::into_inner).take().unwrap_or(BundleError::Stopped)
     }
 
     /// A way in for a blocking writer, beside which nothing else may be added.
@@ -98,34 +118,28 @@ impl Archive {
     }
 }
 
-fn trouble(path: String, most: u64, error: std::io::Error) -> BundleError {
-    match error.kind() {
-        ErrorKind::FileTooLarge => BundleError::NoRoom(format!(
-            "the bundle {path} would be larger than the {} MiB that it may take: see `bundle:` in the configuration",
-            most >> 20
-        )),
-        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
-            BundleError::NoRoom(format!("the disk is full while writing {path}: free some, or set `bundle.dir`"))
-        }
-        _ => BundleError::Disk(path, error),
-    }
-}
-
-/// A file that does not grow beyond a bound.
+/// A file that grows to a bound. After an error it takes everything and keeps nothing: the archive tries to end itself
+/// when it is dropped, and would complain on standard error.
 struct Bounded {
     file: File,
-    at: u64,
-    most: u64,
+    left: u64,
+    broken: bool,
 }
 
 impl Write for Bounded {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        if self.at + bytes.len() as u64 > self.most {
-            return Err(ErrorKind::FileTooLarge.into());
+        if self.broken {
+            return Ok(bytes.len());
         }
-        let n = self.file.write(bytes)?;
-        self.at += n as u64;
-        Ok(n)
+        let written = match self.left.checked_sub(bytes.len() as u64) {
+            Some(left) => {
+                self.left = left;
+                self.file.write_all(bytes)
+            }
+            None => Err(std::io::ErrorKind::FileTooLarge.into()),
+        };
+        self.broken = written.is_err();
+        written.map(|()| bytes.len())
     }
 
     fn flush(&mut self) -> std::io::Result<()> {
@@ -135,23 +149,22 @@ impl Write for Bounded {
 
 impl Seek for Bounded {
     fn seek(&mut self, to: SeekFrom) -> std::io::Result<u64> {
-        self.at = self.file.seek(to)?;
-        Ok(self.at)
+        self.file.seek(to)
     }
 }
 
-fn write(file: File, most: u64, mut steps: mpsc::Receiver<Step>) -> std::io::Result<u64> {
-    let mut zip = ZipWriter::new(BufWriter::new(Bounded { file, at: 0, most }));
+fn write(file: Bounded, steps: &mut mpsc::Receiver<Step>) -> std::io::Result<u64> {
+    let mut zip = ZipWriter::new(BufWriter::new(file));
     let options = SimpleFileOptions::default().compression_level(Some(LEVEL)).large_file(true).unix_permissions(0o644);
     while let Some(step) = steps.blocking_recv() {
         match step {
-            Step::Begin(name) => zip.start_file(name, options).map_err(std::io::Error::from)?,
+            Step::Begin(name) => zip.start_file(name, options)?,
             Step::Bytes(bytes) => zip.write_all(&bytes)?,
         }
     }
-    let file = zip.finish().map_err(std::io::Error::from)?.into_inner().map_err(|e| e.into_error())?.file;
-    file.sync_all()?;
-    Ok(file.metadata()?.len())
+    let file = zip.finish()?.into_inner().map_err(|e| e.into_error())?;
+    file.file.sync_all()?;
+    Ok(file.file.metadata()?.len())
 }
 
 /// A safe path inside the archive: no way up, no root, nothing unseen, no name that Windows refuses.

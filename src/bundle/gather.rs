@@ -12,8 +12,8 @@ use crate::exporter::Target;
 use crate::facts::{self, Windows};
 use crate::kubernetes::{self, Wanted};
 use crate::logs::{self, Log};
-use crate::report::{Stage, Window};
 use crate::prom;
+use crate::report::{Stage, Window};
 
 /// Of the deadline, what is left for the report and for closing the file.
 const RESERVE: Duration = Duration::from_secs(3);

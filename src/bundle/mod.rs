@@ -7,10 +7,16 @@ mod archive;
 mod config;
 mod files;
 mod gather;
+mod incident;
+mod link;
 mod make;
 pub mod open;
 mod progress;
+mod reach;
 pub mod series;
+pub mod shelf;
+mod subject;
+mod workshop;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -24,8 +30,14 @@ use crate::render::Words;
 use crate::report::{self, About, Happened, Report, Window};
 use crate::store::Incident;
 pub use config::Config;
+pub use incident::incident_json;
+pub use link::{Links, Refused, own_key};
 pub use make::make;
 pub use progress::{Board, Progress};
+pub use reach::{Configured, Reach};
+pub use shelf::{Draft, Kept, Name, Shelf};
+pub use subject::around;
+pub use workshop::{Bundle, Job, NoBundle, Parts, Workshop};
 
 /// Where a bundle's parts come from; what is none is skipped.
 #[derive(Debug, Clone)]

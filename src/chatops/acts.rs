@@ -55,6 +55,7 @@ pub(super) async fn press(desk: &Desk, inbound: &Inbound, action: &str, value: &
         Act::Silence => silence_form::ask(desk, inbound, &incident).await,
         Act::Escalate => escalate::escalate(desk, inbound, &incident).await,
         Act::Verify => verify::press(desk, inbound, &incident, step).await,
+        Act::Bundle => super::commands::press_bundle(desk, inbound, &incident).await,
         Act::Digest | Act::Expire => {}
     }
 }
@@ -63,7 +64,7 @@ pub(super) async fn press(desk: &Desk, inbound: &Inbound, action: &str, value: &
 fn power(act: Act) -> Power {
     match act {
         Act::Evidence | Act::Digest => Power::Look,
-        Act::Acknowledge | Act::Again | Act::Right | Act::Wrong | Act::Verify => Power::Note,
+        Act::Acknowledge | Act::Again | Act::Right | Act::Wrong | Act::Verify | Act::Bundle => Power::Note,
         Act::Silence | Act::Expire | Act::Escalate => Power::Act,
     }
 }

@@ -27,6 +27,7 @@ use tokio_util::task::TaskTracker;
 use tracing::{Instrument, info_span, warn};
 
 use crate::alertmanager::Alertmanager;
+use crate::bundle::Workshop;
 use crate::diagnose;
 use crate::exporter::{self, Reader};
 use crate::notify::Notifier;
@@ -40,7 +41,7 @@ pub use authority::{Power, Refusal, may};
 pub use people::{Facts, People, Turn};
 pub use silences::SilenceRequest;
 
-pub(crate) use commands::{bundled, listed, measured, named_id};
+pub(crate) use commands::{listed, measured, named_id};
 
 /// How long a repetition is recognised; Slack repeats within minutes, and signatures are valid for five.
 const REMEMBER: Duration = Duration::from_secs(15 * 60);
@@ -82,6 +83,8 @@ pub struct Desk {
     pub wake: Arc<tokio::sync::Notify>,
     /// Tells the deliver loop that a message says something new.
     pub deliveries: Arc<tokio::sync::Notify>,
+    /// Makes bundles.
+    pub workshop: Arc<Workshop>,
     /// Ended when the service stops.
     pub tasks: TaskTracker,
     /// What arrived lately: Slack repeats what it thinks was lost.

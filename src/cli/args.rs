@@ -1,5 +1,6 @@
 //! What can be typed.
 
+mod bundle;
 mod capacity;
 
 use std::path::PathBuf;
@@ -7,10 +8,11 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+pub(super) use bundle::{BundleArgs, Span};
 pub(super) use capacity::{CapacityArgs, Format};
 
 use super::open::OpenArgs;
-use super::past::{BundleArgs, IncidentsArgs, StateArgs};
+use super::past::{IncidentsArgs, StateArgs};
 use crate::chatops::command::{self, about};
 use crate::diagnose::Baseline;
 

@@ -1,7 +1,9 @@
 //! The command line: parsing, and one file per command.
 
 mod args;
+mod ask;
 mod audit;
+mod bundle;
 mod capacity;
 mod check;
 mod completions;
@@ -68,7 +70,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Incidents(args) => past::incidents(&args),
         Command::Bundle(args) => match &args.open {
             Some(args::BundleOpen::Open(open)) => open::run(open),
-            None => past::bundle(&args.make),
+            None => bundle::run(&args.make),
         },
         Command::Playbooks { playbooks } => past::playbooks(playbooks.as_deref()),
         Command::Accuracy(args) => past::accuracy(&args),

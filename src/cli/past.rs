@@ -1,6 +1,5 @@
-//! `incidents`, `bundle`, `accuracy` and `playbooks`: what the store and the library know, without asking anybody.
+//! `incidents`, `accuracy` and `playbooks`: what the store and the library know, without asking anybody.
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -11,7 +10,7 @@ use secrecy::ExposeSecret;
 use super::{library, serve};
 use crate::alert::common_labels;
 use crate::chatops::command::{self, Which};
-use crate::chatops::{bundled, listed, measured, named_id};
+use crate::chatops::{listed, measured};
 use crate::clock;
 use crate::config::{Config, secret};
 use crate::playbook::Kind;
@@ -45,19 +44,8 @@ pub struct IncidentsArgs {
     pub state: StateArgs,
 }
 
-/// Which incident `bundle` prints, as JSON.
-#[derive(Debug, Args)]
-pub struct BundleArgs {
-    /// Which.
-    #[command(flatten)]
-    pub what: command::OfIncident,
-    /// Where from.
-    #[command(flatten)]
-    pub state: StateArgs,
-}
-
 /// Opens the store of a service that may be running beside.
-async fn open(args: &StateArgs) -> anyhow::Result<Store> {
+pub(super) async fn open(args: &StateArgs) -> anyhow::Result<Store> {
     let mut config = args.config.as_deref().map(Config::load).transpose()?.unwrap_or_default();
     if let Some(dir) = &args.state_dir {
         config.state_dir.clone_from(dir);
@@ -115,28 +103,6 @@ fn line(incident: &Incident) {
     let since = incident.started_at.strftime("%Y-%m-%d %H:%M UTC");
     let text = format!("{}  {state}  {since}  {story}  {}", incident.id, labels.join(","));
     anstream::println!("{}", clean(&text));
-}
-
-pub(super) fn bundle(args: &BundleArgs) -> anyhow::Result<ExitCode> {
-    let json = block_on(async {
-        let store = open(&args.state).await?;
-        let ids = match &args.what.incident {
-            Some(named) => named_id(&store, named).await?,
-            None => store.recent(1).await?,
-        };
-        let incident = match ids.as_slice() {
-            [one] => store.incident(one).await?,
-            [] => None,
-            several => bail!("several incidents are called so: {}", several.join(", ")),
-        };
-        let Some(incident) = incident else { bail!("there is no such incident: `incidents all` lists them") };
-        let json = bundled(&store, &incident).await;
-        store.close().await;
-        json
-    })?;
-    let mut out = std::io::stdout().lock();
-    out.write_all(&json).and_then(|()| out.write_all(b"\n")).context("cannot write the bundle")?;
-    Ok(ExitCode::SUCCESS)
 }
 
 pub(super) fn playbooks(dir: Option<&Path>) -> anyhow::Result<ExitCode> {

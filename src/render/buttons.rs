@@ -23,6 +23,7 @@ pub(super) fn of_incident(view: &IncidentView<'_>, words: &Words) -> Vec<Part> {
         let escalate = press(Act::Escalate, "button-escalate");
         first.push(Button { look: ButtonLook::Danger, confirm, ..escalate });
     }
+    first.push(press(Act::Bundle, "button-bundle"));
     let mut second = Vec::new();
     if let Some(diagnosis) = view.diagnosis {
         if diagnosis.root().is_some() {

@@ -4,6 +4,7 @@
 //! of those escapes whatever came from outside at its own border.
 
 mod blocks;
+mod bundle;
 mod buttons;
 mod capacity;
 mod coverage;
@@ -30,6 +31,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 pub use blocks::{SlackMessage, slack, slack_blocks, slack_line};
+pub use bundle::{Place, bundle_message, bundle_progress};
 pub use capacity::capacity;
 pub use coverage::coverage;
 pub use digest::{DigestEntry, DigestView, VARIOUS, digest_message};
@@ -264,11 +266,13 @@ pub enum Act {
     Verify,
     /// The incidents of a digest.
     Digest,
+    /// One file of everything known.
+    Bundle,
 }
 
 impl Act {
     /// Every act.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Acknowledge,
         Self::Again,
         Self::Evidence,
@@ -279,6 +283,7 @@ impl Act {
         Self::Escalate,
         Self::Verify,
         Self::Digest,
+        Self::Bundle,
     ];
 
     /// As buttons, the audit log and metrics name it.
@@ -294,6 +299,7 @@ impl Act {
             Self::Escalate => "escalate",
             Self::Verify => "verify",
             Self::Digest => "digest",
+            Self::Bundle => "bundle",
         }
     }
 

@@ -19,7 +19,7 @@ fn judged<'a>(view: &IncidentView<'a>) -> Option<&'a Note> {
 /// What else people did, the last few; who took over is always among them.
 pub(super) fn others(view: &IncidentView<'_>, words: &Words) -> Vec<Line> {
     let judged = judged(view);
-    let told = view.notes.iter().filter(|note| !matches!(note.act, Act::Evidence | Act::Digest));
+    let told = view.notes.iter().filter(|note| !matches!(note.act, Act::Evidence | Act::Digest | Act::Bundle));
     let told: Vec<&Note> = told.filter(|note| judged.is_none_or(|judged| !std::ptr::eq(*note, judged))).collect();
     let taken = told.iter().rposition(|note| note.act == Act::Acknowledge);
     let late = told.len().saturating_sub(NOTES);
@@ -39,7 +39,7 @@ pub fn note(note: &Note, words: &Words) -> Option<Line> {
         Act::Escalate => "note-escalate",
         Act::Verify if note.who.is_empty() => "note-verify-alone",
         Act::Verify => "note-verify",
-        Act::Evidence | Act::Digest => return None,
+        Act::Evidence | Act::Digest | Act::Bundle => return None,
     };
     let mut pieces = vec![("at", Span::Time(note.at).into())];
     if key != "note-verify-alone" {

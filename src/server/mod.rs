@@ -1,6 +1,7 @@
 //! The HTTP edge: webhook, health, metrics, and the incident pages.
 
 mod auth;
+mod bundles;
 mod config;
 mod health;
 mod pages;
@@ -17,6 +18,7 @@ use axum::response::{IntoResponse, Json};
 use axum::routing::{get, post};
 use tokio::sync::mpsc;
 
+use crate::bundle::Workshop;
 use crate::pipeline::{Pipeline, Received};
 use crate::readiness;
 use crate::slack::{Slack, SocketState};
@@ -39,6 +41,8 @@ pub struct Shared {
     pub door: Option<Door>,
     /// How Socket Mode stands, when that is the way in.
     pub socket: Option<SocketState>,
+    /// Where bundles stand.
+    pub workshop: Arc<Workshop>,
     /// Whether pages need the webhook's credentials: when others than this machine can reach them.
     pub open_pages: bool,
 }
@@ -57,13 +61,18 @@ pub fn router(shared: Shared) -> Router {
         .route("/api/v1/health", get(health::health))
         .route("/api/v1/incidents", get(pages::list))
         .route("/api/v1/incidents/{id}", get(pages::one))
+        .route("/api/v1/incidents/{id}/bundles", get(bundles::list))
         .route_layer(middleware::from_fn_with_state(shared.clone(), auth::pages));
+    let bundles = Router::new()
+        .route("/bundles/{name}", get(bundles::download))
+        .route_layer(middleware::from_fn_with_state(shared.clone(), bundles::gate));
     Router::new()
         .route("/healthz", get(|| async { "ok\n" }))
         .route("/readyz", get(ready))
         .route("/metrics", get(metrics))
         .merge(webhook)
         .merge(pages)
+        .merge(bundles)
         .merge(slack::routes(shared.door.clone()))
         .with_state(shared)
 }

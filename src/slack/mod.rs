@@ -31,6 +31,8 @@ pub use socket::{SocketState, SocketStatus};
 
 /// Of one call, how long Slack may take.
 const CALL: Duration = Duration::from_secs(10);
+/// Bytes of a file that are uploaded in a second at least; slower is given up.
+const SLOWEST: u64 = 1 << 20;
 
 /// A Slack workspace, through a bot token.
 #[derive(Clone)]
@@ -235,19 +237,51 @@ impl Slack {
         bytes: Vec<u8>,
         to: Option<Destination<'_>>,
     ) -> Result<String, SlackError> {
+        let length = bytes.len() as u64;
+        self.send_file(name, [title, alt], (bytes.into(), length), to).await
+    }
+
+    /// As [`Self::upload`], from the disk, and with as much time as a large file needs.
+    ///
+    /// # Errors
+    /// See [`Self::post`]; `file_unreadable` when it cannot be read here.
+    pub async fn upload_file(
+        &self,
+        name: &str,
+        title: &str,
+        path: &std::path::Path,
+        to: Destination<'_>,
+    ) -> Result<String, SlackError> {
+        let unreadable = |error: std::io::Error| SlackError::Refused {
+            code: "file_unreadable".into(),
+            detail: format!(" ({error})"),
+        };
+        let file = tokio::fs::File::open(path).await.map_err(unreadable)?;
+        let length = file.metadata().await.map_err(unreadable)?.len();
+        self.send_file(name, [title, ""], (file.into(), length), Some(to)).await
+    }
+
+    async fn send_file(
+        &self,
+        name: &str,
+        [title, alt]: [&str; 2],
+        (body, length): (reqwest::Body, u64),
+        to: Option<Destination<'_>>,
+    ) -> Result<String, SlackError> {
         #[derive(Deserialize)]
         struct Announced {
             upload_url: String,
             file_id: String,
         }
-        let length = bytes.len().to_string();
-        let mut form = vec![("filename", name), ("length", &length)];
+        let shown = length.to_string();
+        let mut form = vec![("filename", name), ("length", &shown)];
         if !alt.is_empty() {
             form.push(("alt_txt", alt));
         }
         let announced: Announced = self.form("files.getUploadURLExternal", &form).await?;
-        // The address is signed; the token must not go there.
-        let sent = self.http.post(&announced.upload_url).body(bytes).send().await;
+        // The address is signed; the token must not go there. A stream has no length of its own, and the host wants one.
+        let sent = self.http.post(&announced.upload_url).header(reqwest::header::CONTENT_LENGTH, length);
+        let sent = sent.timeout(CALL + Duration::from_secs(length / SLOWEST)).body(body).send().await;
         let status = sent.map_err(|e| SlackError::Unreachable(e.without_url().to_string()))?.status();
         if !status.is_success() {
             return Err(SlackError::Unreachable(format!("HTTP {} from the upload address", status.as_u16())));

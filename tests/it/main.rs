@@ -5,6 +5,7 @@ mod acts;
 mod admission;
 mod adverse;
 mod bundle_series;
+mod bundles;
 mod capacity;
 mod chains;
 mod cli;

@@ -47,7 +47,7 @@ async fn a_night_from_the_alert_to_the_verdict() {
     green | ~ Escalated by @U0ANN at # UTC
     green | ~ Run again by @U0ANN at # UTC
     green | ~ # · since # UTC · resolved · Incident↗ · Runbook↗ · Dashboard↗ · Prometheus↗
-    green | [Show evidence]
+    green | [Show evidence] [Bundle]
     green | [Right cause] [Wrong cause]
     (edited #)
       ↳ [file: First tokens come late ← KV cache is exhausted ← prompts became longer · meta-llama/Llama-3.1-8B-Instruct · llm · # # UTC]
@@ -66,8 +66,8 @@ async fn a_night_from_the_alert_to_the_verdict() {
       ↳ @ann: @U0LAB why?
       ↳ Confirmed · first tokens come late · llm/meta-llama/Llama-3.1-8B-Instruct · KV cache is exhausted ← prompts became longer
       ↳ @ann: @U0LAB bundle
-      ↳ [file: Incident #: alerts, diagnosis, events]
-      ↳ Everything about # is in the file: alerts, diagnosis with every query and result, events.
+      ↳ [file: Bundle of incident #]
+      ↳ The bundle of # is complete: # KiB
       ↳ *resolved* after # s
     "##);
     assert_eq!(night.slack.violations(), []);
@@ -201,13 +201,14 @@ async fn asked(night: &Night) {
     night.ask(ANN, "why?").await;
     let why = night.said("*What it is not*").await;
     night.ask(ANN, "bundle").await;
-    let done = night.said("is in the file: alerts, diagnosis").await;
+    let done = night.said("The bundle of ").await;
     assert_eq!([why, done].map(|answer| answer.thread_ts), [Some(thread.clone()), Some(thread)]);
     let files = night.slack.files();
-    let bundle = files.iter().find(|file| file.name.ends_with(".json")).unwrap();
-    let bundle: Value = serde_json::from_slice(bundle.bytes.as_deref().unwrap()).unwrap();
-    assert_eq!((bundle["incident"]["open"].as_bool(), bundle["alerts"].as_array().unwrap().len()), (Some(true), 1));
-    let acts: Vec<&str> = bundle["notes"].as_array().unwrap().iter().filter_map(|note| note["act"].as_str()).collect();
+    let bundle = files.iter().find(|file| file.name.ends_with(".zip")).unwrap();
+    let summary = crate::bundles::summary(bundle.bytes.as_deref().unwrap());
+    assert_eq!((summary["incident"]["open"].as_bool(), summary["alerts"].as_array().unwrap().len()), (Some(true), 1));
+    let timeline = summary["timeline"].as_array().unwrap().iter().filter(|happened| happened["kind"] == "act");
+    let acts: Vec<&str> = timeline.filter_map(|act| act["what"].as_str()?.split(' ').next()).collect();
     assert_eq!(acts, ["acknowledge", "verify", "wrong", "silence", "expire", "escalate", "again"]);
 }
 
@@ -244,7 +245,7 @@ async fn over(night: &Night) {
 /// Who did what is in the audit log, and counted.
 async fn written_down(night: &Night) {
     let (_, log) = night.cli(&["audit"]).await;
-    let done = ["acknowledge", "verify", "wrong", "silence", "expire", "escalate", "again", "right"];
+    let done = ["acknowledge", "verify", "wrong", "silence", "expire", "escalate", "again", "bundle", "right"];
     for what in done {
         assert!(
             log.lines().any(|l| l.contains(&format!("done      U0ANN in C0LLMALERTS: {what} 01"))),

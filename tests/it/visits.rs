@@ -81,7 +81,6 @@ fn looks(id: &str) -> Vec<(Vec<String>, String)> {
     let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
     vec![
         (words("incidents"), id.to_owned()),
-        (words(&format!("bundle {id}")), "llm-diagnose/".to_owned()),
         (words("accuracy"), "as people here found: 1 right, 0 wrong".to_owned()),
         (words("audit"), "U0ANN in C1: acknowledge forged".to_owned()),
         (words("feedback"), "longer-prompts ─▶ longer-prompts".to_owned()),

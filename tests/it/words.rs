@@ -194,12 +194,15 @@ fn buttons_are_there_only_where_somebody_listens_and_fit_the_state() {
     };
     let acts =
         |view: &IncidentView<'_>| -> Vec<Act> { buttons(view).iter().map(|(id, _)| Act::of(id).unwrap()).collect() };
-    use Act::{Acknowledge, Again, Escalate, Evidence, Right, Silence, Verify, Wrong};
-    assert_eq!(acts(&shown), [Acknowledge, Again, Evidence, Silence, Escalate, Right, Wrong, Verify, Verify, Verify]);
+    use Act::{Acknowledge, Again, Bundle, Escalate, Evidence, Right, Silence, Verify, Wrong};
+    assert_eq!(
+        acts(&shown),
+        [Acknowledge, Again, Evidence, Silence, Escalate, Bundle, Right, Wrong, Verify, Verify, Verify]
+    );
     assert!(buttons(&shown).contains(&("verify:1".to_owned(), "01JCV7Y3E8/1".to_owned())));
     assert!(!acts(&IncidentView { acknowledged: true, ..shown.clone() }).contains(&Acknowledge));
     let resolved = IncidentView { resolved_at: Some(diagnosis.at), ..shown.clone() };
-    assert_eq!(acts(&resolved), [Evidence, Right, Wrong]);
+    assert_eq!(acts(&resolved), [Evidence, Bundle, Right, Wrong]);
     assert_eq!(acts(&IncidentView { interactive: false, ..shown }), []);
 }
 

@@ -106,9 +106,6 @@ incidents-newest = { $n ->
 }
 incidents-more = Es gibt weitere; gezeigt sind die neuesten.
 
-bundle-title = Vorfall { $id }: Alarme, Diagnose, Ereignisse
-bundle-done = Alles über { $id } steht in der Datei: Alarme, Diagnose mit jeder Abfrage und ihrem Ergebnis, Ereignisse.
-bundle-failed = Die Datei über { $id } ließ sich nicht hochladen: { $why }
 silence-by-button = **Stummschalten** drücken, um Bedingungen und Dauer zu sehen.
 
 explain-impact = Wen es trifft

@@ -178,3 +178,4 @@ button-right = Ursache stimmt
 button-wrong = Ursache falsch
 button-verify = Abhilfe { $n } prüfen
 button-digest = Vorfälle zeigen
+button-bundle = Bündel

@@ -106,9 +106,6 @@ incidents-newest = { $n ->
 }
 incidents-more = There are more; the newest are shown.
 
-bundle-title = Incident { $id }: alerts, diagnosis, events
-bundle-done = Everything about { $id } is in the file: alerts, diagnosis with every query and result, events.
-bundle-failed = The file about { $id } could not be uploaded: { $why }
 silence-by-button = Press **Silence** to see the matchers and for how long.
 
 explain-impact = Whom it hurts

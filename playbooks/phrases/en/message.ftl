@@ -169,3 +169,4 @@ button-right = Right cause
 button-wrong = Wrong cause
 button-verify = Verify fix { $n }
 button-digest = Show incidents
+button-bundle = Bundle

@@ -1,15 +1,10 @@
-//! Answers about incidents: which there are, why a cause was named, everything in one file, silences.
-
-use serde::Serialize;
-use serde_json::Value;
+//! Answers about incidents: which there are, why a cause was named, silences.
 
 use super::super::command::{OfIncident, Silence, Silencing, Which};
 use super::{Reply, ask, sentence, with};
-use crate::alert::Alert;
 use crate::chatops::{Desk, SilenceRequest, acts};
 use crate::clock;
-use crate::diagnose::Diagnosis;
-use crate::render::{self, Act, Line, Message, Note, Part, Tone};
+use crate::render::{self, Act, Line, Message, Part, Tone};
 use crate::slack::Inbound;
 use crate::store::{Incident, Store, StoreError};
 
@@ -19,8 +14,6 @@ const LISTED: u32 = 20;
 const KNOWN: u32 = 2_000;
 /// The shortest end of an id that names an incident.
 const SHORTEST: usize = 4;
-/// Events of a bundle.
-const EVENTS: u32 = 10_000;
 /// A day.
 const TODAY: std::time::Duration = std::time::Duration::from_secs(86_400);
 
@@ -145,89 +138,6 @@ pub(super) async fn why(desk: &Desk, reply: &Reply<'_>, incident: &Incident) {
             super::fleet::diagnosis_message(desk, diagnosis, super::fleet::prometheus_of(desk, incident))
         }
         None => sentence(Tone::Unknown, desk.words.line("incident-undiagnosed", &[])),
-    };
-    reply.say(&message).await;
-}
-
-/// What a bundle holds; readers may rely on the names.
-#[derive(Debug, Serialize)]
-struct Bundle<'a> {
-    schema: &'static str,
-    made_at: String,
-    version: &'static str,
-    incident: Kept<'a>,
-    alerts: &'a [Alert],
-    /// With every query that was asked and its result.
-    diagnosis: Option<&'a Diagnosis>,
-    /// Who did what with it.
-    notes: &'a [Note],
-    events: Vec<Value>,
-}
-
-#[derive(Debug, Serialize)]
-struct Kept<'a> {
-    id: &'a str,
-    group_key: &'a str,
-    open: bool,
-    playbook: Option<&'a str>,
-    because: Option<&'a str>,
-    reason: &'a str,
-    started_at: String,
-    opened_at: String,
-    resolved_at: Option<String>,
-    refired: u32,
-    truncated: u64,
-}
-
-/// Everything known of an incident as one JSON document.
-pub(crate) async fn bundled(store: &Store, incident: &Incident) -> anyhow::Result<Vec<u8>> {
-    let events = store.events(&incident.id, EVENTS).await?;
-    let events = events
-        .into_iter()
-        .map(|event| serde_json::json!({ "at": event.at.to_string(), "what": event.what, "detail": event.detail }));
-    let bundle = Bundle {
-        schema: "llm-diagnose/bundle/v1",
-        made_at: clock::now().to_string(),
-        version: env!("CARGO_PKG_VERSION"),
-        incident: Kept {
-            id: &incident.id,
-            group_key: &incident.group_key,
-            open: incident.open,
-            playbook: incident.playbook.as_deref(),
-            because: incident.because.as_deref(),
-            reason: &incident.reason,
-            started_at: incident.started_at.to_string(),
-            opened_at: incident.opened_at.to_string(),
-            resolved_at: incident.resolved_at.map(|at| at.to_string()),
-            refired: incident.refired,
-            truncated: incident.truncated,
-        },
-        alerts: &incident.alerts,
-        diagnosis: incident.diagnosis.as_ref(),
-        notes: &incident.notes,
-        events: events.collect(),
-    };
-    Ok(serde_json::to_vec_pretty(&bundle)?)
-}
-
-/// Uploads the bundle beside what was asked.
-pub(super) async fn bundle(desk: &Desk, reply: &Reply<'_>, incident: &Incident) {
-    let words = &desk.words;
-    let id = Line::default().code(short(&incident.id));
-    let made = match bundled(&desk.store, incident).await {
-        Ok(bytes) => {
-            let name = format!("llm-diagnose-{}.json", incident.id);
-            let title = words.text("bundle-title", &[("id", short(&incident.id).into())]);
-            reply.upload(&name, &title, bytes).await.map_err(|error| error.to_string())
-        }
-        Err(error) => Err(format!("{error:#}")),
-    };
-    let message = match made {
-        Ok(_) => sentence(Tone::Good, words.line("bundle-done", &[("id", id.into())])),
-        Err(why) => {
-            tracing::warn!(why, incident.id = incident.id, "cannot upload a bundle");
-            sentence(Tone::Unknown, words.line("bundle-failed", &[("id", id.into()), ("why", words.said(&why).into())]))
-        }
     };
     reply.say(&message).await;
 }

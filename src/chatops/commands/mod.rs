@@ -1,5 +1,6 @@
 //! `/llm-diagnose`, mentions and direct messages: carries out what was asked and answers where it was asked.
 
+mod bundle;
 mod fleet;
 mod health;
 mod incidents;
@@ -13,8 +14,9 @@ use super::command::{self, Asked, Command, OfIncident, Trouble};
 use crate::render::{Button, ButtonLook, Line, Message, Part, Tone};
 use crate::slack::{Inbound, What};
 
+pub(super) use bundle::press as press_bundle;
 pub(super) use fleet::{Known, known};
-pub(crate) use incidents::{bundled, listed, named_id, short};
+pub(crate) use incidents::{listed, named_id, short};
 pub(super) use knowledge::matching;
 pub(crate) use knowledge::measured;
 pub(super) use reply::Reply;
@@ -44,7 +46,10 @@ pub(super) async fn run(desk: &Desk, inbound: &Inbound, text: &str) {
             return reply.say(&misunderstood(desk, trouble)).await;
         }
     };
-    let within = desk.diagnosing.deadline.saturating_mul(PHASES) + Duration::from_secs(10);
+    let within = match asked {
+        Command::Bundle(_) => desk.workshop.patience() + bundle::UPLOAD,
+        _ => desk.diagnosing.deadline.saturating_mul(PHASES) + Duration::from_secs(10),
+    };
     let working = tokio::time::timeout(within, Box::pin(carry_out(desk, inbound, &reply, &asked)));
     match reply.watched(text, working).await {
         Ok(()) => desk.metrics.inbound("command", "done"),
@@ -85,7 +90,7 @@ async fn carry_out(desk: &Desk, inbound: &Inbound, reply: &Reply<'_>, command: &
             match command {
                 Command::Why(_) => incidents::why(desk, reply, &incident).await,
                 Command::Again(_) => Box::pin(fleet::again(desk, reply, &incident)).await,
-                Command::Bundle(_) => incidents::bundle(desk, reply, &incident).await,
+                Command::Bundle(_) => Box::pin(bundle::bundle(desk, inbound, reply, &incident, None)).await,
                 _ => reply.say(&desk.notifier.message(&incident)).await,
             }
         }

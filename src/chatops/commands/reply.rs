@@ -4,7 +4,8 @@
 //! `replace_original` there (<https://github.com/slackapi/bolt-js/issues/2287>). So progress is told there twice at most,
 //! each time as a line of its own; elsewhere one message is edited until it is the answer.
 
-use std::sync::Arc;
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tokio::sync::Mutex;
@@ -13,12 +14,15 @@ use tracing::warn;
 
 use super::Desk;
 use super::sentence;
+use crate::bundle;
 use crate::prom::{Progress, Prometheus};
 use crate::render::{self, Line, Message, SlackMessage, Tone};
 use crate::slack::{Destination, Inbound, Place, Posted, SlackError, What};
 
 /// When somebody who still waits is told how far it is, counted from the last time.
 const PATIENCE: [Duration; 2] = [Duration::from_millis(1_500), Duration::from_secs(5)];
+/// How often a message that is edited tells how far a bundle is, after that: Slack takes 50 edits a minute of all of us.
+const EVERY: Duration = Duration::from_secs(5);
 
 /// A sentence alone needs no coloured bar below it, and an attachment without blocks is none.
 fn shown(message: &Message) -> SlackMessage {
@@ -43,6 +47,8 @@ pub(in crate::chatops) struct Reply<'a> {
     standing: Mutex<Option<Posted>>,
     /// Questions and answers of the clients that were given it.
     pub(super) progress: Arc<Progress>,
+    /// The parts of the bundle that is being made, when that is what takes so long.
+    pub(super) parts: OnceLock<bundle::Progress>,
     /// The answer is on its way: nothing more is told.
     done: CancellationToken,
 }
@@ -68,6 +74,7 @@ impl<'a> Reply<'a> {
             here: false,
             standing: Mutex::new(None),
             progress: Arc::default(),
+            parts: OnceLock::new(),
             done: CancellationToken::new(),
         }
     }
@@ -131,21 +138,19 @@ impl<'a> Reply<'a> {
                 }
                 self.tell(asked).await;
             }
+            while self.is_open && self.parts.get().is_some() {
+                if tokio::time::timeout(EVERY, self.done.cancelled()).await.is_ok() {
+                    return;
+                }
+                self.tell(asked).await;
+            }
         };
         futures::future::join(work, telling).await.0
     }
 
     async fn tell(&self, asked: &str) {
-        let (answered, of) = self.progress.seen();
-        // Before the first question nothing can be told.
         let mut standing = self.standing.lock().await;
-        if self.done.is_cancelled() || of == 0 {
-            return;
-        }
-        let asked: String = asked.chars().take(REPEATED_CHARS).collect();
-        let asked = Line::default().code(asked);
-        let pieces = [("target", asked.into()), ("answered", answered.into()), ("asked", of.into())];
-        let message = shown(&sentence(Tone::Unknown, self.desk.words.line("command-progress", &pieces)));
+        let Some(message) = self.so_far(asked).filter(|_| !self.done.is_cancelled()) else { return };
         let slack = &self.desk.slack;
         let told = match (&self.place.response_url, self.is_open) {
             (Some(url), false) => slack.respond(url, &message, false, false).await,
@@ -163,8 +168,30 @@ impl<'a> Reply<'a> {
         }
     }
 
-    /// A file beside what was asked; files are seen by everybody in the channel.
-    pub(super) async fn upload(&self, name: &str, title: &str, bytes: Vec<u8>) -> Result<String, SlackError> {
-        self.desk.slack.upload(name, [title, ""], bytes, Some(self.destination())).await
+    /// What is told of the progress; none before the first question or part.
+    fn so_far(&self, asked: &str) -> Option<SlackMessage> {
+        let words = &self.desk.words;
+        if let Some(parts) = self.parts.get() {
+            return Some(shown(&render::bundle_progress(&parts.board(), words)));
+        }
+        let (answered, of) = self.progress.seen();
+        if of == 0 {
+            return None;
+        }
+        let asked: String = asked.chars().take(REPEATED_CHARS).collect();
+        let asked = Line::default().code(asked);
+        let pieces = [("target", asked.into()), ("answered", answered.into()), ("asked", of.into())];
+        Some(shown(&sentence(Tone::Unknown, words.line("command-progress", &pieces))))
+    }
+
+    /// A file beside what was asked, or elsewhere; files are seen by everybody in the channel.
+    pub(super) async fn upload(
+        &self,
+        path: &Path,
+        [name, title]: [&str; 2],
+        elsewhere: Option<Destination<'_>>,
+    ) -> Result<String, SlackError> {
+        let to = elsewhere.unwrap_or_else(|| self.destination());
+        self.desk.slack.upload_file(name, title, path, to).await
     }
 }

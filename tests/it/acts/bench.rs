@@ -53,7 +53,7 @@ impl Bench {
         let (metrics, words) = (Arc::new(Metrics::default()), Arc::new(Words::english()));
         let prometheus = vec![(client(prometheus), BTreeMap::new())];
         let library = Arc::new(library().clone());
-        let notifier = Notifier::new(Parts {
+        let notifier = Arc::new(Notifier::new(Parts {
             store: store.clone(),
             slack: Some(client_of_slack.clone()),
             config: config.clone(),
@@ -66,7 +66,7 @@ impl Bench {
             diagnosing: Default::default(),
             pagers: Vec::new(),
             interactive: true,
-        });
+        }));
         let alertmanagers = alertmanagers
             .iter()
             .map(|url| {
@@ -85,11 +85,12 @@ impl Bench {
             slack: client_of_slack,
             people: People::new(&config),
             config,
-            notifier: Arc::new(notifier),
+            notifier: Arc::clone(&notifier),
             words,
             metrics: Arc::clone(&metrics),
             wake: Arc::default(),
             deliveries: Arc::default(),
+            workshop: crate::bundles::workshop(state.path(), &notifier),
             tasks: TaskTracker::new(),
             seen: Recent::default(),
         });

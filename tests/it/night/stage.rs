@@ -210,9 +210,12 @@ pub(super) fn stable(transcript: &str, incident: &str) -> String {
     let mut out = String::new();
     let mut answer = false;
     for line in first.lines() {
-        // What "why?" answers is long, and other tests read it.
-        answer =
-            if line.starts_with("  ↳") { line.contains("↳ Confirmed") } else { answer && line.starts_with("    ") };
+        // What "why?" and "bundle" answer is long, and other tests read it.
+        answer = if line.starts_with("  ↳") {
+            line.contains("↳ Confirmed") || line.contains("↳ The bundle of")
+        } else {
+            answer && line.starts_with("    ")
+        };
         let fact = ["For: ", "Not: ", "Meanwhile"].iter().any(|fact| line.contains(fact));
         if fact || (answer && !line.starts_with("  ↳")) {
             continue;

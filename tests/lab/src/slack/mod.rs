@@ -121,7 +121,7 @@ impl FakeSlack {
         look(&self.hub.lock())
     }
 
-    /// Lets the next `n` calls of a method (`*` for any) fail; failures planned earlier come first.
+    /// Lets the next `n` calls of a method (`*` for any; `upload`, with a status, for a file's bytes) fail; failures planned earlier come first.
     pub fn fail_next(&self, method: &str, failure: Failure, n: usize) {
         let planned = std::iter::repeat_n((method.to_owned(), failure), n);
         self.hub.lock().failures.extend(planned);

@@ -59,6 +59,11 @@ pub(super) fn router(hub: Arc<Hub>) -> Router {
 }
 
 async fn upload(Shared(hub): Shared<Arc<Hub>>, Path(id): Path<String>, body: Bytes) -> Response {
+    let planned = hub.lock().planned_failure("upload");
+    if let Some(Failure::Status(status)) = planned {
+        let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        return (status, "the planned failure").into_response();
+    }
     let received = files::receive(&mut hub.lock(), &id, &body);
     hub.tell();
     match received {

@@ -1,0 +1,66 @@
+//! The incident as the store has it, for `incident.json`.
+
+use jiff::Timestamp;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::Subject;
+use crate::alert::Alert;
+use crate::diagnose::Diagnosis;
+use crate::render::Note;
+use crate::report::Happened;
+
+/// What it holds; readers may rely on the names.
+#[derive(Debug, Serialize)]
+struct Record<'a> {
+    schema: &'static str,
+    incident: Kept<'a>,
+    alerts: &'a [Alert],
+    /// With every query that was asked and its result.
+    diagnosis: Option<&'a Diagnosis>,
+    /// Who did what with it.
+    notes: &'a [Note],
+    happened: &'a [Happened],
+}
+
+#[derive(Debug, Serialize)]
+struct Kept<'a> {
+    id: &'a str,
+    group_key: &'a str,
+    open: bool,
+    playbook: Option<&'a str>,
+    because: Option<&'a str>,
+    reason: &'a str,
+    started_at: Timestamp,
+    opened_at: Timestamp,
+    resolved_at: Option<Timestamp>,
+    refired: u32,
+    truncated: u64,
+}
+
+/// Everything that the store knows of an incident, as one document; none for a pool without one.
+pub fn incident_json(subject: &Subject) -> Option<Value> {
+    let incident = subject.incident.as_ref()?;
+    let kept = Kept {
+        id: &incident.id,
+        group_key: &incident.group_key,
+        open: incident.open,
+        playbook: incident.playbook.as_deref(),
+        because: incident.because.as_deref(),
+        reason: &incident.reason,
+        started_at: incident.started_at,
+        opened_at: incident.opened_at,
+        resolved_at: incident.resolved_at,
+        refired: incident.refired,
+        truncated: incident.truncated,
+    };
+    let record = Record {
+        schema: "llm-diagnose/incident/v1",
+        incident: kept,
+        alerts: &incident.alerts,
+        diagnosis: subject.diagnosis.as_ref(),
+        notes: &incident.notes,
+        happened: &subject.happened,
+    };
+    serde_json::to_value(&record).ok()
+}

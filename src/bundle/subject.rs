@@ -1,0 +1,80 @@
+//! An incident of the store ─▶ what its bundle is about. Pure.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::Subject;
+use crate::clock;
+use crate::diagnose::{self, Scope};
+use crate::render::Note;
+use crate::report::{Happened, HappenedKind, Window};
+use crate::store::{Event, Incident};
+
+impl Subject {
+    /// The bundle of an incident as it stands at `now`, with `margin` before and after it. An incident that is over is
+    /// looked at as it was when it was diagnosed last: later the evidence has faded.
+    pub fn of_incident(
+        incident: Incident,
+        headline: String,
+        events: &[Event],
+        diagnosing: &diagnose::Config,
+        margin: Duration,
+        now: Timestamp,
+    ) -> Self {
+        let end = incident.resolved_at.unwrap_or(now);
+        let judged = incident.diagnosis.as_ref().map(|diagnosis| diagnosis.at);
+        let at = if incident.open { now } else { judged.unwrap_or(end) };
+        let playbook = incident.playbook.as_deref().unwrap_or_default();
+        Self {
+            headline,
+            request: diagnosing.request(playbook, &incident.alerts, incident.started_at, at),
+            diagnosis: incident.diagnosis.clone(),
+            window: around(incident.started_at, end, margin, now),
+            happened: happened(events, &incident.notes),
+            incident: Some(incident),
+        }
+    }
+
+    /// The name of what it is about, for a file: the incident's id, else the pool's or the playbook's.
+    pub fn of(&self) -> String {
+        let pool = || {
+            let Scope { dimensions, .. } = &self.request.scope;
+            let known = ["namespace", "model", "cluster"].iter().filter_map(|dimension| dimensions.get(*dimension));
+            let words = known.map(String::as_str).chain([self.request.playbook.as_str()]);
+            words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join("-")
+        };
+        let of = self.incident.as_ref().map_or_else(pool, |incident| incident.id.clone());
+        let fine = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
+        let of: String = of.chars().map(fine).take(60).collect();
+        match of.trim_matches('-') {
+            "" => "pool".to_owned(),
+            of => of.to_owned(),
+        }
+    }
+}
+
+/// From so much before the first to so much after the second moment, but not into the future.
+pub fn around(from: Timestamp, to: Timestamp, margin: Duration, now: Timestamp) -> Window {
+    let to = clock::after(to, margin).min(now);
+    Window { from: clock::before(from, margin).min(to), to }
+}
+
+/// What the store knows to have happened: events of ours, and acts of people.
+fn happened(events: &[Event], notes: &[Note]) -> Vec<Happened> {
+    let ours = events.iter().map(|event| Happened {
+        at: event.at,
+        kind: HappenedKind::Message,
+        what: [event.what.as_str(), event.detail.as_str()].join(" ").trim().to_owned(),
+        source: "llm-diagnose".to_owned(),
+    });
+    let theirs = notes.iter().map(|note| Happened {
+        at: note.at,
+        kind: HappenedKind::Act,
+        what: [note.act.as_str(), note.detail.as_str()].join(" ").trim().to_owned(),
+        source: note.who.clone(),
+    });
+    let mut all: Vec<Happened> = ours.chain(theirs).collect();
+    all.sort_by_key(|happened| happened.at);
+    all
+}

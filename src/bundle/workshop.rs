@@ -1,0 +1,223 @@
+//! Makes bundles of incidents for whoever asks: one at a time for each incident, few at once, in tasks that the
+//! service's stop ends.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{Semaphore, watch};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tracing::{Instrument, error, info, info_span, warn};
+
+use super::shelf::{AT_ONCE, Name, Shelf};
+use super::{BundleError, Config, Links, Options, Progress, Reach, Subject, make};
+use crate::clock;
+use crate::notify::Notifier;
+use crate::report::Report;
+use crate::store::{Store, StoreError};
+
+/// Bundles that are being made or wait at most; more are told to come back.
+const AHEAD: usize = 8;
+/// Events of an incident that are told.
+const EVENTS: u32 = 10_000;
+/// How often bundles that are too old are looked for.
+const TIDY: Duration = Duration::from_secs(600);
+/// What writing and asking the store may take beyond the sources' deadline.
+const BESIDE: Duration = Duration::from_secs(60);
+
+/// Why there is no bundle.
+#[derive(Debug, thiserror::Error)]
+pub enum NoBundle {
+    /// Too many are being made.
+    #[error("{AHEAD} bundles are being made already")]
+    Busy,
+    /// There is no such incident any more.
+    #[error("there is no such incident")]
+    Gone,
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// It could not be written, or the program stops.
+    #[error(transparent)]
+    Bundle(#[from] BundleError),
+}
+
+/// A bundle that stands on the shelf.
+#[derive(Debug)]
+pub struct Bundle {
+    /// Its name.
+    pub name: Name,
+    /// Where it stands.
+    pub path: PathBuf,
+    /// Its size.
+    pub bytes: u64,
+    /// What is in it.
+    pub report: Report,
+}
+
+/// How it ended, once it did.
+type Ended = Option<Result<Arc<Bundle>, Arc<NoBundle>>>;
+
+/// A bundle that is being made, perhaps for several who wait.
+#[derive(Debug, Clone)]
+pub struct Job {
+    /// How far it is.
+    pub progress: Progress,
+    ended: watch::Receiver<Ended>,
+}
+
+impl Job {
+    /// Waits for its end.
+    ///
+    /// # Errors
+    /// Why there is no bundle.
+    pub async fn done(mut self) -> Result<Arc<Bundle>, Arc<NoBundle>> {
+        match self.ended.wait_for(Option::is_some).await {
+            Ok(ended) => ended.clone().unwrap_or_else(|| Err(Arc::new(BundleError::Stopped.into()))),
+            // Whoever made it is gone without a word.
+            Err(_) => Err(Arc::new(BundleError::Stopped.into())),
+        }
+    }
+}
+
+/// What the workshop is made of.
+#[derive(Debug)]
+pub struct Parts {
+    /// The incidents.
+    pub store: Store,
+    /// Says what an incident's message says.
+    pub notifier: Arc<Notifier>,
+    /// The sources.
+    pub reach: Reach,
+    /// Limits.
+    pub config: Config,
+    /// Where bundles stand.
+    pub shelf: Shelf,
+    /// How they are downloaded.
+    pub links: Links,
+    /// Ended when the service stops.
+    pub tasks: TaskTracker,
+    /// Done when it begins to.
+    pub stop: CancellationToken,
+}
+
+/// Makes bundles.
+#[derive(Debug)]
+pub struct Workshop {
+    parts: Parts,
+    slots: Semaphore,
+    running: Mutex<BTreeMap<String, Job>>,
+}
+
+impl std::ops::Deref for Workshop {
+    type Target = Parts;
+
+    fn deref(&self) -> &Parts {
+        &self.parts
+    }
+}
+
+impl Workshop {
+    /// Prepares it.
+    pub fn new(parts: Parts) -> Self {
+        Self { parts, slots: Semaphore::new(AT_ONCE), running: Mutex::default() }
+    }
+
+    /// How long somebody waits for a bundle at most, the ones before it included.
+    pub fn patience(&self) -> Duration {
+        let turns = AHEAD.div_ceil(AT_ONCE);
+        (self.config.deadline + BESIDE).saturating_mul(u32::try_from(turns).unwrap_or(u32::MAX))
+    }
+
+    /// The bundle of an incident: the one that is being made, else a new one.
+    ///
+    /// # Errors
+    /// When too many are asked for.
+    pub fn ask(self: &Arc<Self>, incident: &str) -> Result<Job, NoBundle> {
+        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(job) = running.get(incident) {
+            return Ok(job.clone());
+        }
+        if running.len() >= AHEAD {
+            return Err(NoBundle::Busy);
+        }
+        if self.stop.is_cancelled() {
+            return Err(BundleError::Stopped.into());
+        }
+        let (tell, ended) = watch::channel(None);
+        let job = Job { progress: Progress::default(), ended };
+        running.insert(incident.to_owned(), job.clone());
+        let entry = Entry { workshop: Arc::clone(self), incident: incident.to_owned() };
+        let (progress, span) = (job.progress.clone(), info_span!("bundle", incident.id = incident));
+        self.tasks.spawn(
+            async move {
+                let this = &entry.workshop;
+                let made = tokio::select! {
+                    made = Box::pin(this.turn(&entry.incident, &progress)) => made,
+                    () = this.stop.cancelled() => Err(BundleError::Stopped.into()),
+                };
+                match &made {
+                    Ok(bundle) => info!(bytes = bundle.bytes, complete = bundle.report.complete, "made a bundle"),
+                    Err(error) => warn!(%error, "made no bundle"),
+                }
+                // Whoever asks from now on gets a new one.
+                drop(entry);
+                let _ = tell.send(Some(made.map(Arc::new).map_err(Arc::new)));
+            }
+            .instrument(span),
+        );
+        Ok(job)
+    }
+
+    async fn turn(&self, id: &str, progress: &Progress) -> Result<Bundle, NoBundle> {
+        let _slot = self.slots.acquire().await.map_err(|_| BundleError::Stopped)?;
+        let incident = self.store.incident(id).await?.ok_or(NoBundle::Gone)?;
+        let events = self.store.events(id, EVENTS).await?;
+        let now = clock::now();
+        let remembered = match self.reach.prometheus(&incident.alerts) {
+            Some(prometheus) => self.store.exporters(&prometheus.url).await?,
+            None => Vec::new(),
+        };
+        let sources = self.reach.sources(&incident.alerts, remembered, Vec::new());
+        let headline = self.notifier.message(&incident).headline;
+        let diagnosing = self.reach.diagnosing();
+        let subject = Subject::of_incident(incident, headline, &events, diagnosing, self.config.margin, now);
+        let draft = self.shelf.begin(id, now)?;
+        let options = Options { file_bytes: draft.most, ..Options::of(&self.config) };
+        let made = make(&sources, &subject, &options, draft.part(), progress).await.map_err(|e| draft.explain(e))?;
+        let path = draft.keep(true)?;
+        self.tidy();
+        Ok(Bundle { name: self.shelf.named(id, now), path, bytes: made.bytes, report: *made.report })
+    }
+
+    /// Removes what is not to be kept any longer, now and then until stopped.
+    pub async fn tidy_loop(self: Arc<Self>) {
+        let mut tick = tokio::time::interval(TIDY);
+        loop {
+            tokio::select! {
+                _ = tick.tick() => self.tidy(),
+                () = self.stop.cancelled() => return,
+            }
+        }
+    }
+
+    fn tidy(&self) {
+        if let Err(error) = self.shelf.tidy(clock::now()) {
+            error!(%error, dir = %self.shelf.dir().display(), "cannot remove old bundles");
+        }
+    }
+}
+
+/// An incident's place among those that are being made; given back however that ends.
+struct Entry {
+    workshop: Arc<Workshop>,
+    incident: String,
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        self.workshop.running.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.incident);
+    }
+}

@@ -1,0 +1,108 @@
+//! `bundle` and its button: one file of everything about an incident, uploaded, or linked where that cannot be.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tracing::warn;
+
+use super::{Desk, Reply, sentence, short};
+use crate::bundle::{Bundle, NoBundle};
+use crate::chatops::acts::{self, Attempt};
+use crate::chatops::authority::Power;
+use crate::clock;
+use crate::render::{self, Act, Line, Message, Place, Tone};
+use crate::signal::{Unit, format_value};
+use crate::slack::{Destination, Inbound};
+use crate::store::{AuditResult, Incident};
+
+/// What an upload may take beyond the bundle itself.
+pub(super) const UPLOAD: Duration = Duration::from_secs(120);
+
+/// The button of an incident's message: the file belongs into that message's thread.
+pub(in crate::chatops) async fn press(desk: &Desk, inbound: &Inbound, incident: &Incident) {
+    let standing = desk.store.place_of(&incident.id).await.unwrap_or_else(|error| {
+        warn!(%error, incident.id = incident.id, "cannot read where the message stands");
+        None
+    });
+    let thread = standing.as_ref().map(|(channel, ts)| Destination { channel, thread: Some(ts) });
+    let reply = Reply::new(desk, inbound);
+    let within = desk.workshop.patience() + UPLOAD;
+    let work = tokio::time::timeout(within, Box::pin(bundle(desk, inbound, &reply, incident, thread)));
+    if reply.watched(Act::Bundle.as_str(), work).await.is_err() {
+        reply.say(&sentence(Tone::Unknown, desk.words.line("command-late", &[]))).await;
+    }
+}
+
+/// Makes the bundle, or joins whoever has it made already, and says where it is. It holds logs and arguments, so it
+/// takes what a note takes, and who got it is written down.
+pub(super) async fn bundle(
+    desk: &Desk,
+    inbound: &Inbound,
+    reply: &Reply<'_>,
+    incident: &Incident,
+    thread: Option<Destination<'_>>,
+) {
+    let what = Act::Bundle.as_str();
+    if !acts::permit(desk, inbound, what, Some(&incident.id), Power::Note).await {
+        return;
+    }
+    let Some(attempt) = Attempt::begin(desk, inbound, what, Some(&incident.id)).await else { return };
+    let words = &desk.words;
+    let made = match desk.workshop.ask(&incident.id) {
+        Ok(job) => {
+            // Set once, because a reply answers one question.
+            let _ = reply.parts.set(job.progress.clone());
+            job.done().await
+        }
+        Err(error) => Err(Arc::new(error)),
+    };
+    match made {
+        Ok(bundle) => {
+            let message = hand_over(desk, reply, incident, &bundle, thread).await;
+            attempt.end(desk, AuditResult::Done, &bundle.name.to_string(), "").await;
+            reply.say(&message).await;
+        }
+        Err(error) => {
+            attempt.end(desk, AuditResult::Failed, "", &error.to_string()).await;
+            let line = match &*error {
+                NoBundle::Busy => words.line("bundle-busy", &[]),
+                other => {
+                    let id = Line::default().code(short(&incident.id));
+                    let why = words.said(&other.to_string());
+                    words.line("bundle-none", &[("id", id.into()), ("why", why.into())])
+                }
+            };
+            reply.say(&sentence(Tone::Unknown, line)).await;
+        }
+    }
+}
+
+/// Uploads the file; what is too large, or what Slack does not take, is linked.
+async fn hand_over(
+    desk: &Desk,
+    reply: &Reply<'_>,
+    incident: &Incident,
+    bundle: &Bundle,
+    thread: Option<Destination<'_>>,
+) -> Message {
+    let (words, id) = (&desk.words, short(&incident.id));
+    let told = |place, beside| render::bundle_message(&bundle.report, bundle.bytes, id, place, beside, words);
+    let most = desk.workshop.config.upload_bytes;
+    let beside = if bundle.bytes > most {
+        words.line("bundle-too-large", &[("most", format_value(most as f64, Unit::Bytes).into())])
+    } else {
+        let (name, title) = (bundle.name.to_string(), words.text("bundle-title", &[("id", id.into())]));
+        match reply.upload(&bundle.path, [&name, &title], thread).await {
+            Ok(_) => return told(Place::Here, None),
+            Err(error) => {
+                warn!(%error, incident.id = incident.id, "cannot upload a bundle");
+                words.line("bundle-upload-failed", &[("why", words.said(&error.to_string()).into())])
+            }
+        }
+    };
+    let place = match desk.workshop.links.link(&bundle.name, clock::now()) {
+        Some((url, until)) => Place::Link(url, until),
+        None => Place::Disk(bundle.path.display().to_string()),
+    };
+    told(place, Some(beside))
+}

@@ -1,0 +1,93 @@
+//! How `bundle` is asked.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+
+use super::{label, window};
+use crate::chatops::command::When;
+use crate::clock::Moment;
+
+/// Of what, over which time, from which sources, and where to.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Exit status: 0 complete, 1 made but not complete, 2 wrong use or not made, 3 Prometheus could not be asked \
+(made all the same).\n\
+Examples:\n  llm-diagnose bundle 4XQ7 --config llm-diagnose.yaml\n  \
+llm-diagnose bundle --playbook high-ttft --label namespace=llm --prometheus http://prometheus:9090\n  \
+llm-diagnose bundle llm/llama --at 14:05 --window 2h --logs vllm.log --anonymize"
+)]
+pub struct BundleArgs {
+    /// The incident's id or its end; else a model, namespace, namespace/workload or pod. None for the newest incident.
+    #[arg(value_name = "INCIDENT|TARGET", conflicts_with = "alert")]
+    pub what: Option<String>,
+    /// An Alertmanager webhook payload (version 4) or one alert, as a file; `-` reads standard input.
+    #[arg(long, value_name = "FILE|-")]
+    pub alert: Option<String>,
+    /// The playbook to enter, instead of the one for what is wrong.
+    #[arg(long, value_name = "ID")]
+    pub playbook: Option<String>,
+    /// A label of the pool: namespace, model_name, cluster; repeat for more.
+    #[arg(long = "label", value_name = "NAME=VALUE", value_parser = label)]
+    pub labels: Vec<(String, String)>,
+    /// When.
+    #[command(flatten)]
+    pub when: When,
+    /// The time that it holds: so much before and after, or from when to when (14:00..15:30)
+    /// [default: the configuration's, else 30m].
+    #[arg(long, value_name = "DURATION|FROM..TO", value_parser = span)]
+    pub window: Option<Span>,
+    /// A log, or a directory of logs, to take in and to read; repeat for more.
+    #[arg(long = "logs", value_name = "PATH", num_args = 1..)]
+    pub logs: Vec<PathBuf>,
+    /// Where to write [default: llm-diagnose-<incident or pool>-<time>.zip here].
+    #[arg(long, short, value_name = "FILE|DIR")]
+    pub output: Option<PathBuf>,
+    /// Write over a file that is there.
+    #[arg(long)]
+    pub force: bool,
+    /// Replace the names of pods, nodes, namespaces and hosts, the same name always by the same one.
+    #[arg(long, conflicts_with = "no_redact")]
+    pub anonymize: bool,
+    /// Leave tokens, passwords and prompts in it; has to be confirmed.
+    #[arg(long)]
+    pub no_redact: bool,
+    /// Confirms --no-redact where nobody can be asked.
+    #[arg(long, requires = "no_redact")]
+    pub yes_with_secrets: bool,
+    /// When all sources must have answered [default: the configuration's, else 60s].
+    #[arg(long, value_name = "DURATION", value_parser = window)]
+    pub deadline: Option<Duration>,
+    /// Say nothing while it is made, and nothing after it but what is wrong.
+    #[arg(long, short)]
+    pub quiet: bool,
+    /// Prometheus, or anything with its API.
+    #[arg(long, value_name = "URL", env = "PROMETHEUS_URL")]
+    pub prometheus: Option<String>,
+    /// The service's configuration, for its state directory, sources and playbooks.
+    #[arg(long, value_name = "FILE", env = "LLM_DIAGNOSE_CONFIG")]
+    pub config: Option<PathBuf>,
+    /// The directory of the database [default: the configuration's, as `serve` has it].
+    #[arg(long, value_name = "DIR", env = "LLM_DIAGNOSE_STATE_DIR")]
+    pub state_dir: Option<PathBuf>,
+    /// A directory of playbooks on top of the shipped ones.
+    #[arg(long, value_name = "DIR")]
+    pub playbooks: Option<PathBuf>,
+}
+
+/// The time that a bundle holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Span {
+    /// So much before and after.
+    Around(Duration),
+    /// From when to when.
+    Between(Moment, Moment),
+}
+
+fn span(text: &str) -> Result<Span, String> {
+    match text.split_once("..") {
+        Some((from, to)) => Ok(Span::Between(Moment::parse(from)?, Moment::parse(to)?)),
+        None => window(text).map(Span::Around).map_err(|error| format!("{error}, or a time such as 14:00..15:30")),
+    }
+}

@@ -1,0 +1,133 @@
+//! What `diagnose` and `bundle` ask about: labels, an alert's file, a pool's name ─▶ a request, and its answer.
+
+use std::io::Read;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+
+use super::target;
+use crate::alert::{AlertGroup, Labels};
+use crate::chatops::command::When;
+use crate::clock;
+use crate::config::Config;
+use crate::diagnose::{Baseline, Exporters, Request, Scope, diagnose_with};
+use crate::health::{Source, Triage, triage};
+use crate::playbook::{Library, select, suggestion};
+use crate::prom;
+
+/// Of the largest file with an alert that is read.
+const FILE_BYTES: u64 = 64 << 20;
+
+/// What was typed.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Asked<'a> {
+    pub(super) playbook: Option<&'a str>,
+    pub(super) target: Option<&'a str>,
+    pub(super) labels: &'a [(String, String)],
+    pub(super) when: &'a When,
+    pub(super) window: Option<Duration>,
+    pub(super) baseline: Option<Baseline>,
+    pub(super) deadline: Option<Duration>,
+}
+
+/// The request, with an empty playbook where what is wrong has to be found out.
+///
+/// # Errors
+/// When no playbook fits, or there is none with that name.
+pub(super) fn request(
+    library: &Library,
+    config: &Config,
+    asked: &Asked<'_>,
+    group: Option<&AlertGroup>,
+) -> anyhow::Result<Request> {
+    let playbook = match (asked.playbook, group) {
+        (Some(id), _) => id.to_owned(),
+        // What is wrong there is found out later.
+        (None, None) if asked.target.is_some() => String::new(),
+        (None, Some(group)) => match select(library, &group.alerts) {
+            Some(selection) => selection.playbook,
+            None => bail!(
+                "no playbook matches alert `{}`: pass --playbook, or add the name to a playbook's `matches`",
+                group.alerts.first().map(|a| a.name()).unwrap_or_default()
+            ),
+        },
+        (None, None) => bail!("pass --alert or --playbook"),
+    };
+    if !playbook.is_empty() && !library.playbooks.contains_key(&playbook) {
+        let hint = suggestion(&playbook, library.playbooks.keys().map(String::as_str)).unwrap_or_default();
+        bail!("there is no playbook `{playbook}` {hint}");
+    }
+    let labels: Labels = asked.labels.iter().cloned().collect();
+    let mut scope = group.map(|g| Scope::of_alerts(&g.alerts)).unwrap_or_default();
+    let given = Scope::of_labels(&labels);
+    scope.dimensions.extend(given.dimensions);
+    scope.replicas.extend(given.replicas);
+    let now = clock::now();
+    let at = asked.when.at.map_or(now, |at| at.resolve(now));
+    Ok(Request {
+        playbook,
+        scope,
+        at,
+        since: match asked.when.last {
+            Some(last) => Some(clock::before(at, last)),
+            None => group.and_then(|g| g.alerts.iter().map(|a| a.starts_at).min()),
+        },
+        window: asked.when.last.or(asked.window).unwrap_or(config.diagnose.window),
+        baseline: asked.baseline.unwrap_or(config.diagnose.baseline),
+        deadline: asked.deadline.unwrap_or(config.diagnose.deadline),
+    })
+}
+
+/// The Prometheus of these alerts: the one that is named, else the configured one whose labels match.
+pub(super) fn prometheus(config: &Config, url: Option<&str>, group: Option<&AlertGroup>) -> prom::Config {
+    match url {
+        Some(url) => prom::Config { url: url.to_owned(), ..prom::Config::default() },
+        None => {
+            let alerts = group.map(|g| g.alerts.as_slice()).unwrap_or_default();
+            let several: Vec<_> = config.prometheus.iter().map(|p| (p.clone(), p.labels.clone())).collect();
+            prom::choose(&several, alerts).cloned().unwrap_or_default()
+        }
+    }
+}
+
+/// Finds the pool that was named, and what is wrong there.
+///
+/// # Errors
+/// When no or several pools are called so, or they cannot be asked for.
+pub(super) async fn answer(
+    library: &Library,
+    source: Source<'_>,
+    request: &mut Request,
+    named: Option<&str>,
+    exporters: Option<&Exporters>,
+) -> anyhow::Result<Triage> {
+    if let Some(typed) = named {
+        let found = target::find(library, &[source], typed, request.at, request.deadline).await?;
+        let (_, place, pod) = target::only(found, typed)?;
+        let given = std::mem::take(&mut request.scope);
+        request.scope = place.scope(pod.as_deref());
+        request.scope.dimensions.extend(given.dimensions);
+    }
+    Ok(match request.playbook.is_empty() {
+        true => triage(library, source, request, exporters).await,
+        false => {
+            let diagnosis = diagnose_with(library, source.0, request, exporters).await;
+            Triage::Found(Box::new(diagnosis), Vec::new())
+        }
+    })
+}
+
+/// Reads an alert's file.
+///
+/// # Errors
+/// When it cannot be read, or holds no alert.
+pub(super) fn read(path: &str) -> anyhow::Result<AlertGroup> {
+    let mut body = Vec::new();
+    let shown = if path == "-" { "standard input" } else { path };
+    let source: Box<dyn Read> = match path {
+        "-" => Box::new(std::io::stdin().lock()),
+        path => Box::new(std::fs::File::open(path).with_context(|| format!("cannot read the alert from {path}"))?),
+    };
+    source.take(FILE_BYTES).read_to_end(&mut body).with_context(|| format!("cannot read the alert from {shown}"))?;
+    AlertGroup::from_file(&body).with_context(|| format!("{shown} holds no alert"))
+}

@@ -1,0 +1,223 @@
+//! `bundle`: everything about an incident or a pool in one file.
+
+mod progress;
+mod subject;
+
+use std::io::{BufRead, IsTerminal};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::args::{BundleArgs, Span};
+use super::{ask, library};
+use crate::alert::Alert;
+use crate::bundle::{self, Configured, Draft, Made, Name, Options, Progress, Reach, Sources, Subject, around, shelf};
+use crate::clock;
+use crate::config::Config;
+use crate::diagnose::Exporters;
+use crate::exporter::Reader;
+use crate::playbook::Library;
+use crate::prom::Prometheus;
+use crate::render::{self, Line, Place, Words};
+use crate::report::Window;
+use progress::Lines;
+
+/// Exit status of a bundle that is not complete.
+const INCOMPLETE: u8 = 1;
+/// Exit status when Prometheus could not be asked.
+const NO_PROMETHEUS: u8 = 3;
+/// How long it may take to say that it is there.
+const PING: Duration = Duration::from_secs(5);
+/// What has to be typed before secrets leave.
+const CONFIRMATION: &str = "with secrets";
+
+pub(super) fn run(args: &BundleArgs) -> anyhow::Result<ExitCode> {
+    let mut config = args.config.as_deref().map(Config::load).transpose()?.unwrap_or_default();
+    if let Some(dir) = &args.state_dir {
+        config.state_dir.clone_from(dir);
+    }
+    let mut library = match library(args.playbooks.as_deref().or(config.playbooks.dir.as_deref())) {
+        Ok(library) => library,
+        Err(code) => return Ok(code),
+    };
+    library.put_first(&config.engines).map_err(anyhow::Error::msg).context("in the configuration")?;
+    confirm(args)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .context("cannot start the runtime")?;
+    let done = runtime.block_on(work(args, config, library));
+    // A log or a host that hangs must not hold up the end.
+    runtime.shutdown_timeout(Duration::from_secs(1));
+    done
+}
+
+/// Everything that a bundle is made with.
+struct Bench<'a> {
+    args: &'a BundleArgs,
+    config: Config,
+    library: Arc<Library>,
+    words: Arc<Words>,
+    reader: Reader,
+}
+
+async fn work(args: &BundleArgs, config: Config, library: Library) -> anyhow::Result<ExitCode> {
+    let words = Arc::new(Words::load(&config.language, config.playbooks.dir.as_deref())?);
+    let reader = Reader::new(&config.exporters.allow).context("cannot prepare the HTTP client for exporters")?;
+    let bench = Bench { args, config, library: Arc::new(library), words, reader };
+    let group = args.alert.as_deref().map(ask::read).transpose()?;
+    let (subject, remembered) = match subject::kept(&bench).await? {
+        Ok(kept) => kept,
+        Err(why) => (subject::of_pool(&bench, group.as_ref(), &why).await?, Vec::new()),
+    };
+    let alerts = subject.incident.as_ref().map(|incident| incident.alerts.clone());
+    let alerts: Vec<Alert> = alerts.or_else(|| group.map(|group| group.alerts)).unwrap_or_default();
+    let subject = Subject { window: bench.window(&subject)?, ..subject };
+    let sources = bench.reach()?.sources(&alerts, remembered, args.logs.clone());
+    let asked = match &sources.prometheus {
+        Some(prometheus) => prometheus.ping(clock::now(), PING).await.map_err(|error| (prometheus, error)),
+        None => Ok(()),
+    };
+    if let Err((prometheus, error)) = &asked {
+        anstream::eprintln!("Prometheus at {} cannot be asked: {error}", render::clean(&prometheus.url));
+    }
+    let (path, made) = bench.make(&sources, &subject).await?;
+    let report = &made.report;
+    let place = Place::File(path.display().to_string());
+    let beside = args
+        .no_redact
+        .then(|| Line::default().bold("Secrets were left in it: hand it to nobody who must not know them."));
+    let message = render::bundle_message(report, made.bytes, &subject.of(), place, beside, &bench.words);
+    if !args.quiet {
+        anstream::print!("{}", render::terminal(&message));
+    }
+    Ok(match (asked, report.complete) {
+        (Err(_), _) => ExitCode::from(NO_PROMETHEUS),
+        (Ok(()), false) => ExitCode::from(INCOMPLETE),
+        (Ok(()), true) => ExitCode::SUCCESS,
+    })
+}
+
+impl Bench<'_> {
+    fn reach(&self) -> anyhow::Result<Reach> {
+        let Config { exporters, kubernetes, loki, diagnose: diagnosing, .. } = &self.config;
+        let given = match &self.args.prometheus {
+            Some(_) => vec![ask::prometheus(&self.config, self.args.prometheus.as_deref(), None)],
+            None => self.config.prometheus.clone(),
+        };
+        let prometheus = given.iter().map(|given| Ok((Prometheus::new(given)?, given.labels.clone())));
+        let prometheus = prometheus.collect::<anyhow::Result<Vec<_>>>()?;
+        let configured = Configured { exporters, kubernetes, loki, diagnosing };
+        Reach::new(Arc::clone(&self.library), Arc::clone(&self.words), prometheus, self.reader.clone(), configured)
+    }
+
+    fn exporters(&self) -> Exporters {
+        let targets = self.config.exporters.given().collect();
+        Exporters { reader: self.reader.clone(), targets, learn: self.config.exporters.learn, fresh: false }
+    }
+
+    /// The time that the bundle is about.
+    fn window(&self, subject: &Subject) -> anyhow::Result<Window> {
+        let now = clock::now();
+        let (from, to) = match &subject.incident {
+            Some(incident) => (incident.started_at, incident.resolved_at.unwrap_or(now)),
+            None => (subject.request.since.unwrap_or(subject.request.at), subject.request.at),
+        };
+        match self.args.window {
+            None => Ok(around(from, to, self.config.bundle.margin, now)),
+            Some(Span::Around(margin)) => Ok(around(from, to, margin, now)),
+            Some(Span::Between(from, to)) => {
+                let (from, to) = (from.resolve(now), to.resolve(now));
+                if from >= to {
+                    bail!("--window: {from} is not before {to}");
+                }
+                Ok(Window { from, to })
+            }
+        }
+    }
+
+    /// Writes the file, and tells how far it is.
+    async fn make(&self, sources: &Sources, subject: &Subject) -> anyhow::Result<(PathBuf, Made)> {
+        let args = self.args;
+        let path = place(args.output.as_deref(), &subject.of());
+        if path.exists() && !args.force {
+            bail!("{} is there already: name another with --output, or pass --force", path.display());
+        }
+        let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let room = shelf::room(dir, self.config.bundle.min_free_bytes)?;
+        let draft = Draft::new(path.clone(), room, self.config.bundle.min_free_bytes)?;
+        let options = Options {
+            redact: !args.no_redact,
+            anonymize: args.anonymize,
+            deadline: args.deadline.unwrap_or(self.config.bundle.deadline),
+            file_bytes: draft.most,
+            ..Options::of(&self.config.bundle)
+        };
+        let progress = Progress::default();
+        let mut board = progress.watch();
+        let mut lines = Lines::new(args.quiet);
+        let mut making = Box::pin(bundle::make(sources, subject, &options, draft.part(), &progress));
+        let mut stop = std::pin::pin!(stopped()?);
+        let made = loop {
+            tokio::select! {
+                made = &mut making => break made,
+                Ok(()) = board.changed() => lines.show(&board.borrow_and_update()),
+                () = &mut stop => bail!("stopped: nothing was written"),
+            }
+        };
+        drop(making);
+        lines.show(&progress.board());
+        let made = made.map_err(|error| draft.explain(error))?;
+        Ok((draft.keep(args.force)?, made))
+    }
+}
+
+/// Somebody wants it to end.
+fn stopped() -> anyhow::Result<impl Future<Output = ()>> {
+    let mut terminate = signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?;
+    let mut interrupt = signal(SignalKind::interrupt()).context("cannot wait for SIGINT")?;
+    Ok(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    })
+}
+
+/// Where the file belongs.
+fn place(output: Option<&Path>, of: &str) -> PathBuf {
+    let name = Name { of: of.to_owned(), at: clock::now() }.to_string();
+    match output {
+        None => PathBuf::from(name),
+        Some(dir) if dir.is_dir() => dir.join(name),
+        Some(file) => file.to_owned(),
+    }
+}
+
+/// Secrets leave only after somebody said so.
+fn confirm(args: &BundleArgs) -> anyhow::Result<()> {
+    if !args.no_redact || args.yes_with_secrets {
+        return Ok(());
+    }
+    let (input, error) = (std::io::stdin(), std::io::stderr());
+    if !input.is_terminal() || !error.is_terminal() {
+        bail!(
+            "--no-redact leaves tokens, passwords and prompts in the file: where nobody can be asked, confirm it with \
+             --yes-with-secrets"
+        );
+    }
+    anstream::eprint!(
+        "Tokens, passwords and prompts will stand in the file as they are. Type `{CONFIRMATION}` to go on: "
+    );
+    let mut typed = String::new();
+    input.lock().read_line(&mut typed).context("cannot read what was typed")?;
+    if typed.trim() != CONFIRMATION {
+        bail!("not confirmed: nothing was made; without --no-redact secrets are taken out");
+    }
+    Ok(())
+}

@@ -1,0 +1,84 @@
+//! How far a bundle is, on a terminal: one line for each part; elsewhere a line for each part that is over.
+
+use std::collections::BTreeMap;
+use std::io::IsTerminal;
+use std::time::Duration;
+
+use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+
+use crate::render::clean;
+use crate::report::{Part, Stage};
+use crate::signal::{Unit, format_value};
+
+/// Of a part's name; longer ones push their line to the right.
+const NAME: usize = 12;
+
+/// The lines, by part.
+pub(super) struct Lines {
+    quiet: bool,
+    /// None where nobody could see a line change.
+    drawn: Option<MultiProgress>,
+    bars: BTreeMap<String, ProgressBar>,
+    told: BTreeMap<String, Stage>,
+}
+
+impl Lines {
+    pub(super) fn new(quiet: bool) -> Self {
+        let drawn = (!quiet && std::io::stderr().is_terminal()).then(MultiProgress::new);
+        Self { quiet, drawn, bars: BTreeMap::new(), told: BTreeMap::new() }
+    }
+
+    /// Shows how the parts stand.
+    pub(super) fn show(&mut self, parts: &[Part]) {
+        if self.quiet {
+            return;
+        }
+        for part in parts {
+            if self.told.insert(part.name.clone(), part.stage) == Some(part.stage) {
+                continue;
+            }
+            match &self.drawn {
+                Some(drawn) => update(self.bars.entry(part.name.clone()).or_insert_with(|| bar(drawn)), part),
+                None if part.stage.is_over() => anstream::eprintln!("{}", line(part)),
+                None => {}
+            }
+        }
+    }
+}
+
+fn bar(drawn: &MultiProgress) -> ProgressBar {
+    let bar = drawn.add(ProgressBar::new_spinner());
+    if let Ok(style) = ProgressStyle::with_template("{spinner} {msg}") {
+        bar.set_style(style.tick_chars("-\\|/ "));
+    }
+    bar
+}
+
+fn update(bar: &ProgressBar, part: &Part) {
+    bar.set_message(line(part));
+    match part.stage {
+        Stage::Running => bar.enable_steady_tick(Duration::from_millis(120)),
+        stage if stage.is_over() => {
+            bar.disable_steady_tick();
+            bar.finish();
+        }
+        _ => {}
+    }
+}
+
+/// `failed   logs         Loki refused the connection`
+fn line(part: &Part) -> String {
+    let stage = match part.stage {
+        Stage::Waiting => "waiting",
+        Stage::Running => "running",
+        Stage::Done => "done",
+        Stage::Partial => "partial",
+        Stage::Failed => "failed",
+        Stage::Skipped => "skipped",
+    };
+    let size = match part.bytes {
+        0 => String::new(),
+        bytes => format!("{}  ", format_value(bytes as f64, Unit::Bytes)),
+    };
+    clean(&format!("{stage:<8} {:<NAME$} {size}{}", part.name, part.note)).trim_end().to_owned()
+}

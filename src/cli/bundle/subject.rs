@@ -1,0 +1,117 @@
+//! What is to be bundled: an incident of the service's store, else a pool.
+
+use anyhow::{Context, bail};
+
+use super::Bench;
+use crate::alert::AlertGroup;
+use crate::bundle::{Subject, around};
+use crate::chatops::named_id;
+use crate::cli::ask::{self, Asked};
+use crate::cli::past::{StateArgs, open};
+use crate::clock;
+use crate::exporter::Target;
+use crate::health::Triage;
+use crate::prom::{self, Prometheus};
+use crate::render::{self, IncidentView};
+use crate::store::{Incident, Store};
+
+/// Events of an incident that are told.
+const EVENTS: u32 = 10_000;
+/// Whatever asks Prometheus takes a label or a playbook; whatever does not is about an incident.
+const POOL: &str = "for a pool pass --playbook, --label or --alert, or its name";
+
+/// The incident that is meant, with the exporters that are remembered; else why it must be a pool that is meant.
+pub(super) async fn kept(bench: &Bench<'_>) -> anyhow::Result<Result<(Subject, Vec<Target>), String>> {
+    let args = bench.args;
+    if args.alert.is_some() || args.playbook.is_some() || !args.labels.is_empty() || args.when.at.is_some() {
+        return Ok(Err(String::new()));
+    }
+    let state = StateArgs { config: args.config.clone(), state_dir: args.state_dir.clone() };
+    let store = match open(&state).await {
+        Ok(store) => store,
+        Err(error) => {
+            return match &args.what {
+                // A name may be a pool's, which is known without a store.
+                Some(_) => Ok(Err(format!("{error:#}"))),
+                None => Err(error.context(format!("which incident? {POOL}"))),
+            };
+        }
+    };
+    let found = find(bench, &store).await;
+    store.close().await;
+    found
+}
+
+async fn find(bench: &Bench<'_>, store: &Store) -> anyhow::Result<Result<(Subject, Vec<Target>), String>> {
+    let ids = match &bench.args.what {
+        Some(named) => named_id(store, named).await?,
+        None => store.recent(1).await?,
+    };
+    let incident = match ids.as_slice() {
+        [one] => store.incident(one).await?,
+        [] if bench.args.what.is_some() => return Ok(Err("there is no such incident".to_owned())),
+        [] => None,
+        several => bail!("several incidents are called so: {}", several.join(", ")),
+    };
+    let Some(incident) = incident else { bail!("there is no such incident: `incidents all` lists them; {POOL}") };
+    let events = store.events(&incident.id, EVENTS).await?;
+    let remembered = match bench.reach()?.prometheus(&incident.alerts) {
+        Some(prometheus) => store.exporters(&prometheus.url).await?,
+        None => Vec::new(),
+    };
+    let headline = headline(&incident, bench);
+    let (diagnosing, margin) = (&bench.config.diagnose, bench.config.bundle.margin);
+    let subject = Subject::of_incident(incident, headline, &events, diagnosing, margin, clock::now());
+    Ok(Ok((subject, remembered)))
+}
+
+fn headline(incident: &Incident, bench: &Bench<'_>) -> String {
+    let view = IncidentView {
+        id: &incident.id,
+        alerts: &incident.alerts,
+        truncated: incident.truncated,
+        resolved_at: incident.resolved_at,
+        started_at: incident.started_at,
+        reason: &incident.reason,
+        because: incident.because.as_deref(),
+        refired: incident.refired,
+        diagnosis: incident.diagnosis.as_ref(),
+        ..IncidentView::default()
+    };
+    render::incident_message(&view, &bench.words).headline
+}
+
+/// A pool, with what is wrong there. `why` says why what is named is no incident.
+pub(super) async fn of_pool(bench: &Bench<'_>, group: Option<&AlertGroup>, why: &str) -> anyhow::Result<Subject> {
+    let (args, config) = (bench.args, &bench.config);
+    let named = args.what.as_deref();
+    let asked = Asked {
+        playbook: args.playbook.as_deref(),
+        target: named,
+        labels: &args.labels,
+        when: &args.when,
+        window: None,
+        baseline: None,
+        deadline: None,
+    };
+    let mut request = ask::request(&bench.library, config, &asked, group)?;
+    let chosen: prom::Config = ask::prometheus(config, args.prometheus.as_deref(), group);
+    let prometheus = Prometheus::new(&chosen)?;
+    let exporters = bench.exporters();
+    // Pages tell of now only.
+    let exporters = Some(&exporters).filter(|_| args.when.at.is_none());
+    let source = (&prometheus, &chosen.labels);
+    let answer = ask::answer(&bench.library, source, &mut request, named, exporters).await;
+    let answer = if why.is_empty() { answer } else { answer.with_context(|| format!("{why}, and no pool either")) };
+    let (headline, diagnosis) = match answer? {
+        Triage::Found(diagnosis, _) => {
+            request.playbook.clone_from(&diagnosis.symptom.playbook);
+            let message = render::diagnosis_message(&diagnosis, Some(&prometheus.url), &bench.words);
+            (message.headline, Some(*diagnosis))
+        }
+        Triage::Quiet(_) => (bench.words.text("bundle-quiet", &[]), None),
+    };
+    let from = request.since.unwrap_or(request.at);
+    let window = around(from, request.at, config.bundle.margin, clock::now());
+    Ok(Subject { incident: None, headline, request, diagnosis, window, happened: Vec::new() })
+}

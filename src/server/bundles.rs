@@ -1,0 +1,127 @@
+//! `GET /bundles/{name}`: downloads of bundles, for whoever has a signed link or may open the pages.
+
+use axum::body::Body;
+use axum::extract::{Path, Query, Request, State};
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Json, Response};
+use serde::Deserialize;
+use serde_json::json;
+use tokio_util::io::ReaderStream;
+
+use super::{Shared, auth};
+use crate::bundle::{Name, Refused};
+use crate::clock;
+
+/// Bytes that are read from the disk at once.
+const PIECE: usize = 64 << 10;
+
+/// What a signed link carries.
+#[derive(Debug, Deserialize)]
+pub(super) struct Signed {
+    expires: Option<String>,
+    signature: Option<String>,
+}
+
+/// A link's signature lets its bearer in; without one the rules of the pages hold.
+pub(super) async fn gate(
+    State(shared): State<Shared>,
+    Path(name): Path<String>,
+    Query(signed): Query<Signed>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let Some(signature) = signed.signature else { return auth::pages(State(shared), request, next).await };
+    let expires = signed.expires.unwrap_or_default();
+    let checked = match Name::read(&name) {
+        Some(name) => shared.workshop.links.check(&name, &expires, &signature, clock::now()),
+        None => Err(Refused::Forged),
+    };
+    match checked {
+        Ok(()) => next.run(request).await,
+        Err(Refused::Forged) => {
+            let text = "This link does not open a bundle: it is incomplete, or another llm-diagnose signed it. Replicas \
+                        need the same `bundle.link_key_file`.\n";
+            plain(StatusCode::FORBIDDEN, text.to_owned())
+        }
+        Err(Refused::Expired(until)) => {
+            let text = format!(
+                "This link was good until {}. Ask for a new one: `/llm-diagnose bundle` in Slack, or open \
+                 /bundles/{name} with the credentials of the pages.\n",
+                until.strftime("%Y-%m-%d %H:%M UTC")
+            );
+            plain(StatusCode::GONE, text)
+        }
+    }
+}
+
+/// The file, streamed. 404 for what no bundle is called, 410 for one that is not here any more.
+pub(super) async fn download(State(shared): State<Shared>, Path(name): Path<String>) -> Response {
+    let Some(name) = Name::read(&name) else {
+        let text = "There is no such bundle: they are called llm-diagnose-<incident>-<time>.zip.\n";
+        return plain(StatusCode::NOT_FOUND, text.to_owned());
+    };
+    let shelf = &shared.workshop.shelf;
+    let opened = async {
+        let file = tokio::fs::File::open(shelf.path(&name)).await?;
+        let length = file.metadata().await?.len();
+        Ok::<_, std::io::Error>((file, length))
+    };
+    match opened.await {
+        Ok((file, length)) => {
+            let mut response = Body::from_stream(ReaderStream::with_capacity(file, PIECE)).into_response();
+            let headers = response.headers_mut();
+            headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/zip"));
+            headers.insert(header::CONTENT_LENGTH, length.into());
+            headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+            headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("private, no-store"));
+            // A name has no character that a header cannot hold.
+            if let Ok(attachment) = HeaderValue::try_from(format!("attachment; filename=\"{name}\"")) {
+                headers.insert(header::CONTENT_DISPOSITION, attachment);
+            }
+            response
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            let text = format!(
+                "The bundle {name} is not here. Bundles are kept for {} and while all together are small enough; and \
+                 with several replicas of llm-diagnose one stands on the disk of the replica that made it. Have it made \
+                 again: `/llm-diagnose bundle {}`.\n",
+                clock::spoken(shelf.keep()),
+                name.of
+            );
+            plain(StatusCode::GONE, text)
+        }
+        Err(error) => {
+            tracing::error!(%error, bundle = %name, "cannot read a bundle");
+            plain(
+                StatusCode::INTERNAL_SERVER_ERROR,
+                "The bundle cannot be read: see the log of llm-diagnose.\n".to_owned(),
+            )
+        }
+    }
+}
+
+/// The bundles of an incident that stand here, oldest first, each with a link of its own.
+pub(super) async fn list(State(shared): State<Shared>, Path(id): Path<String>) -> Response {
+    match shared.workshop.shelf.list(Some(&id)) {
+        Ok(kept) => {
+            let now = clock::now();
+            let shown = kept.into_iter().map(|kept| {
+                let (link, until) = shared.workshop.links.link(&kept.name, now).unzip();
+                let (name, made_at) = (kept.name.to_string(), kept.name.at);
+                let path = format!("/bundles/{name}");
+                json!({ "name": name, "made_at": made_at, "bytes": kept.bytes, "path": path, "link": link, "link_expires_at": until })
+            });
+            Json(shown.collect::<Vec<_>>()).into_response()
+        }
+        Err(error) => {
+            tracing::error!(%error, "cannot list bundles");
+            let error = "the directory of the bundles cannot be read";
+            (StatusCode::SERVICE_UNAVAILABLE, Json(json!({ "error": error }))).into_response()
+        }
+    }
+}
+
+fn plain(status: StatusCode, text: String) -> Response {
+    (status, [(header::X_CONTENT_TYPE_OPTIONS, "nosniff")], text).into_response()
+}

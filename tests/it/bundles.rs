@@ -1,0 +1,294 @@
+//! Bundles as people get them: kept on a disk that never fills up, uploaded or linked, and made at a shell.
+
+mod at_a_shell;
+mod in_slack;
+mod links;
+
+use std::collections::BTreeMap;
+use std::io::{Cursor, Read};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use llm_diagnose::alert::AlertGroup;
+use llm_diagnose::bundle::{
+    self, BundleError, Config, Configured, Draft, Links, Name, NoBundle, Options, Parts, Progress, Reach, Shelf,
+    Subject, Workshop, make,
+};
+use llm_diagnose::clock;
+use llm_diagnose::exporter::Reader;
+use llm_diagnose::incident::Rules;
+use llm_diagnose::notify::{self, Notifier};
+use llm_diagnose::redact::Redacted;
+use llm_diagnose::render::{self, Place, Words};
+use llm_diagnose::report::{self, Part, Report, Seen, Stage};
+use llm_diagnose::store::{Store, Wanted};
+use llm_diagnose::{diagnose, exporter, kubernetes, slack};
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::harness::{client, library};
+use crate::running::{group, tls};
+
+/// A workshop whose bundles stand in `dir`, for a desk that a test puts together.
+pub(crate) fn workshop(dir: &Path, notifier: &Arc<Notifier>) -> Arc<Workshop> {
+    workshop_with(dir, notifier, Config::default())
+}
+
+fn workshop_with(dir: &Path, notifier: &Arc<Notifier>, config: Config) -> Arc<Workshop> {
+    // Whatever machine this runs on.
+    let config = Config { min_free_bytes: config.min_free_bytes.min(1 << 62), ..config };
+    Arc::new(Workshop::new(Parts {
+        store: notifier.store.clone(),
+        notifier: Arc::clone(notifier),
+        reach: reach(notifier),
+        shelf: Shelf::open(&config, dir).unwrap(),
+        config,
+        links: Links::new(&[7; 32], "", Duration::from_secs(60)).unwrap(),
+        tasks: TaskTracker::new(),
+        stop: CancellationToken::new(),
+    }))
+}
+
+fn reach(notifier: &Notifier) -> Reach {
+    let configured = Configured {
+        exporters: &exporter::Config { learn: false, ..exporter::Config::default() },
+        kubernetes: &kubernetes::Config::default(),
+        loki: &[],
+        diagnosing: &diagnose::Config::default(),
+    };
+    let (library, words) = (Arc::clone(&notifier.library), Arc::clone(&notifier.words));
+    Reach::new(library, words, notifier.prometheus.clone(), Reader::new(&[]).unwrap(), configured).unwrap()
+}
+
+/// The `summary.json` of a bundle; fails for what is no whole zip.
+pub(crate) fn summary(zip: &[u8]) -> Value {
+    let mut archive = zip::ZipArchive::new(Cursor::new(zip)).unwrap();
+    let mut text = String::new();
+    archive.by_name("summary.json").unwrap().read_to_string(&mut text).unwrap();
+    serde_json::from_str(&text).unwrap()
+}
+
+/// A store with an incident, and who speaks of it.
+struct Kept {
+    state: TempDir,
+    store: Store,
+    notifier: Arc<Notifier>,
+    incident: String,
+}
+
+impl Kept {
+    async fn new() -> Self {
+        tls();
+        let state = tempfile::tempdir().unwrap();
+        let store = Store::open(&state.path().join("llm-diagnose.db")).await.unwrap();
+        let incident = incident(&store, "LLMHighTTFT").await;
+        let notifier = Arc::new(Notifier::new(notify::Parts {
+            store: store.clone(),
+            slack: None,
+            config: slack::Config::default(),
+            words: Arc::new(Words::english()),
+            metrics: Arc::default(),
+            public_url: String::new(),
+            dashboard_url: String::new(),
+            prometheus: vec![(client("http://127.0.0.1:1"), BTreeMap::new())],
+            library: Arc::new(library().clone()),
+            diagnosing: diagnose::Config { deadline: Duration::from_secs(2), ..diagnose::Config::default() },
+            pagers: Vec::new(),
+            interactive: true,
+        }));
+        Self { state, store, notifier, incident }
+    }
+
+    async fn subject(&self) -> Subject {
+        let incident = self.store.incident(&self.incident).await.unwrap().unwrap();
+        let diagnosing = diagnose::Config::default();
+        Subject::of_incident(incident, "late".to_owned(), &[], &diagnosing, Duration::from_secs(60), clock::now())
+    }
+
+    fn bundles(&self) -> Vec<String> {
+        let Ok(entries) = std::fs::read_dir(self.state.path().join("bundles")) else { return Vec::new() };
+        let mut names: Vec<String> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+}
+
+async fn incident(store: &Store, name: &str) -> String {
+    let body = serde_json::to_vec(&group(name, "firing", "warning", &["a", "b"])).unwrap();
+    let wanted = Wanted {
+        selection: Some(("high-ttft".into(), "its name".into())),
+        sinks: Vec::new(),
+        grace: Duration::ZERO,
+        storm: crate::admission::CALM,
+    };
+    let rules = Rules { duplicate_within: Duration::ZERO, reopen_within: Duration::from_secs(600) };
+    let groups = [(AlertGroup::from_webhook(&body).unwrap(), wanted)];
+    store.admit(&groups, clock::now(), &rules).await.unwrap().remove(0).unwrap().incident
+}
+
+fn mode(path: &Path) -> u32 {
+    std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(path).unwrap().permissions()) & 0o777
+}
+
+#[tokio::test]
+async fn who_asks_for_what_is_being_made_joins_and_gets_the_same_file() {
+    let kept = Kept::new().await;
+    let workshop = workshop(kept.state.path(), &kept.notifier);
+    let [one, other] = [workshop.ask(&kept.incident).unwrap(), workshop.ask(&kept.incident).unwrap()];
+    let (one, other) = tokio::join!(one.done(), other.done());
+    let (one, other) = (one.unwrap(), other.unwrap());
+    assert!(Arc::ptr_eq(&one, &other));
+    assert_eq!(kept.bundles(), [one.name.to_string()]);
+    assert_eq!((mode(workshop.shelf.dir()), mode(&one.path)), (0o700, 0o600));
+    let bytes = std::fs::read(&one.path).unwrap();
+    assert_eq!(bytes.len() as u64, one.bytes);
+    assert_eq!(summary(&bytes)["incident"]["id"], kept.incident.as_str());
+    let gone = workshop.ask("01NONE").unwrap().done().await.unwrap_err();
+    assert!(matches!(*gone, NoBundle::Gone), "{gone}");
+    assert_eq!(kept.bundles().len(), 1, "what failed leaves nothing");
+}
+
+#[tokio::test]
+async fn too_many_at_once_are_refused_and_a_stop_leaves_no_file() {
+    let kept = Kept::new().await;
+    let workshop = workshop(kept.state.path(), &kept.notifier);
+    let mut jobs = Vec::new();
+    let refused = loop {
+        let id = incident(&kept.store, &format!("LLMHighTTFT{}", jobs.len())).await;
+        // No task runs before all are asked for: this one does not wait in between.
+        jobs.push(id);
+        if jobs.len() == 12 {
+            break jobs.iter().map(|id| workshop.ask(id)).collect::<Vec<_>>();
+        }
+    };
+    let (taken, busy): (Vec<_>, Vec<_>) = refused.into_iter().partition(Result::is_ok);
+    assert_eq!((taken.len(), busy.len()), (8, 4));
+    assert!(busy.into_iter().all(|busy| matches!(busy, Err(NoBundle::Busy))));
+    workshop.stop.cancel();
+    for job in taken {
+        let ended = job.unwrap().done().await.unwrap_err();
+        assert!(matches!(*ended, NoBundle::Bundle(BundleError::Stopped)), "{ended}");
+    }
+    workshop.tasks.close();
+    workshop.tasks.wait().await;
+    assert_eq!(kept.bundles(), Vec::<String>::new());
+    assert!(workshop.ask(&jobs[0]).is_err());
+}
+
+#[tokio::test]
+async fn a_full_disk_is_said_with_what_is_free_and_what_to_do_and_keeps_no_file() {
+    let kept = Kept::new().await;
+    let full = Config { min_free_bytes: u64::MAX / 2, ..Config::default() };
+    let shop = workshop_with(kept.state.path(), &kept.notifier, full);
+    let error = shop.ask(&kept.incident).unwrap().done().await.unwrap_err().to_string();
+    for part in ["there is no room for a bundle in ", " are free, and ", "bundle.min_free_bytes", "bundle.dir"] {
+        assert!(error.contains(part), "{part}: {error}");
+    }
+    // A device that is always full: the disk's own answer, while it is being written.
+    let name = kept.state.path().join("bundles").join("full.zip");
+    let part = name.with_file_name("full.zip.part");
+    std::os::unix::fs::symlink("/dev/full", &part).unwrap();
+    let draft = Draft::new(name.clone(), u64::MAX, 512 << 20).unwrap();
+    let error = write(&kept, &draft, u64::MAX).await;
+    assert!(error.contains("there is no room") && error.contains("512 MiB must stay free"), "{error}");
+    drop(draft);
+    assert_eq!(kept.bundles(), Vec::<String>::new());
+    // The bound that is set before, reached on the way.
+    let draft = Draft::new(name.clone(), 64, 0).unwrap();
+    let error = write(&kept, &draft, draft.most).await;
+    assert!(error.contains("larger than 64 B") && error.contains("bundle.series_bytes"), "{error}");
+    drop(draft);
+    assert_eq!(kept.bundles(), Vec::<String>::new());
+}
+
+async fn write(kept: &Kept, draft: &Draft, file_bytes: u64) -> String {
+    let options = Options { file_bytes, ..Options::of(&Config::default()) };
+    let sources = reach(&kept.notifier).sources(&[], Vec::new(), Vec::new());
+    let made = make(&sources, &kept.subject().await, &options, draft.part(), &Progress::default()).await;
+    draft.explain(made.unwrap_err()).to_string()
+}
+
+#[test]
+fn old_bundles_go_first_and_what_a_crash_left_is_removed() {
+    let state = tempfile::tempdir().unwrap();
+    let dir = state.path().join("bundles");
+    let config = Config { keep: Duration::from_secs(3_600), keep_bytes: 250, min_free_bytes: 0, ..Config::default() };
+    let shelf = Shelf::open(&config, state.path()).unwrap();
+    let now: Timestamp = "2026-11-20T12:00:00Z".parse().unwrap();
+    let put = |of: &str, ago: u64, bytes: usize| {
+        let name = Name { of: of.to_owned(), at: clock::before(now, Duration::from_secs(ago)) };
+        std::fs::write(shelf.path(&name), vec![0; bytes]).unwrap();
+    };
+    for (of, ago, bytes) in [("A", 3_700, 10), ("B", 3_000, 100), ("C", 2_000, 100), ("D", 1_000, 100)] {
+        put(of, ago, bytes);
+    }
+    std::fs::write(dir.join("notes.txt"), "somebody's own").unwrap();
+    let names = || shelf.list(None).unwrap().into_iter().map(|kept| kept.name.of).collect::<Vec<_>>();
+    assert_eq!(names(), ["A", "B", "C", "D"]);
+    let draft = shelf.begin("E", now).unwrap();
+    assert_eq!(names(), ["C", "D"], "A is too old; with B all together are too large");
+    // Another start finds one that is being written, and one that nobody writes any more.
+    let left = dir.join("llm-diagnose-F-20261120T110000Z.zip.part");
+    std::fs::write(&left, "half").unwrap();
+    Shelf::open(&config, state.path()).unwrap();
+    assert!(!left.exists() && draft.part().exists());
+    std::fs::write(draft.part(), "whole").unwrap();
+    let path = draft.keep(true).unwrap();
+    assert_eq!(std::fs::read(&path).unwrap(), b"whole");
+    assert_eq!(shelf.list(Some("E")).unwrap().len(), 1);
+    assert!(dir.join("notes.txt").exists(), "what is not ours stays");
+    let taken = Draft::new(path.clone(), 1, 0).unwrap().keep(false);
+    assert!(taken.is_err_and(|error| error.to_string().contains("llm-diagnose-E")));
+    assert_eq!(std::fs::read(&path).unwrap(), b"whole");
+    let own = bundle::own_key(state.path()).unwrap();
+    assert_eq!(own.len(), 32);
+}
+
+fn part(name: &str, stage: Stage, note: &str) -> Part {
+    Part { name: name.to_owned(), stage, note: note.to_owned(), bytes: 0, took_seconds: 0.0 }
+}
+
+#[tokio::test]
+async fn who_waits_sees_which_parts_are_over_and_in_the_end_what_is_missing_and_what_was_taken_out() {
+    let parts = vec![
+        part("series", Stage::Running, ""),
+        part("metrics", Stage::Done, ""),
+        part("logs", Stage::Failed, "Loki cannot be reached"),
+        part("events", Stage::Partial, ""),
+        part("kubernetes", Stage::Skipped, "not configured"),
+    ];
+    let shown = |message: &render::Message| anstream::adapter::strip_str(&render::terminal(message)).to_string();
+    let english = Words::english();
+    let told = shown(&render::bundle_progress(&parts, &english));
+    for expected in ["4 of 5 parts over", "done metrics", "running series", "failed logs", "skipped kubernetes"] {
+        assert!(told.contains(expected), "{expected}: {told}");
+    }
+    assert!(shown(&render::bundle_progress(&[], &english)).contains("waits for its turn"));
+    let kept = Kept::new().await;
+    let subject = kept.subject().await;
+    let redacted = |place: &str, rule: &str, count| Redacted { place: place.into(), rule: rule.into(), count };
+    let report = Report {
+        complete: false,
+        parts,
+        redacted: vec![redacted("logs/a.log", "hf-token", 2), redacted("incident.json", "hf-token", 1)],
+        ..report::build(subject.about(), Seen::default(), clock::now())
+    };
+    let place = || Place::File("a.zip".to_owned());
+    let told = shown(&render::bundle_message(&report, 3 << 20, "4XQ7", place(), None, &english));
+    for expected in [
+        "The bundle of 4XQ7 is made, but not complete: 3 MiB",
+        "logs: Loki cannot be reached",
+        "events: nothing is known of why",
+        "does not apply: kubernetes",
+        "3 secrets or names were taken out of 2 files: hf-token 3",
+    ] {
+        assert!(told.contains(expected), "{expected}: {told}");
+    }
+    let german = Words::load("de", None).unwrap();
+    let told = shown(&render::bundle_message(&report, 1, "4XQ7", place(), None, &german));
+    assert!(told.contains("nicht vollständig") && told.contains("aus 2 Dateien entfernt"), "{told}");
+}

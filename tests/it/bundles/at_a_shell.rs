@@ -1,0 +1,137 @@
+//! `llm-diagnose bundle`: what it makes, says and returns.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use llm_diagnose::store::Store;
+use llm_diagnose_lab::stack;
+use tempfile::TempDir;
+
+use super::summary;
+use crate::running::BINARY;
+
+const NOWHERE: &str = "http://127.0.0.1:1";
+
+struct Shell {
+    directory: TempDir,
+    prometheus: String,
+}
+
+#[derive(Debug)]
+struct Ran {
+    code: Option<i32>,
+    out: String,
+    err: String,
+}
+
+impl Shell {
+    /// `prometheus` is asked unless another is named.
+    fn new(prometheus: &str) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let config = format!(
+            "state_dir: {}\nprometheus: [{{ url: \"{prometheus}\" }}]\nexporters: {{ learn: false }}\n\
+             bundle: {{ min_free_bytes: 0 }}\n",
+            directory.path().join("state").display()
+        );
+        std::fs::write(directory.path().join("c.yaml"), config).unwrap();
+        Self { directory, prometheus: prometheus.to_owned() }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(BINARY);
+        for name in ["PROMETHEUS_URL", "LLM_DIAGNOSE_STATE_DIR", "STATE_DIRECTORY"] {
+            command.env_remove(name);
+        }
+        command.arg("bundle").args(arguments).env("LLM_DIAGNOSE_CONFIG", self.path("c.yaml"));
+        command.current_dir(self.directory.path()).stdin(Stdio::null());
+        command
+    }
+
+    fn run(&self, arguments: &[&str]) -> Ran {
+        let Output { status, stdout, stderr } = self.command(arguments).output().unwrap();
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        Ran { code: status.code(), out: text(stdout), err: text(stderr) }
+    }
+
+    fn files(&self) -> Vec<PathBuf> {
+        let all = std::fs::read_dir(self.directory.path()).unwrap().map(|entry| entry.unwrap().path());
+        all.filter(|path| path.to_string_lossy().contains(".zip")).collect()
+    }
+}
+
+impl Ran {
+    #[track_caller]
+    fn says(&self, code: i32, expected: &str) {
+        let said = self.out.contains(expected) || self.err.contains(expected);
+        assert!(self.code == Some(code) && said, "{code} {expected}: {self:?}");
+    }
+}
+
+fn read(path: &Path) -> serde_json::Value {
+    summary(&std::fs::read(path).unwrap())
+}
+
+#[tokio::test]
+async fn an_incident_of_the_store_becomes_one_file() {
+    let prometheus = stack::Prometheus::builder().start().await.unwrap();
+    let shell = Shell::new(&prometheus.url);
+    shell.run(&[]).says(2, "there is no store at ");
+    std::fs::create_dir(shell.path("state")).unwrap();
+    let store = Store::open(&shell.path("state/llm-diagnose.db")).await.unwrap();
+    shell.run(&[]).says(2, "there is no such incident");
+    let id = super::incident(&store, "LLMHighTTFT").await;
+    store.close().await;
+
+    shell.run(&[]).says(0, "is complete");
+    let made = shell.files().remove(0);
+    assert!(made.file_name().unwrap().to_str().unwrap().starts_with(&format!("llm-diagnose-{id}-")), "{made:?}");
+    assert_eq!(super::mode(&made), 0o600);
+    assert_eq!(read(&made)["incident"]["id"], id.as_str());
+    let ran = shell.run(&[&id[22..], "-o", "mine.zip", "--window", "5m"]);
+    ran.says(0, "mine.zip");
+    assert!(ran.err.contains("done ") && !ran.err.contains('\u{1b}'), "a pipe gets plain lines: {ran:?}");
+    let again = shell.run(&[&id, "--output", "mine.zip"]);
+    again.says(2, "mine.zip is there already");
+    let quiet = shell.run(&[&id, "--output", "mine.zip", "--force", "--quiet"]);
+    assert_eq!((quiet.code, quiet.out.as_str(), quiet.err.as_str()), (Some(0), "", ""), "{quiet:?}");
+    shell.run(&[&id, "--window", "14:00..13:00", "-o", "x.zip"]).says(2, "is not before");
+    shell.run(&[&id, "--window", "soon"]).says(2, "14:00..15:30");
+    shell.run(&["01NONE"]).says(2, "there is no such incident");
+    shell.run(&[&id, "-o", "no/such/place.zip"]).says(2, "no/such");
+    assert_eq!(shell.files().len(), 2, "what failed left nothing: {:?}", shell.files());
+}
+
+#[tokio::test]
+async fn without_prometheus_it_is_made_all_the_same_and_the_status_says_so() {
+    let shell = Shell::new(NOWHERE);
+    std::fs::create_dir(shell.path("state")).unwrap();
+    let store = Store::open(&shell.path("state/llm-diagnose.db")).await.unwrap();
+    let id = super::incident(&store, "LLMHighTTFT").await;
+    store.close().await;
+    let ran = shell.run(&[&id, "-o", "dark.zip"]);
+    ran.says(3, "cannot be asked");
+    assert_eq!(read(&shell.path("dark.zip"))["incident"]["id"], id.as_str());
+    // What cannot be found out is not guessed.
+    shell.run(&["llm/llama", "-o", "x.zip"]).says(2, "there is no such incident, and no pool either");
+    let pool = shell.run(&["--playbook", "high-ttft", "--label", "namespace=llm", "-o", "pool.zip"]);
+    pool.says(3, &shell.prometheus);
+    let summary = read(&shell.path("pool.zip"));
+    assert_eq!((&summary["incident"], &summary["diagnosis"]["degraded"]), (&serde_json::Value::Null, &true.into()));
+}
+
+#[test]
+fn secrets_leave_only_after_somebody_said_so() {
+    let shell = Shell::new(NOWHERE);
+    let pool = ["--playbook", "high-ttft", "--label", "namespace=llm"];
+    let with = |more: &[&str]| shell.run(&[&pool, more].concat());
+    with(&["--no-redact"]).says(2, "--yes-with-secrets");
+    with(&["--yes-with-secrets"]).says(2, "--no-redact");
+    with(&["--no-redact", "--anonymize"]).says(2, "cannot be used with");
+    assert_eq!(shell.files(), Vec::<PathBuf>::new());
+    with(&["--no-redact", "--yes-with-secrets"]).says(3, "Secrets were left in it");
+    assert_eq!(shell.files().len(), 1);
+}
