@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::batch::Answer;
 use super::observation::{Observations, Replica, reduce};
-use super::pool::Own;
 use super::plan::{Ask, HISTOGRAM, POD_AND_NODE, Side, histograms, tier};
+use super::pool::Own;
 use super::scope::workload_of;
 use crate::alert::Labels;
 use crate::playbook::Library;

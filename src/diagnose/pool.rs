@@ -6,11 +6,11 @@ use std::time::Instant;
 
 use jiff::Timestamp;
 
+use super::batch::Answer;
 use super::gather::{Members, name};
+use super::plan::{Ask, Side};
 use super::plan::{Needs, filled, plan_for};
 use super::scope::{EngineSeen, Found, detection, read_detection};
-use super::batch::Answer;
-use super::plan::{Ask, Side};
 use super::{Request, batch};
 use crate::alert::Labels;
 use crate::playbook::Library;
@@ -88,7 +88,12 @@ impl<'a> Pool<'a> {
     }
 
     /// Asks queries at moments, those of one moment in packs; one answer for each, in order.
-    pub async fn ask(&self, prometheus: &Prometheus, queries: Vec<(String, Timestamp)>, deadline: Instant) -> Vec<Answer> {
+    pub async fn ask(
+        &self,
+        prometheus: &Prometheus,
+        queries: Vec<(String, Timestamp)>,
+        deadline: Instant,
+    ) -> Vec<Answer> {
         let ask = |(query, at)| Ask { signal: String::new(), engine: String::new(), side: Side::Pool, query, at };
         let asks: Vec<Ask> = queries.into_iter().map(ask).collect();
         batch::ask_all(prometheus, &asks, deadline).await

@@ -16,8 +16,18 @@ const ROWS: usize = 20;
 const VERSIONS: usize = 20;
 /// Labels that only say who tells; with them no two rows would be the same.
 const WHO: [&str; 12] = [
-    "__name__", "instance", "job", "pod", "exported_pod", "container", "endpoint", "service", "namespace", "node",
-    "prometheus", "pod_name",
+    "__name__",
+    "instance",
+    "job",
+    "pod",
+    "exported_pod",
+    "container",
+    "endpoint",
+    "service",
+    "namespace",
+    "node",
+    "prometheus",
+    "pod_name",
 ];
 
 /// What one query told, and whose it is.
@@ -47,7 +57,7 @@ pub(super) async fn ask<'a>(asking: Asking<'_>, pool: &Pool<'a>) -> Told<'a> {
         match answer {
             Ok(rows) if rows.is_empty() => {
                 if let Some(enable) = &info.enable {
-                    told.missing.push((format!("`{}`", info.metric), sentence("no series", Some(enable))));
+                    told.missing.push((tells(info), sentence("it has no series", Some(enable))));
                 }
             }
             Ok(rows) => {
@@ -55,10 +65,14 @@ pub(super) async fn ask<'a>(asking: Asking<'_>, pool: &Pool<'a>) -> Told<'a> {
                 let rows = rows.into_iter().cloned().collect();
                 told.all.push(One { info, own, rows });
             }
-            Err(error) => told.missing.push((format!("`{}`", info.metric), why(&error))),
+            Err(error) => told.missing.push((tells(info), why(&error))),
         }
     }
     told
+}
+
+fn tells(info: &Info) -> String {
+    format!("what `{}` tells", info.metric)
 }
 
 impl One<'_> {
@@ -147,7 +161,11 @@ fn settings(one: &One<'_>, seen: &mut Seen) {
         return;
     }
     let bare = |row: &Row| -> Labels {
-        row.labels.iter().filter(|(name, _)| !WHO.contains(&name.as_str())).map(|(n, v)| (n.clone(), v.clone())).collect()
+        row.labels
+            .iter()
+            .filter(|(name, _)| !WHO.contains(&name.as_str()))
+            .map(|(n, v)| (n.clone(), v.clone()))
+            .collect()
     };
     let rows: BTreeSet<Labels> = one.rows.iter().map(bare).collect();
     seen.info.insert(one.info.metric.clone(), rows.into_iter().take(ROWS).collect());

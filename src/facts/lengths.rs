@@ -42,8 +42,11 @@ pub(super) async fn lengths(asking: Asking<'_>, pool: &Pool<'_>) -> Lengths {
     tellers.sort_by_key(|teller| (teller.engine.kind, teller.engine.stand_in));
     let queries = tellers.iter().flat_map(|teller| moments.iter().flat_map(|moment| queries(pool, teller, *moment)));
     let answers = pool.ask(asking.prometheus, queries.collect(), asking.deadline).await;
-    let told: Vec<(&Teller<'_>, Result<Option<Distribution>, String>)> =
-        tellers.iter().zip(answers.chunks(2 * moments.len())).map(|(teller, own)| (teller, read(teller, own))).collect();
+    let told: Vec<(&Teller<'_>, Result<Option<Distribution>, String>)> = tellers
+        .iter()
+        .zip(answers.chunks(2 * moments.len()))
+        .map(|(teller, own)| (teller, read(teller, own)))
+        .collect();
     let mut missing = Vec::new();
     let mut of = |length: Length, what: &str| {
         let own = || told.iter().filter(|(teller, _)| teller.length == length);

@@ -76,7 +76,8 @@ mod tests {
 
     #[test]
     fn errors_and_places_hold_no_user_password_or_parameter() {
-        let error = "Get \"http://me:s3cr@t@10.0.0.1:8000/metrics?token=abc\": context deadline exceeded, see http://a?b=c";
+        let error =
+            "Get \"http://me:s3cr@t@10.0.0.1:8000/metrics?token=abc\": context deadline exceeded, see http://a?b=c";
         let told = "Get \"http://10.0.0.1:8000/metrics?…\": context deadline exceeded, see http://a?…";
         assert_eq!(harmless(error), told);
         assert_eq!(place("http://me:secret@10.0.0.1:8000/metrics?x=y"), "10.0.0.1:8000");

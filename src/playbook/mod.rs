@@ -19,10 +19,10 @@ use serde::{Deserialize, Serialize};
 
 pub use condition::{Comparison, Condition, Op, Reference};
 pub use health::{Heading, QuickCheck, QuickLook};
-pub use report::ReportSignals;
 pub use library::{Children, Library, Node, NodeKind};
 pub use load::{CATALOG, Problem, SourceFile, load, parse, phrases, shipped, suggestion};
 pub use logs::{LogExample, LogFile, LogFinding, LogNumbers, LogRank, LogValue};
+pub use report::ReportSignals;
 pub use select::{Selection, select};
 pub use tables::{CodeRow, Direction, Heading as TableHeading, LogRow, Table, Tables, XidCounts, XidRow};
 

@@ -6,11 +6,14 @@ use std::time::{Duration, Instant};
 use llm_diagnose::facts::{Seen, Windows, look};
 use llm_diagnose::prom::{Progress, Prometheus};
 use llm_diagnose::report::{HappenedKind, Measured, Replica, Window};
+use llm_diagnose_lab::sim::spec::GpuExporter;
 use llm_diagnose_lab::sim::{Dialect, Fault, Fleet, FleetSpec, History};
 use llm_diagnose_lab::stack;
+use llm_diagnose_lab::stack::backfill::{Series, openmetrics};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
+use crate::adverse::HOSTILE;
 use crate::harness::{DEADLINE, at, client, library, request, run};
 
 /// The histories begin here, hours apart; unix seconds in 2023.
@@ -50,6 +53,9 @@ fn history((name, replicas, dialect, faults): Case) -> String {
     let begin = begun(name) - NORMAL;
     let mut spec = FleetSpec { namespace: name.to_owned(), dialect, ..FleetSpec::sized(replicas) };
     spec.dcgm.nvlink = true;
+    if name == "rollout" {
+        spec.gpu_exporter = GpuExporter::Absent;
+    }
     if faults.is_empty() {
         spec.requests_per_second = 1.0;
     }
@@ -68,12 +74,33 @@ fn history((name, replicas, dialect, faults): Case) -> String {
     String::from_utf8(text).unwrap()
 }
 
+/// What kube-state-metrics tells of nodes and of itself; the `pod` is its own.
+fn nodes() -> String {
+    let exporter = [("job", "kube-state-metrics"), ("namespace", "monitoring"), ("pod", "kube-state-metrics-0")];
+    let of = |name: &str, labels: &[(&str, &str)]| {
+        let begin = begun("rollout") - NORMAL;
+        let labels: Vec<_> = exporter.iter().chain(labels).copied().collect();
+        Series::new(name, &labels).steady(begin, begin + NORMAL + FAULT + AFTER, 60, 1.0)
+    };
+    let node = |node: &str| {
+        let product = [
+            ("node", node),
+            ("label_nvidia_com_gpu_product", "NVIDIA-A30"),
+            ("label_topology_kubernetes_io_zone", "z-1"),
+        ];
+        [of("kube_node_info", &[("node", node), ("kubelet_version", "v1.31.4")]), of("kube_node_labels", &product)]
+    };
+    let own = of("kube_state_metrics_build_info", &[("version", "2.13.0")]);
+    openmetrics(["gpu-node-0", "gpu-node-1", "gpu-node-of-others"].into_iter().flat_map(node).chain([own]))
+}
+
 /// One Prometheus with the history of every case.
 fn prometheus() -> &'static (Prometheus, stack::Prometheus) {
     static SHARED: LazyLock<(Prometheus, stack::Prometheus)> = LazyLock::new(|| {
-        let histories = CASES.iter().fold(stack::Prometheus::builder(), |builder, case| {
-            builder.backfill_text(&history(*case)).unwrap()
-        });
+        let histories = CASES
+            .iter()
+            .fold(stack::Prometheus::builder(), |builder, case| builder.backfill_text(&history(*case)).unwrap());
+        let histories = histories.backfill_text(&nodes()).unwrap();
         run(async {
             let server = histories.start().await.unwrap();
             (client(&server.url), server)
@@ -156,7 +183,8 @@ fn lengths_are_those_of_the_requests_within_a_bucket() {
         assert!((shares - 1.0).abs() < 1e-9, "{shares}");
         assert!(input.p50 <= input.p90 && input.p90 <= input.p99 && input.p50 > 0.0, "{input:?}");
         let bucket = sum.replace("_sum", "_bucket");
-        let query = format!("histogram_quantile(0.9, sum by (le) (increase({bucket}{{namespace=\"{name}\"}}[{FAULT}s])))");
+        let query =
+            format!("histogram_quantile(0.9, sum by (le) (increase({bucket}{{namespace=\"{name}\"}}[{FAULT}s])))");
         let p90 = run(prometheus().1.value(&query, begun(name) + FAULT)).unwrap().unwrap();
         assert!((input.p90 / p90 - 1.0).abs() < 1e-6, "as Prometheus interpolates: {} {p90}", input.p90);
         let (mean, _) = input.earlier.unwrap();
@@ -189,6 +217,21 @@ fn hardware_versions_nodes_and_settings_are_read_from_labels() {
     }
     assert!(seen.interconnect.is_some(), "{:?}", seen.missing);
     assert_eq!(said(&seen), [""; 0], "nothing restarted");
+}
+
+#[test]
+fn without_a_gpu_exporter_the_orchestrator_counts_gpus_and_knows_the_machines() {
+    let seen = seen("rollout", true);
+    let gpus: Vec<_> = seen.gpus.iter().map(|gpu| (gpu.kind.as_str(), gpu.count, gpu.source.as_str())).collect();
+    assert_eq!(gpus, [("NVIDIA-A30", 3, "kube_pod_container_resource_limits")]);
+    let nodes: Vec<(&str, &[String])> = seen.nodes.iter().map(|(n, more)| (n.as_str(), more.as_slice())).collect();
+    let zone = ["z-1".to_owned()];
+    assert_eq!(nodes, [("gpu-node-0", &zone[..]), ("gpu-node-1", &zone[..])], "not those of others");
+    let version = |what: &str| seen.versions.iter().find(|v| v.what == what).map(|v| v.version.as_str());
+    assert_eq!(version("Kubernetes (kubelet)"), Some("v1.31.4"), "{:?}", seen.versions);
+    assert_eq!(version("kube-state-metrics"), Some("2.13.0"), "{:?}", seen.versions);
+    let missing = seen.missing.iter().find(|(what, _)| what.contains("GPU utilisation")).unwrap();
+    assert!(missing.1.contains("run dcgm-exporter"), "{missing:?}");
 }
 
 #[test]
@@ -255,9 +298,8 @@ async fn server(answer: Option<&'static str>) -> String {
 fn whatever_prometheus_does_the_answer_comes_in_time_and_says_why() {
     let failing = "HTTP/1.1 500 Internal Server Error\r\nConnection: close\r\nContent-Length: 4\r\n\r\noops";
     let garbage = "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 15\r\n\r\n<html>hi</html>";
-    let (hanging, failing, garbage) = run(async {
-        (server(None).await, server(Some(failing)).await, server(Some(garbage)).await)
-    });
+    let (hanging, failing, garbage) =
+        run(async { (server(None).await, server(Some(failing)).await, server(Some(garbage)).await) });
     let patience = Duration::from_secs(2);
     for (url, why) in [
         ("http://127.0.0.1:1".to_owned(), "cannot be reached"),
@@ -277,4 +319,71 @@ fn whatever_prometheus_does_the_answer_comes_in_time_and_says_why() {
         assert!(seen.missing.iter().all(|(_, told)| told.contains(why)), "{why}: {:?}", seen.missing);
         assert!(seen.measured.iter().all(|m| m.during.is_none()) && seen.replicas.is_empty(), "{why}");
     }
+}
+
+/// A Prometheus that scrapes one engine, whose labels are hostile, and fails to scrape another, and evaluates rules.
+async fn live() -> stack::Prometheus {
+    let model = HOSTILE.replace('\\', "\\\\").replace('"', "\\\"");
+    let sample = |name: &str| format!("{name}{{model_name=\"{model}\",engine=\"0\"}} 3\n");
+    let names = ["vllm:num_requests_running", "vllm:num_requests_waiting", "vllm:kv_cache_usage_perc"];
+    let info = format!("vllm:cache_config_info{{block_size=\"16\",note=\"{model}\",engine=\"0\"}} 1\n");
+    let page = names.map(sample).concat() + &info;
+    let head = "HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4\r\nConnection: close\r\n";
+    let page: &'static str = format!("{head}Content-Length: {}\r\n\r\n{page}", page.len()).leak();
+    let engine = server(Some(page)).await.replace("http://", "");
+    let scrape = format!(
+        "- job_name: engines\n  params: {{ token: [s3cr3t] }}\n  static_configs:\n  \
+         - {{ targets: [\"{engine}\"], labels: {{ namespace: live, pod: llama-7c9d8f5b6c-aaaaa }} }}\n  \
+         - {{ targets: [\"127.0.0.1:1\"], labels: {{ namespace: live, pod: llama-7c9d8f5b6c-bbbbb }} }}\n  \
+         - {{ targets: [\"127.0.0.1:2\"], labels: {{ namespace: other, pod: qwen-0 }} }}\n"
+    );
+    let rules = "groups:\n- name: g\n  rules:\n  \
+        - { alert: PoolBusy, expr: 'sum by (namespace) (vllm:num_requests_running) > 0', for: 1s, labels: { severity: page } }\n  \
+        - { alert: Elsewhere, expr: 'vector(1)', labels: { namespace: other } }\n  \
+        - { alert: NodeFull, expr: 'node_load1 > 1' }\n  \
+        - { alert: Deadlocked, expr: 'rate(vllm:num_requests_waiting[1m]) > 9' }\n  \
+        - { record: 'x:y', expr: 'vector(1)' }\n";
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("rules.yml");
+    std::fs::write(&file, rules).unwrap();
+    let prometheus = stack::Prometheus::builder().scrape_config(&scrape).rule_file(&file).start().await.unwrap();
+    // A second scrape of the first target comes after the first of all, and so does what fires.
+    let firing = "ALERTS{alertname=\"PoolBusy\", alertstate=\"firing\"} and on () count(up == 0) == 2";
+    let deadline = Instant::now() + DEADLINE;
+    while prometheus.query_now(firing).await.unwrap().as_array().is_none_or(Vec::is_empty) {
+        assert!(Instant::now() < deadline, "{}", prometheus.log());
+        tokio::task::yield_now().await;
+    }
+    prometheus
+}
+
+#[test]
+fn rules_and_targets_of_the_pool_are_told_without_secrets_and_hostile_labels_do_no_harm() {
+    let prometheus = run(live());
+    let now = llm_diagnose::clock::now();
+    let ago = |seconds: u64| llm_diagnose::clock::before(now, Duration::from_secs(seconds));
+    let (before, during) = (Window { from: ago(600), to: ago(300) }, Window { from: ago(300), to: now });
+    let windows = Windows { before, during, after: None };
+    let labels = [("namespace", "live"), ("model_name", HOSTILE)];
+    let request = request("high-ttft", &labels, now.as_second());
+    let asked = client(&prometheus.url);
+    let seen = run(look(library(), &asked, &request, None, &windows, Instant::now() + DEADLINE));
+    let rules: Vec<(&str, &str)> = seen.rules.iter().map(|r| (r.name.as_str(), r.state.as_str())).collect();
+    assert_eq!(rules, [("PoolBusy", "firing"), ("Deadlocked", "inactive")]);
+    assert_eq!((seen.rules[0].for_seconds, seen.rules[0].labels["severity"].as_str()), (1.0, "page"));
+    let targets: Vec<(&str, &str)> =
+        seen.targets.iter().map(|t| (t.labels["pod"].as_str(), t.health.as_str())).collect();
+    assert_eq!(targets, [("llama-7c9d8f5b6c-bbbbb", "down"), ("llama-7c9d8f5b6c-aaaaa", "up")]);
+    assert_eq!(seen.targets[0].place, "127.0.0.1:1");
+    let error = seen.targets[0].error.as_deref().unwrap();
+    assert!(error.contains("refused") && !error.contains("s3cr3t"), "{error}");
+    assert_eq!(number(&seen, "requests_running").during, Some(3.0), "{:?}", number(&seen, "requests_running"));
+    assert_eq!(seen.info["vllm:cache_config_info"][0]["note"], HOSTILE);
+    assert_eq!(seen.replicas.len(), 1, "{:?}", seen.replicas);
+    assert!(serde_json::to_string(&seen).is_ok_and(|json| !json.contains("s3cr3t")));
+    let missing: Vec<&str> = seen.missing.iter().map(|(what, _)| what.as_str()).collect();
+    for what in ["the GPUs", "the replicas' nodes", "prompt tokens per request"] {
+        assert!(missing.contains(&what), "{missing:?}");
+    }
+    assert!(seen.missing.iter().all(|(what, why)| !what.is_empty() && !why.is_empty()), "{:?}", seen.missing);
 }
