@@ -94,7 +94,7 @@ impl One<'_> {
         })
     }
 
-    fn pod<'r>(row: &'r Row) -> Option<&'r str> {
+    fn pod(row: &Row) -> Option<&str> {
         ["exported_pod", "pod"].iter().find_map(|label| row.labels.get(*label)).map(String::as_str)
     }
 }
