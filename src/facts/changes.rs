@@ -151,10 +151,13 @@ fn moment(seconds: f64) -> Option<Timestamp> {
     Timestamp::from_millisecond((seconds * 1e3) as i64).ok()
 }
 
+/// A replica's labels, whether it is a gateway's, and its samples.
+type Sampled = (Labels, bool, Vec<(i64, f64)>);
+
 fn lives(pool: &Pool<'_>, followed: &Followed<'_>) -> BTreeMap<String, Life> {
     let serving: BTreeSet<&str> = pool.serving().map(|(engine, _)| engine.engine.as_str()).collect();
     let end = followed.range.to.as_second() as f64;
-    let mut all: BTreeMap<String, (Labels, bool, Vec<(i64, f64)>)> = BTreeMap::new();
+    let mut all: BTreeMap<String, Sampled> = BTreeMap::new();
     for (engine, series) in &followed.presence {
         let gateway = engine.kind == EngineKind::Gateway;
         // A stand-in for an engine that tells by itself would be the same replicas by other names.
@@ -170,7 +173,7 @@ fn lives(pool: &Pool<'_>, followed: &Followed<'_>) -> BTreeMap<String, Life> {
     let newest = all.values().flat_map(|(.., samples)| samples).map(|(_, at)| *at).fold(f64::MIN, f64::max);
     let now = if end - newest > LOOK_BACK { end } else { newest };
     let last_point = followed.range.to.as_millisecond() - followed.range.step_seconds.saturating_mul(1_000);
-    let life = |(name, (labels, gateway, mut samples)): (String, (Labels, bool, Vec<(i64, f64)>))| {
+    let life = |(name, (labels, gateway, mut samples)): (String, Sampled)| {
         samples.sort_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)));
         let (first, last) = (samples.first()?.1, samples.iter().map(|(_, at)| *at).fold(f64::MIN, f64::max));
         let pairs = samples.windows(2).filter_map(|pair| match pair {
@@ -252,7 +255,7 @@ fn rollouts(pool: &Pool<'_>, followed: &Followed<'_>) -> Vec<Event> {
     let mut events = images(pool, followed);
     let told = |at: Timestamp, events: &[Event]| {
         let near = |event: &Event| (event.at.as_second() - at.as_second()).abs() <= GAP as i64;
-        events.iter().any(|event| near(event))
+        events.iter().any(near)
     };
     let mut scaled = Vec::new();
     for (engine, series) in of(followed, Change::Wanted) {

@@ -57,7 +57,7 @@ pub(super) async fn ask<'a>(asking: Asking<'_>, pool: &Pool<'a>) -> Told<'a> {
         match answer {
             Ok(rows) if rows.is_empty() => {
                 if let Some(enable) = &info.enable {
-                    told.missing.push((format!("`{}`", info.metric), sentence("no series", Some(enable))));
+                    told.missing.push((tells(info), sentence("it has no series", Some(enable))));
                 }
             }
             Ok(rows) => {
@@ -65,10 +65,14 @@ pub(super) async fn ask<'a>(asking: Asking<'_>, pool: &Pool<'a>) -> Told<'a> {
                 let rows = rows.into_iter().cloned().collect();
                 told.all.push(One { info, own, rows });
             }
-            Err(error) => told.missing.push((format!("`{}`", info.metric), why(&error))),
+            Err(error) => told.missing.push((tells(info), why(&error))),
         }
     }
     told
+}
+
+fn tells(info: &Info) -> String {
+    format!("what `{}` tells", info.metric)
 }
 
 impl One<'_> {
@@ -90,7 +94,7 @@ impl One<'_> {
         })
     }
 
-    fn pod<'r>(row: &'r Row) -> Option<&'r str> {
+    fn pod(row: &Row) -> Option<&str> {
         ["exported_pod", "pod"].iter().find_map(|label| row.labels.get(*label)).map(String::as_str)
     }
 }

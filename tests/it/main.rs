@@ -15,6 +15,7 @@ mod delivery;
 mod docs;
 mod doctor;
 mod exporters_direct;
+mod facts;
 mod generated;
 mod harness;
 mod health;
