@@ -49,6 +49,7 @@ pub(super) fn read(body: &[u8]) -> Result<Vec<Stream>, LokiError> {
     }
     // Time, line, and perhaps structured metadata.
     #[derive(Deserialize)]
+    #[expect(dead_code, reason = "the metadata only has to be passed over")]
     struct Line(String, String, #[serde(default)] Option<IgnoredAny>);
 
     let answer: Answer = serde_json::from_slice(body).map_err(|e| LokiError::NotLoki(e.to_string()))?;

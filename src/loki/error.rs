@@ -110,7 +110,7 @@ impl LokiError {
             _ if lower.contains("no org id") => Self::NoTenant,
             401 | 403 => Self::NotAllowed(status),
             429 => Self::Busy { status, said },
-            300..400 => Self::NotLoki(format!("it is a redirect (HTTP {status}), which is not followed")),
+            300..=399 => Self::NotLoki(format!("it is a redirect (HTTP {status}), which is not followed")),
             404 | 405 => Self::NotLoki(format!("HTTP {status} for /loki/api/v1/query_range")),
             _ if limits.iter().any(|limit| lower.contains(limit)) => Self::Limit(said),
             _ if lower.contains("too many outstanding requests") => Self::Busy { status, said },
