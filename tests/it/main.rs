@@ -19,6 +19,7 @@ mod health;
 mod logs;
 mod night;
 mod pagers;
+mod pages;
 mod picture;
 mod playbooks;
 mod queue;

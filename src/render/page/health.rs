@@ -22,7 +22,6 @@ pub fn health_page(health: &Health, words: &Words) -> String {
         div #now data-part {
             p.above { (state(health.state, words)) (moment(health.at)) }
             h1 { (title) }
-            p {}
         }
         div #pools data-part {
             @for text in health.notes.iter().chain(&health.problems) { p.none { (line(&words.said(text))) } }

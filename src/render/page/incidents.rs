@@ -153,7 +153,6 @@ pub fn incidents_page(list: &IncidentList, find: &Find, words: &Words) -> String
     let body = html! {
         p.above { (words.text("page-counts", &[("open", count(open)), ("all", count(all))])) }
         h1 { (title) }
-        p {}
         @if all > 0 || find.is_asked() { div.card { (form(find, words)) } }
         div #list data-part {
             @if find.is_asked() {

@@ -1,6 +1,6 @@
 //! The playbooks as pages: the tree of what may explain a symptom, and what of it holds now.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use maud::{Markup, html};
 
@@ -12,8 +12,6 @@ use crate::render::{Line, Words, facts};
 
 /// How deep the tree is drawn.
 const DEPTH: usize = 6;
-/// How many nodes of it are drawn.
-const NODES: usize = 150;
 
 /// The page with all playbooks.
 pub fn playbooks_page(library: &Library, words: &Words) -> String {
@@ -79,7 +77,7 @@ impl<'a> Known<'a> {
 pub fn playbook_page(library: &Library, playbook: &Playbook, met: Option<(&str, &Diagnosis)>, words: &Words) -> String {
     let say = |key: &str| words.text(key, &[]);
     let known = met.map(|(_, diagnosis)| Known::of(diagnosis));
-    let mut drawing = Drawing { library, known: known.as_ref(), words, drawn: 0 };
+    let mut drawing = Drawing { library, known: known.as_ref(), words, drawn: BTreeSet::new() };
     let root = library.playbook_node(&playbook.playbook);
     let kind = if playbook.kind == Kind::Symptom { "page-symptom" } else { "page-mechanism" };
     let body = html! {
@@ -87,7 +85,6 @@ pub fn playbook_page(library: &Library, playbook: &Playbook, met: Option<(&str, 
         h1 { (playbook.title) }
         p.lead { (line(&Line::of(playbook.meaning.trim()))) }
         p { b { (say("page-impact")) ": " } (line(&Line::of(playbook.impact.trim()))) }
-        p {}
         @if let Some((id, diagnosis)) = met {
             div.card {
                 p { (line(&words.line("page-met-of", &[("incident", Line::default().link(id, format!("/incidents/{id}")).into())])))
@@ -135,7 +132,7 @@ struct Drawing<'a> {
     library: &'a Library,
     known: Option<&'a Known<'a>>,
     words: &'a Words,
-    drawn: usize,
+    drawn: BTreeSet<&'a str>,
 }
 
 impl<'a> Drawing<'a> {
@@ -144,17 +141,14 @@ impl<'a> Drawing<'a> {
         let mut out = Vec::new();
         for entry in node.causes {
             let Some(child) = self.library.node(entry) else { continue };
-            if self.drawn >= NODES {
-                break;
-            }
-            self.drawn += 1;
             out.push(self.node(child, entry.fallback, path));
         }
         html! { @for child in out { li { (child) } } }
     }
 
     fn node(&mut self, node: Node<'a>, fallback: bool, path: &mut Vec<&'a str>) -> Markup {
-        let again = path.contains(&node.id) || path.len() >= DEPTH;
+        // What several causes share is told where it is met first; a circle ends there too.
+        let again = !self.drawn.insert(node.id) || path.contains(&node.id) || path.len() >= DEPTH;
         let verdict = self.known.and_then(|known| known.verdicts.get(node.id));
         let on_chain = self.known.is_some_and(|known| known.chain.iter().any(|id| id == node.id));
         let say = |key: &str| self.words.text(key, &[]);
@@ -163,6 +157,11 @@ impl<'a> Drawing<'a> {
             @if let Some(verdict) = verdict { (sureness(*verdict, self.words)) }
             @if fallback { small { " (" (say("page-fallback")) ")" } }
         };
+        if again {
+            let to =
+                if node.kind == NodeKind::Leaf { format!("#{}", node.id) } else { format!("/playbooks/{}", node.id) };
+            return html! { p { "↳ " (link(node.title, &to)) @if let Some(verdict) = verdict { " " (sureness(*verdict, self.words)) } } };
+        }
         let key = format!("{}/{}", path.join("/"), node.id);
         let inside = html! {
             @if !node.meaning.trim().is_empty() { p { (line(&Line::of(node.meaning.trim()))) } }
@@ -170,14 +169,14 @@ impl<'a> Drawing<'a> {
             (steps(node.now, "do-now", self.words))
             (steps(node.lasting, "lasting", self.words))
             @if node.kind != NodeKind::Leaf { p { a href={ "/playbooks/" (node.id) } { (say("page-open-playbook")) } } }
-            @if !again && !node.causes.is_empty() {
+            @if !node.causes.is_empty() {
                 ul {
                     @let below = { path.push(node.id); let below = self.children(node, path); path.pop(); below };
                     (below)
                 }
             }
         };
-        fold(&key, &title, on_chain, &inside)
+        html! { div id=(node.id) { (fold(&key, &title, on_chain, &inside)) } }
     }
 
     /// What must hold, with what is known of it.
