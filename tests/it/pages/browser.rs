@@ -65,6 +65,12 @@ impl Browser {
 
     /// Calls a method and waits for its answer; what happens meanwhile is kept.
     pub(crate) async fn call(&mut self, method: &str, params: Value) -> Value {
+        let answer = self.ask(method, params).await;
+        assert!(answer["error"].is_null(), "{method}: {answer}");
+        answer["result"].clone()
+    }
+
+    async fn ask(&mut self, method: &str, params: Value) -> Value {
         self.id += 1;
         let text = json!({ "id": self.id, "method": method, "params": params }).to_string();
         self.socket.send(Message::text(text)).await.unwrap();
@@ -74,8 +80,7 @@ impl Browser {
             let Ok(text) = message.to_text() else { continue };
             let Ok(value) = serde_json::from_str::<Value>(text) else { continue };
             if value["id"] == self.id {
-                assert!(value["error"].is_null(), "{method}: {value}");
-                return value["result"].clone();
+                return value;
             }
             self.note(&value);
         }
@@ -111,11 +116,11 @@ impl Browser {
     /// Asks until an expression is true.
     pub(crate) async fn wait_for(&mut self, expression: &str) {
         let until = Instant::now() + PATIENCE;
-        while self.value(expression).await != true {
+        let asked = json!({ "expression": expression, "returnByValue": true });
+        // While one page gives way to another nothing in it can be asked.
+        while self.ask("Runtime.evaluate", asked.clone()).await["result"]["result"]["value"] != true {
             assert!(Instant::now() < until, "never: {expression}\n{:?}", self.complaints);
-            // The page's own time passes within the browser.
-            let pause = json!({ "expression": "new Promise(done => setTimeout(done, 100))", "awaitPromise": true });
-            self.call("Runtime.evaluate", pause).await;
+            tokio::time::sleep(Duration::from_millis(100)).await;
         }
     }
 }
