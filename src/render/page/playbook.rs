@@ -190,7 +190,7 @@ impl<'a> Drawing<'a> {
                         li {
                             @if i > 0 { span.dim { (say("page-or")) " " } }
                             (self.check(signal, &when.to_string()))
-                            @if e.required && i == 0 { small { (say("page-required")) } }
+                            @if e.required && i == 0 { " " small { (say("page-required")) } }
                         }
                     }
                 }
@@ -220,7 +220,7 @@ fn steps(steps: &[Step], title: &str, words: &Words) -> Markup {
                     li {
                         (line(&Line::of(step.action.trim())))
                         @if let Some(engine) = &step.engine { " " small { "(" (engine) ")" } }
-                        @if let Some(source) = &step.source { small { (link(source, source)) } }
+                        @if let Some(source) = &step.source { " " small { (link(source, source)) } }
                     }
                 }
             }
