@@ -23,7 +23,7 @@ use crate::pipeline::Pipeline;
 use crate::playbook::Library;
 use crate::prom::Prometheus;
 use crate::render::Words;
-use crate::server::{Credentials, Door, Shared, router};
+use crate::server::{Access, Credentials, Door, Pages, Shared, router};
 use crate::slack::socket::{self, Socket, Timing};
 use crate::slack::{Signing, Slack, SocketState};
 use crate::store::Store;
@@ -64,6 +64,7 @@ pub async fn run(
     let credentials = Arc::new(Credentials::new(&config.webhook)?);
     let address = listener.local_addr().context("cannot tell the own address")?;
     let loopback = address.ip().is_loopback();
+    let pages = Arc::new(Pages::new(Access::new(&config.pages, &config.webhook, loopback)?));
     if !loopback && !credentials.are_set() {
         warn!("the webhook takes calls from everywhere without credentials: set webhook.bearer_token_file");
     }
@@ -108,6 +109,9 @@ pub async fn run(
     tasks.spawn(Arc::clone(&pipeline).learn_loop(halt.clone()));
 
     let app = router(Shared { pipeline, inbox, credentials, slack, door, socket, workshop, open_pages: loopback });
+    let app = router(Shared { pipeline, inbox, credentials, slack, door, socket, pages });
+    // Whose connection it is decides whether a proxy's word counts.
+    let app = app.into_make_service_with_connect_info::<std::net::SocketAddr>();
     let serving = {
         let closing = closing.clone();
         tokio::spawn(async move { axum::serve(listener, app).with_graceful_shutdown(closing.cancelled_owned()).await })

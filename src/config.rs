@@ -209,6 +209,7 @@ impl Config {
         if self.webhook.username.is_some() != self.webhook.password_file.is_some() {
             bail!("`webhook:` needs both `username` and `password_file`, or neither");
         }
+        self.pages.validate()?;
         if self.diagnose.window < Duration::from_secs(1) || self.diagnose.concurrency == 0 || self.webhook.queue == 0 {
             bail!("`diagnose.window` is at least 1s, `diagnose.concurrency` and `webhook.queue` are at least 1");
         }

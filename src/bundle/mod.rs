@@ -92,6 +92,8 @@ impl Subject {
             truncated: incident.truncated,
             seen_before: incident.seen_before,
             external_url: incident.external_url.clone(),
+            acknowledged: incident.acknowledged.clone(),
+            impact: incident.impact,
         });
         About {
             headline: &self.headline,

@@ -7,6 +7,7 @@ use super::{Chart, alt, font, layout};
 
 /// Writes a chart as an `<svg>` element that can stand in HTML or alone.
 ///
+/// It has no style of its own, which pages with a strict policy would refuse: they style the class `chart`.
 /// Words and moments take the text colour of what is around them, so that it reads on dark and on light. A page may set
 /// `--chart-card`, `--chart-pool`, `--chart-outlier`, `--chart-replica`, `--chart-limit` and `--chart-normal`.
 pub fn svg(chart: &Chart) -> String {
@@ -14,7 +15,7 @@ pub fn svg(chart: &Chart) -> String {
     let (w, h) = (number(scene.width), number(scene.height));
     let mut out = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"chart\" role=\"img\" viewBox=\"0 0 {w} {h}\" width=\"{w}\" \
-         height=\"{h}\" font-family=\"'DejaVu Sans', Verdana, sans-serif\" style=\"max-width:100%;height:auto\">\n\
+         height=\"{h}\" font-family=\"'DejaVu Sans', Verdana, sans-serif\">\n\
          <title>{}</title>\n<desc>{}</desc>\n",
         escaped(&chart.title),
         escaped(&alt(chart))

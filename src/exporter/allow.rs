@@ -36,6 +36,16 @@ impl TryFrom<String> for Allowed {
     }
 }
 
+impl Allowed {
+    /// Whether an address is in this network; a host's name has none without being asked for.
+    pub fn holds(&self, address: IpAddr) -> bool {
+        match self {
+            Self::Network(network, bits) => contains(*network, *bits, address.to_canonical()),
+            Self::Host(_) => false,
+        }
+    }
+}
+
 fn width(address: IpAddr) -> u8 {
     if address.is_ipv4() { 32 } else { 128 }
 }

@@ -5,6 +5,7 @@ mod admit;
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::alert::AlertStatus;
@@ -32,7 +33,7 @@ impl State {
 }
 
 /// What an incident cost, from its start until it was resolved.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Impact {
     /// Requests that arrived.
@@ -44,11 +45,12 @@ pub struct Impact {
 }
 
 /// Who said "I am on it".
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Acknowledged {
     /// Their id in the chat.
     pub who: String,
     /// When.
+    #[schemars(with = "String")]
     pub at: Timestamp,
 }
 

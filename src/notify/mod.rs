@@ -104,7 +104,8 @@ impl Notifier {
         render::incident_message(&self.view(incident), &self.words)
     }
 
-    fn view<'a>(&'a self, incident: &'a Incident) -> IncidentView<'a> {
+    /// What is told of an incident, wherever that is.
+    pub fn view<'a>(&'a self, incident: &'a Incident) -> IncidentView<'a> {
         IncidentView {
             id: &incident.id,
             alerts: &incident.alerts,

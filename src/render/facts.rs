@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 
 use super::{Line, Words};
 use crate::alert::Labels;
-use crate::diagnose::{BlastRadius, CauseFound, Diagnosis, EvidenceResult, Outcome, Source, SymptomVerdict, Verdict};
+use crate::diagnose::{
+    BlastRadius, CauseFound, Diagnosis, EvidenceResult, Outcome, ReplicaValue, Source, SymptomVerdict, Verdict,
+};
 use crate::signal::{Unit, format_value};
 
 /// How many items of a list are said before "and N more".
@@ -22,6 +24,12 @@ pub(super) fn some(names: &[String], most: usize, between: &str, words: &Words) 
         0 => shown,
         more => words.text("and-more", &[("shown", shown.into()), ("n", more.into())]),
     }
+}
+
+/// Replicas with their values: `vllm-1 98 %, vllm-2 97 % and 3 more`.
+pub(super) fn few_values(replicas: &[ReplicaValue], unit: Unit, words: &Words) -> String {
+    let said: Vec<String> = replicas.iter().map(|r| format!("{} {}", r.name, format_value(r.value, unit))).collect();
+    few(&said, words)
 }
 
 /// One check as a fact: `KV cache peak 99 %`, `prompt length 3.9k tokens (2.2x, was 1.8k tokens)`.

@@ -38,6 +38,12 @@ pub(super) fn links(view: &IncidentView<'_>, words: &Words) -> Vec<Line> {
     out
 }
 
+/// The same as label and address, for pages.
+pub fn links_of(view: &IncidentView<'_>, words: &Words) -> Vec<(String, String)> {
+    let spans = links(view, words).into_iter().flat_map(|line| line.0);
+    spans.filter_map(|span| if let Span::Link(label, url) = span { Some((label, url)) } else { None }).collect()
+}
+
 /// From before it began until after it ended.
 fn span(view: &IncidentView<'_>) -> (Timestamp, Timestamp) {
     let end = view.resolved_at.or(view.diagnosis.map(|d| d.at)).unwrap_or(view.started_at);

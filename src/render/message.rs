@@ -59,11 +59,11 @@ pub fn incident_message(view: &IncidentView<'_>, words: &Words) -> Message {
     if view.interactive {
         parts.extend(buttons::of_incident(view, words));
     }
-    let tone = tone(view);
-    Message { tone, headline: headline(view, tone, words), parts }
+    Message { tone: tone(view), headline: headline(view, words), parts }
 }
 
-fn tone(view: &IncidentView<'_>) -> Tone {
+/// How bad it is.
+pub(super) fn tone(view: &IncidentView<'_>) -> Tone {
     if view.resolved_at.is_some() {
         return Tone::Good;
     }
@@ -82,8 +82,14 @@ pub(super) fn is_critical(view: &IncidentView<'_>) -> bool {
 }
 
 /// What, who is hurt, why: the line that shows in the notification.
-fn headline(view: &IncidentView<'_>, tone: Tone, words: &Words) -> String {
-    let state = match (view.resolved_at, tone) {
+fn headline(view: &IncidentView<'_>, words: &Words) -> String {
+    let why = view.diagnosis.map(|diagnosis| why(diagnosis, words)).unwrap_or_default();
+    said(&[state(view, words), what(view), hurt(view), why])
+}
+
+/// Whether it goes on, and how bad it is, in a word.
+pub(super) fn state(view: &IncidentView<'_>, words: &Words) -> String {
+    match (view.resolved_at, tone(view)) {
         (Some(at), _) => {
             let duration = clock::spoken(clock::between(view.started_at, at)).into();
             words.text("state-resolved", &[("duration", duration)])
@@ -91,9 +97,7 @@ fn headline(view: &IncidentView<'_>, tone: Tone, words: &Words) -> String {
         (None, Tone::Critical) => words.text("state-critical", &[]),
         (None, Tone::Warning) => words.text("state-warning", &[]),
         (None, Tone::Good | Tone::Unknown) => words.text("state-unconfirmed", &[]),
-    };
-    let why = view.diagnosis.map(|diagnosis| why(diagnosis, words)).unwrap_or_default();
-    said(&[state, what(view), hurt(view), why])
+    }
 }
 
 /// The symptom, else the alert.
@@ -116,7 +120,7 @@ pub(super) fn hurt(view: &IncidentView<'_>) -> String {
 }
 
 /// That it comes and goes, when it does.
-fn flapping(view: &IncidentView<'_>, words: &Words) -> Option<Line> {
+pub(super) fn flapping(view: &IncidentView<'_>, words: &Words) -> Option<Line> {
     let refired = (view.refired > 0).then(|| words.text("flapping-refired", &[("n", view.refired.into())]));
     let seen = (view.seen_before >= OFTEN).then(|| {
         // The reader counts this one too.
@@ -130,7 +134,7 @@ fn flapping(view: &IncidentView<'_>, words: &Words) -> Option<Line> {
 }
 
 /// Whether the symptom is there, by what, where, and what that means for people.
-fn symptom(diagnosis: &Diagnosis, resolved: bool, words: &Words) -> Line {
+pub(super) fn symptom(diagnosis: &Diagnosis, resolved: bool, words: &Words) -> Line {
     let symptom = &diagnosis.symptom;
     let of = |outcome| some(&facts(&symptom.evidence, outcome, words), FEW, ", ", words);
     match symptom.verdict {

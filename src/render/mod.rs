@@ -19,6 +19,7 @@ mod markdown;
 mod message;
 mod notes;
 mod page;
+mod report;
 mod said;
 mod short;
 mod text;
@@ -38,11 +39,16 @@ pub use digest::{DigestEntry, DigestView, VARIOUS, digest_message};
 pub use evidence::evidence_parts;
 pub use health::health;
 pub use links::graph;
+pub use links::links_of;
 pub use logs::logs;
 pub use markdown::{report_markdown, ticket};
 pub use message::incident_message;
 pub use notes::note;
-pub use page::{index_page, message_page};
+pub use page::{
+    Find, IncidentList, IncidentRow, health_page, incidents_page, playbook_page, playbooks_page, policy, problem_page,
+    tagged,
+};
+pub use report::{Around, report_page};
 pub use short::short;
 pub(crate) use text::clean;
 pub use text::terminal;

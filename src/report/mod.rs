@@ -4,6 +4,7 @@
 
 mod answers;
 mod build;
+mod story;
 
 use jiff::Timestamp;
 use schemars::JsonSchema;
@@ -12,11 +13,13 @@ use std::collections::BTreeMap;
 
 use crate::alert::{Alert, Labels};
 use crate::diagnose::Diagnosis;
+use crate::incident::{Acknowledged, Impact};
 use crate::redact::Redacted;
 use crate::signal::Unit;
 use crate::{endpoint, facts, kubernetes, logs};
 pub use answers::{failed, moved};
 pub use build::{About, build};
+pub use story::{Logged, story};
 
 /// The version of `summary.json`; a change that breaks readers gives it another name.
 pub const SCHEMA: &str = "llm-diagnose/report/v1";
@@ -111,6 +114,12 @@ pub struct Incident {
     pub seen_before: u32,
     /// Where people reach the Alertmanager; may be empty.
     pub external_url: String,
+    /// Who is on it.
+    #[serde(default)]
+    pub acknowledged: Option<Acknowledged>,
+    /// What it has cost, once it is over.
+    #[serde(default)]
+    pub impact: Option<Impact>,
 }
 
 /// Something that happened.

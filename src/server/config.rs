@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use anyhow::bail;
+use axum::http::HeaderName;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -21,4 +23,44 @@ pub struct Config {
     pub proxy_header: Option<String>,
     /// The addresses of that proxy; from elsewhere the header counts for nothing.
     pub proxy_from: Vec<Allowed>,
+}
+
+impl Config {
+    /// What cannot be told from types alone.
+    ///
+    /// # Errors
+    /// When keys contradict each other, with what to set.
+    pub fn validate(&self) -> anyhow::Result<()> {
+        if self.username.is_some() != self.password_file.is_some() {
+            bail!("`pages:` needs both `username` and `password_file`, or neither");
+        }
+        if self.username.as_ref().is_some_and(|user| user.is_empty() || user.contains(':')) {
+            bail!("`pages.username` is empty or has a colon, which basic authentication cannot tell from the password");
+        }
+        match (&self.proxy_header, self.proxy_from.as_slice()) {
+            (Some(header), []) => bail!(
+                "`pages.proxy_header: {header}` without `pages.proxy_from`: anybody could send it; name the proxy's \
+                 addresses, such as [10.0.0.7]"
+            ),
+            (None, [_, ..]) => bail!(
+                "`pages.proxy_from` without `pages.proxy_header`: name the header in which the proxy tells who somebody is"
+            ),
+            (Some(header), _) if HeaderName::try_from(header.as_str()).is_err() => {
+                bail!("`pages.proxy_header: {header}` is no name of a header: write it like X-Forwarded-User")
+            }
+            _ => {}
+        }
+        for from in &self.proxy_from {
+            match from {
+                Allowed::Host(name) => bail!(
+                    "`pages.proxy_from: {name}` is a host's name: a connection has an address only; write it like 10.0.0.7"
+                ),
+                Allowed::Network(_, 0) => bail!(
+                    "`pages.proxy_from` with every address in it would let everybody say who they are: name the proxy's own"
+                ),
+                Allowed::Network(..) => {}
+            }
+        }
+        Ok(())
+    }
 }

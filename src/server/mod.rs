@@ -1,9 +1,10 @@
 //! The HTTP edge: webhook, health, metrics, and the incident pages.
 
+mod api;
 mod auth;
 mod bundles;
 mod config;
-mod health;
+mod looks;
 mod pages;
 mod slack;
 mod webhook;
@@ -22,8 +23,9 @@ use crate::bundle::Workshop;
 use crate::pipeline::{Pipeline, Received};
 use crate::readiness;
 use crate::slack::{Slack, SocketState};
-pub use auth::Credentials;
+pub use auth::{Access, Credentials};
 pub use config::Config;
+pub use looks::Pages;
 pub use slack::Door;
 
 /// What handlers share.
@@ -45,6 +47,8 @@ pub struct Shared {
     pub workshop: Arc<Workshop>,
     /// Whether pages need the webhook's credentials: when others than this machine can reach them.
     pub open_pages: bool,
+    /// Who may open the pages, and what is kept for them.
+    pub pages: Arc<Pages>,
 }
 
 /// All routes.
@@ -56,7 +60,7 @@ pub fn router(shared: Shared) -> Router {
         .route_layer(middleware::from_fn_with_state(shared.clone(), auth::webhook));
     let pages = Router::new()
         .route("/", get(|| async { axum::response::Redirect::temporary("/incidents") }))
-        .route("/incidents", get(pages::index))
+        .route("/incidents", get(pages::incidents))
         .route("/incidents/{id}", get(pages::incident))
         .route("/api/v1/health", get(health::health))
         .route("/api/v1/incidents", get(pages::list))
@@ -66,6 +70,14 @@ pub fn router(shared: Shared) -> Router {
     let bundles = Router::new()
         .route("/bundles/{name}", get(bundles::download))
         .route_layer(middleware::from_fn_with_state(shared.clone(), bundles::gate));
+        .route("/playbooks", get(pages::playbooks))
+        .route("/playbooks/{id}", get(pages::playbook))
+        .route("/health", get(pages::health))
+        .route("/api/v1/health", get(api::health))
+        .route("/api/v1/incidents", get(api::list))
+        .route("/api/v1/incidents/{id}", get(api::one))
+        .route_layer(middleware::from_fn_with_state(shared.clone(), auth::pages))
+        .route_layer(middleware::from_fn(pages::guard));
     Router::new()
         .route("/healthz", get(|| async { "ok\n" }))
         .route("/readyz", get(ready))
@@ -74,6 +86,7 @@ pub fn router(shared: Shared) -> Router {
         .merge(pages)
         .merge(bundles)
         .merge(slack::routes(shared.door.clone()))
+        .fallback(pages::nowhere)
         .with_state(shared)
 }
 

@@ -1,112 +1,216 @@
-//! The incidents for people, as Slack would show them, and for programs.
+//! The pages that people open: incidents, an incident's report, playbooks, the fleet's health.
 
-use axum::extract::{Path, State};
-use axum::http::{StatusCode, header};
-use axum::response::{Html, IntoResponse, Json, Response};
-use serde_json::json;
+use std::time::Duration;
 
-use super::Shared;
+use axum::extract::{Path, Query, Request, State};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::{Html, IntoResponse, Response};
+use serde::Deserialize;
+
+use super::{Shared, looks};
+use crate::bundle::Subject;
 use crate::clock;
-use crate::render;
+use crate::render::{self, Around, Find, IncidentList, IncidentRow, Words};
+use crate::report::{self, Logged, Seen, Window};
 use crate::store::{Incident, StoreError};
 
-/// How many incidents a list shows.
-const MOST: u32 = 100;
-/// Pages load nothing from anywhere and run no script.
-const POLICY: &str =
-    "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+/// Incidents of a page.
+const SHOWN: usize = 40;
+/// Open incidents that are shown before the others: more are a storm, and found by `state=open`.
+const OPEN: u32 = 60;
+/// Of a search, how many incidents are read for one page; the next page goes on from there.
+const LOOKED_AT: usize = 400;
+/// Incidents that a search reads at once.
+const BATCH: u32 = 50;
+/// Lines of an incident's log that its page tells.
+const EVENTS: u32 = 500;
+/// What a report is about, before the incident and after it.
+const AROUND: Duration = Duration::from_secs(30 * 60);
 
-/// The newest incidents with their alerts.
-async fn recent(shared: &Shared) -> Result<Vec<Incident>, StoreError> {
-    let mut out = Vec::new();
-    for id in shared.pipeline.store.recent(MOST).await? {
-        out.extend(shared.pipeline.store.incident(&id).await?);
-    }
-    Ok(out)
+fn words(shared: &Shared) -> &Words {
+    &shared.pipeline.notifier.words
 }
 
-pub(super) async fn index(State(shared): State<Shared>) -> Response {
-    match recent(&shared).await {
-        Ok(incidents) => {
-            let words = &shared.pipeline.notifier.words;
-            let entries: Vec<_> = incidents
-                .iter()
-                .map(|incident| {
-                    let message = shared.pipeline.notifier.message(incident);
-                    let key = if incident.open { "incident-open" } else { "incident-resolved" };
-                    let since = incident.started_at.strftime("%Y-%m-%d %H:%M:%S UTC").to_string();
-                    let note = words.text(key, &[("since", since.into()), ("id", incident.id.as_str().into())]);
-                    (format!("/incidents/{}", incident.id), message.headline, note)
-                })
-                .collect();
-            html(render::index_page(&entries, words))
-        }
-        Err(error) => unavailable(&error),
+pub(super) async fn incidents(State(shared): State<Shared>, Query(find): Query<Find>, headers: HeaderMap) -> Response {
+    let list = match find.is_asked() {
+        true => found(&shared, &find).await,
+        false => newest(&shared, &find.before).await,
+    };
+    match list {
+        Ok(list) => live(&headers, render::incidents_page(&list, &find, words(&shared))),
+        Err(error) => unavailable(&shared, &error),
     }
 }
 
-pub(super) async fn incident(State(shared): State<Shared>, Path(id): Path<String>) -> Response {
-    match shared.pipeline.store.incident(&id).await {
-        Ok(Some(incident)) => {
-            let notifier = &shared.pipeline.notifier;
-            let mut message = notifier.message(&incident);
-            if let Some(diagnosis) = &incident.diagnosis {
-                message.parts.extend(render::evidence_parts(diagnosis, &notifier.words));
+/// What is open, then what was.
+async fn newest(shared: &Shared, before: &str) -> Result<IncidentList, StoreError> {
+    let store = &shared.pipeline.store;
+    let counts = store.counts().await?;
+    let open = if before.is_empty() { store.listed("open", "", OPEN).await? } else { Vec::new() };
+    // Open ones that did not fit are among the others, so that none is lost between the pages.
+    let state = if counts.0 > u64::from(OPEN) { "" } else { "resolved" };
+    let mut recent = store.listed(state, before, SHOWN as u32 + 1).await?;
+    let older = (recent.len() > SHOWN).then(|| recent.truncate(SHOWN)).and_then(|()| Some(recent.last()?.id.clone()));
+    let rows = |list: &[Incident]| list.iter().map(|incident| row(shared, incident)).collect();
+    Ok(IncidentList { open: rows(&open), recent: rows(&recent), counts, looked_at: 0, older })
+}
+
+/// What a search finds among the next so many incidents: text stands in JSON, which no index knows.
+async fn found(shared: &Shared, find: &Find) -> Result<IncidentList, StoreError> {
+    let store = &shared.pipeline.store;
+    let state = if ["open", "resolved"].contains(&find.state.as_str()) { find.state.as_str() } else { "" };
+    let mut list = IncidentList { counts: store.counts().await?, ..IncidentList::default() };
+    let mut before = find.before.clone();
+    'reading: loop {
+        let batch = store.listed(state, &before, BATCH).await?;
+        for incident in &batch {
+            if list.open.len() >= SHOWN || list.looked_at >= LOOKED_AT {
+                list.older = Some(before);
+                break 'reading;
             }
-            html(render::message_page(&message.headline, &message))
+            list.looked_at += 1;
+            before.clone_from(&incident.id);
+            let notifier = &shared.pipeline.notifier;
+            if !find.reads() || find.keeps(&notifier.view(incident), &notifier.message(incident).headline) {
+                list.open.push(row(shared, incident));
+            }
         }
-        Ok(None) => (StatusCode::NOT_FOUND, "there is no such incident\n").into_response(),
-        Err(error) => unavailable(&error),
-    }
-}
-
-pub(super) async fn list(State(shared): State<Shared>) -> Response {
-    match recent(&shared).await {
-        Ok(incidents) => Json(incidents.iter().map(|i| summary(&shared, i)).collect::<Vec<_>>()).into_response(),
-        Err(error) => unavailable(&error),
-    }
-}
-
-pub(super) async fn one(State(shared): State<Shared>, Path(id): Path<String>) -> Response {
-    match shared.pipeline.store.incident(&id).await {
-        Ok(Some(incident)) => {
-            let mut value = summary(&shared, &incident);
-            value["alerts"] = json!(incident.alerts);
-            value["diagnosis"] = json!(incident.diagnosis);
-            value["impact"] = json!(incident.impact);
-            Json(value).into_response()
+        if batch.len() < BATCH as usize {
+            break;
         }
-        Ok(None) => (StatusCode::NOT_FOUND, Json(json!({ "error": "there is no such incident" }))).into_response(),
-        Err(error) => unavailable(&error),
     }
+    Ok(list)
 }
 
-fn summary(shared: &Shared, incident: &Incident) -> serde_json::Value {
-    let root = incident.diagnosis.as_ref().and_then(|d| d.root());
-    json!({
-        "id": incident.id,
-        "open": incident.open,
-        "group_key": incident.group_key,
-        "playbook": incident.playbook,
-        "reason": incident.reason,
-        "headline": shared.pipeline.notifier.message(incident).headline,
-        "symptom": incident.diagnosis.as_ref().map(|d| d.symptom.verdict),
-        "root": root.map(|c| &c.id),
-        "chain": root.map(|c| &c.chain),
-        "verdict": root.map(|c| c.verdict),
-        "started_at": incident.started_at,
-        "opened_at": incident.opened_at,
-        "resolved_at": incident.resolved_at,
-        "age": clock::spoken(clock::between(incident.opened_at, clock::now())),
-    })
+fn row(shared: &Shared, incident: &Incident) -> IncidentRow {
+    IncidentRow::of(&shared.pipeline.notifier.view(incident), clock::now(), words(shared))
 }
 
-fn html(page: String) -> Response {
-    ([(header::CONTENT_SECURITY_POLICY, POLICY), (header::X_CONTENT_TYPE_OPTIONS, "nosniff")], Html(page))
-        .into_response()
+pub(super) async fn incident(State(shared): State<Shared>, Path(id): Path<String>, headers: HeaderMap) -> Response {
+    let store = &shared.pipeline.store;
+    let incident = match store.incident(&id).await {
+        Ok(Some(incident)) => incident,
+        Ok(None) => return problem(&shared, StatusCode::NOT_FOUND, "page-no-incident", "page-no-incident-why"),
+        Err(error) => return unavailable(&shared, &error),
+    };
+    let events = match store.events(&id, EVENTS).await {
+        Ok(events) => events,
+        Err(error) => return unavailable(&shared, &error),
+    };
+    let logged: Vec<Logged<'_>> =
+        events.iter().map(|event| Logged { at: event.at, what: &event.what, detail: &event.detail }).collect();
+    let now = clock::now();
+    let config = &shared.pipeline.config.diagnose;
+    let to = incident.resolved_at.map_or(now, |at| clock::after(at, AROUND).min(now));
+    let playbook = incident.playbook.as_deref().unwrap_or_default();
+    let subject = Subject {
+        headline: shared.pipeline.notifier.message(&incident).headline,
+        request: config.request(playbook, &incident.alerts, incident.started_at, now),
+        diagnosis: incident.diagnosis.clone(),
+        window: Window { from: clock::before(incident.started_at, AROUND), to },
+        happened: report::story(&incident.alerts, incident.diagnosis.as_ref(), &logged, &incident.notes),
+        incident: Some(incident.clone()),
+    };
+    let report = report::build(subject.about(), Seen::default(), now);
+    let drawn = looks::drawn(&shared, &incident).await;
+    let pictures: Vec<(String, String)> = drawn.iter().map(|drawn| (**drawn).clone()).collect();
+    // Where a cause was found there was something to draw.
+    let expected = incident.diagnosis.as_ref().is_some_and(|d| d.root().is_some());
+    let around = Around {
+        pictures: &pictures,
+        no_picture: (pictures.is_empty() && expected).then_some("report-no-picture"),
+        actions: &actions(&shared, &incident),
+        tickets: &[],
+        live: true,
+    };
+    live(&headers, render::report_page(&report, &around, words(&shared)))
 }
 
-fn unavailable(error: &StoreError) -> Response {
+/// Where to look further: label and address.
+fn actions(shared: &Shared, incident: &Incident) -> Vec<(String, String)> {
+    let mut view = shared.pipeline.notifier.view(incident);
+    view.page = None;
+    let mut all = render::links_of(&view, words(shared));
+    if let Some(playbook) = &incident.playbook {
+        let label = words(shared).text("page-playbook-now", &[]);
+        all.push((label, format!("/playbooks/{playbook}?incident={}", incident.id)));
+    }
+    all
+}
+
+/// Which incident's findings the tree shows.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Met {
+    incident: String,
+}
+
+pub(super) async fn playbooks(State(shared): State<Shared>) -> Response {
+    Html(render::playbooks_page(&shared.pipeline.library, words(&shared))).into_response()
+}
+
+pub(super) async fn playbook(State(shared): State<Shared>, Path(id): Path<String>, Query(met): Query<Met>) -> Response {
+    let Some(playbook) = shared.pipeline.library.playbooks.get(&id) else {
+        return problem(&shared, StatusCode::NOT_FOUND, "page-no-playbook", "page-no-playbook-why");
+    };
+    let incident = match met.incident.as_str() {
+        "" => None,
+        id => match shared.pipeline.store.incident(id).await {
+            Ok(incident) => incident,
+            Err(error) => return unavailable(&shared, &error),
+        },
+    };
+    let met = incident.as_ref().and_then(|incident| Some((incident.id.as_str(), incident.diagnosis.as_ref()?)));
+    Html(render::playbook_page(&shared.pipeline.library, playbook, met, words(&shared))).into_response()
+}
+
+pub(super) async fn health(State(shared): State<Shared>, headers: HeaderMap) -> Response {
+    let health = looks::health(&shared, Default::default()).await;
+    live(&headers, render::health_page(&health, words(&shared)))
+}
+
+pub(super) async fn nowhere(State(shared): State<Shared>) -> Response {
+    problem(&shared, StatusCode::NOT_FOUND, "page-nowhere", "page-nowhere-why")
+}
+
+/// A page that looks for news: 304 for somebody who has the same already.
+fn live(headers: &HeaderMap, page: String) -> Response {
+    let (page, tag) = render::tagged(page);
+    let known = headers.get(header::IF_NONE_MATCH).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let same = known.split(',').any(|known| known.trim().trim_start_matches("W/") == tag);
+    let tag = [(header::ETAG, tag)];
+    if same { (StatusCode::NOT_MODIFIED, tag).into_response() } else { (tag, Html(page)).into_response() }
+}
+
+/// The page that says why there is none.
+pub(super) fn problem(shared: &Shared, status: StatusCode, title: &str, why: &str) -> Response {
+    let words = words(shared);
+    let page = render::problem_page(&words.text(title, &[]), &words.line(why, &[]), words);
+    guarded((status, Html(page)).into_response())
+}
+
+fn unavailable(shared: &Shared, error: &StoreError) -> Response {
     tracing::error!(%error, "cannot read incidents");
-    (StatusCode::SERVICE_UNAVAILABLE, "the store cannot be read\n").into_response()
+    let mut page = problem(shared, StatusCode::SERVICE_UNAVAILABLE, "page-no-store", "page-no-store-why");
+    page.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("5"));
+    page
+}
+
+/// Every answer of the pages says what browsers may do with it.
+pub(super) async fn guard(request: Request, next: Next) -> Response {
+    guarded(next.run(request).await)
+}
+
+fn guarded(mut answer: Response) -> Response {
+    let rules = [
+        (header::CONTENT_SECURITY_POLICY, render::policy()),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::REFERRER_POLICY, "no-referrer"),
+        (header::CACHE_CONTROL, "no-store"),
+    ];
+    for (name, value) in rules {
+        answer.headers_mut().insert(name, HeaderValue::from_static(value));
+    }
+    answer
 }

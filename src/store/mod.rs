@@ -15,6 +15,7 @@ mod exporters;
 mod feedback;
 mod followups;
 mod incidents;
+mod listing;
 mod lookups;
 mod posts;
 mod replicas;

@@ -25,6 +25,7 @@ mod logs;
 mod loki;
 mod night;
 mod pagers;
+mod pages;
 mod picture;
 mod playbooks;
 mod queue;

@@ -148,10 +148,7 @@ link-dashboard = Dashboard
 link-silence = Stummschalten
 link-incident = Vorfall
 
-incidents = Vorfälle
 no-incidents = Noch keine Vorfälle.
-incident-open = offen, seit { $since }, { $id }
-incident-resolved = behoben, seit { $since }, { $id }
 
 ## Was Menschen getan haben
 

@@ -105,3 +105,31 @@ said-span = möglich ist 1s bis 31d
 said-duration = eine Dauer wird erwartet, etwa 30s, 5m, 1d
 said-expire-which = `silence expire`: Welche Stummschaltung? `silence list` zeigt die Kennungen
 said-silence-long = Wie lange? Zum Beispiel `silence { $what } 1h`
+
+## Was geschah
+
+said-story-alert-fires = Der Alarm { $name } feuert
+said-story-alert-fires-for = Der Alarm { $name } feuert für { $n } Reihen
+said-story-alert-ended = Der Alarm { $name } endete
+said-story-alert-ended-for = Der Alarm { $name } endete für { $n } Reihen
+said-story-reached = { $title } erreichte { $value } (gefragt: { $when })
+said-story-told-first = Alertmanager meldete es
+said-story-told-new = Alertmanager meldete neue Alarme
+said-story-told-fewer = Alertmanager meldete, dass einige Alarme endeten
+said-story-told-again = Alertmanager meldete, dass es wieder feuert
+said-story-told-over = Alertmanager meldete, dass nichts mehr feuert
+said-story-joined = Viele feuern zugleich: in eine Sammelnachricht aufgenommen
+said-story-diagnosed-none = Diagnose: Keine Ursache sticht hervor
+said-story-diagnosed = Diagnose mit Ursache { $id }
+said-story-posted = Die Nachricht wurde gesendet: { $sink }
+said-story-deleted = Die Nachricht wurde von jemandem gelöscht
+said-story-given-up = Eine Nachricht wurde aufgegeben: { $why }
+said-story-took = Jemand kümmert sich
+said-story-asked-again = Jemand ließ neu diagnostizieren
+said-story-right = Jemand fand die Ursache richtig
+said-story-wrong = Jemand fand die Ursache falsch
+said-story-silenced = Jemand schaltete es stumm
+said-story-unsilenced = Jemand beendete eine Stummschaltung
+said-story-escalated = Jemand eskalierte es
+said-story-verified = Eine Abhilfe wurde nachgeprüft
+said-story-did = { $what } ({ $detail })

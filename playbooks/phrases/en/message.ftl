@@ -139,10 +139,7 @@ link-dashboard = Dashboard
 link-silence = Silence
 link-incident = Incident
 
-incidents = Incidents
 no-incidents = No incidents yet.
-incident-open = open, since { $since }, { $id }
-incident-resolved = resolved, since { $since }, { $id }
 
 ## What people did
 

@@ -106,3 +106,31 @@ said-span = expected between 1s and 31d
 said-duration = expected a duration such as 30s, 5m, 1d
 said-expire-which = `silence expire` of which? `silence list` shows the ids
 said-silence-long = for how long? Write `silence { $what } 1h`
+
+## What happened
+
+said-story-alert-fires = the alert { $name } fires
+said-story-alert-fires-for = the alert { $name } fires for { $n } series
+said-story-alert-ended = the alert { $name } ended
+said-story-alert-ended-for = the alert { $name } ended for { $n } series
+said-story-reached = { $title } reached { $value } (asked: { $when })
+said-story-told-first = Alertmanager told of it
+said-story-told-new = Alertmanager told of new alerts
+said-story-told-fewer = Alertmanager told that some alerts ended
+said-story-told-again = Alertmanager told that it fires again
+said-story-told-over = Alertmanager told that nothing fires any more
+said-story-joined = many fire at once: it joined a digest
+said-story-diagnosed-none = diagnosed: no cause stands out
+said-story-diagnosed = diagnosed with cause { $id }
+said-story-posted = its message was posted: { $sink }
+said-story-deleted = its message was deleted by somebody
+said-story-given-up = a message was given up: { $why }
+said-story-took = somebody took it on
+said-story-asked-again = somebody had it diagnosed again
+said-story-right = somebody found the cause right
+said-story-wrong = somebody found the cause wrong
+said-story-silenced = somebody silenced it
+said-story-unsilenced = somebody ended a silence
+said-story-escalated = somebody escalated it
+said-story-verified = a fix was checked again
+said-story-did = { $what } ({ $detail })

@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use llm_diagnose::render::SlackMessage;
+use llm_diagnose::render::{Around, SlackMessage, Words};
+use llm_diagnose::report;
 use llm_diagnose::slack::{Ack, Destination, Inbound, Place, Slack, SlackError, What, Who};
 use llm_diagnose::store::{AuditEntry, AuditResult, Store};
 use llm_diagnose_lab::slack::Failure;
@@ -205,7 +206,17 @@ async fn what_people_write_about_a_cause_stays_text_in_the_message_and_on_the_pa
     let slack = Slack::new(&bench.slack.base_url, &bench.slack.token).unwrap();
     let body = llm_diagnose::render::slack(&message);
     slack.post(Destination::channel(CHANNEL), &body).await.unwrap();
-    let page = llm_diagnose::render::message_page("x", &message);
+    let notes = report::story(&incident.alerts, None, &[], &incident.notes);
+    let about = report::About {
+        headline: &message.headline,
+        incident: None,
+        alerts: &incident.alerts,
+        diagnosis: None,
+        window: report::Window { from: incident.started_at, to: incident.opened_at },
+        happened: &notes,
+    };
+    let report = report::build(about, report::Seen::default(), incident.opened_at);
+    let page = llm_diagnose::render::report_page(&report, &Around::default(), &Words::english());
     let terminal = llm_diagnose::render::terminal(&message);
     for shown in [&bench.last(), &page, &terminal] {
         assert!(shown.contains("evil.example"), "{shown}");

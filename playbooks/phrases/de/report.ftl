@@ -1,0 +1,134 @@
+### Der Bericht eines Vorfalls: seine Seite, und report.html eines Bundles.
+
+## Der erste Bildschirm
+
+report-incomplete = unvollständig
+report-incomplete-why = Nicht jeder Teil ließ sich herstellen. Was fehlschlug und warum, steht hier; alles andere ist ganz.
+report-not-diagnosed = Er war vorbei, bevor er diagnostiziert wurde.
+report-since = Seit
+report-at = Angesehen
+report-lasts = seit { $time }
+report-lasted = dauerte { $time }
+report-hurt = Wen es trifft
+report-unknown = noch nicht bekannt
+report-whole-pool = den Pool
+report-all = { $total ->
+    [one] das einzige Replica
+   *[other] alle { $total } Replicas
+ }
+report-some = { $n } von { $total } Replicas
+report-sure = Wie sicher
+report-agree = { $agree } von { $known } Prüfungen stimmen überein
+report-no-cause = noch keine Ursache
+report-on-it = Wer sich kümmert
+report-nobody = noch niemand
+report-root = Ursache
+report-mechanism = Mechanismus
+report-symptom = Was Nutzer spüren
+report-from = seit
+report-escalate = Wer übernimmt: { $whom }
+report-nothing-now = Nichts ist bekannt, das sofort hilft.
+report-more-steps = { $n ->
+    [one] Noch ein Schritt
+   *[other] { $n } weitere Schritte
+ }
+report-worked = Hat gewirkt, wenn { $check }.
+report-contents = Inhalt
+report-made = Erstellt { $at } von llm-diagnose { $version }.
+report-window = Handelt von
+
+## Teile
+
+report-picture = Was den Ausschlag gab, im Verlauf
+report-no-picture = Kein Bild: Prometheus antwortete nicht rechtzeitig oder hat diese Reihen nicht mehr.
+report-evidence = Was geprüft wurde
+report-direct = direkt gelesen
+report-not = Was es nicht ist
+report-cause = Ursache
+report-because = Weil
+report-needed = Nötig wäre
+report-unchecked = Was sich nicht prüfen ließ
+report-unchecked-lead = Das bleibt offen. Fehlende Daten sprechen weder dafür noch dagegen.
+report-enable = So wird es sichtbar:
+report-timeline = Verlauf
+report-between = { $n } dazwischen
+report-kind-alert = Alarm
+report-kind-onset = Beginn
+report-kind-restart = Neustart
+report-kind-rollout = Rollout
+report-kind-silence = Stummschaltung
+report-kind-message = Nachricht
+report-kind-act = Handlung
+report-kind-log = Log
+report-kind-event = Ereignis
+report-logs = Logs
+report-log-silent = nichts Bekanntes darin
+report-log-do = Tun:
+report-log-line = Zeile { $line }, { $n ->
+    [one] einmal
+   *[other] { $n }-mal
+ }
+report-rank-root = Ursprung
+report-rank-sign = Anzeichen
+report-rank-secondary = folgt aus etwas Früherem
+report-rank-benign = harmlos
+report-topology = Replicas und wo sie laufen
+report-no-node = Knoten nicht bekannt
+report-affected = betroffen
+report-alerts = Alarme
+report-fires = feuert
+report-ended = vorbei
+report-rules = Alarmregeln
+report-rule-for = Muss { $time } lang gelten.
+report-parts = Teile dieses Bundles
+report-part = Teil
+report-stage = Stand
+report-note = Was darin ist
+report-size = Größe
+report-stage-waiting = wartet
+report-stage-running = entsteht
+report-stage-done = ganz
+report-stage-partial = teilweise
+report-stage-failed = fehlgeschlagen
+report-stage-skipped = ausgelassen
+report-redacted = Was herausgenommen wurde
+report-file = Datei
+report-rule = Regel
+report-count = Anzahl
+report-tickets = Tickets zum Einfügen
+report-tickets-lead = Text für die, die übernehmen, mit den Angaben, nach denen sie fragen.
+
+## Die sieben Fragen
+
+report-answers = Wonach gefragt wird
+report-not-known = Nicht bekannt.
+report-not-known-bundle = Hier nicht bekannt: Ein Bundle fragt Engines, Cluster und Prometheus danach.
+report-q-model = Welches Modell, mit welchen Argumenten?
+report-q-hardware = Auf welcher Hardware?
+report-q-metrics = Welche Zahlen, davor, währenddessen und danach?
+report-q-workload = Welche Last?
+report-q-deployment = Wie läuft es?
+report-q-versions = Welche Versionen?
+report-q-goal = Was war erwartet, und was kam?
+report-served-as = Angeboten als
+report-weights = Gewichte
+report-interconnect = Verbindung
+report-before = Davor
+report-during = Währenddessen
+report-after = Danach
+report-change = Änderung
+report-input = Länge der Prompts.
+report-output = Länge der Antworten.
+report-spread = { $count } Anfragen: Mittel { $mean }, die Hälfte unter { $half }, 90 % unter { $most }, 99 % unter { $nearly }.
+report-spread-earlier = Früher: Mittel { $mean }, die Hälfte unter { $half }.
+report-buckets = Klassen
+report-ready = { $ready } von { $wanted } bereit
+report-engines = Engines
+report-objects = Objekte
+report-what = Was
+report-version = Version
+report-source = Gelesen aus
+report-expected = Erwartet
+report-actual = Gekommen
+report-not-met-since = Nicht erfüllt seit
+report-changed = Was sich davor änderte

@@ -1,0 +1,123 @@
+//! How the fleet stands, as a page.
+
+use maud::{Markup, html};
+
+use super::html::{Look, fold, line, moment, pill, table};
+use super::{Kept, Page};
+use crate::health::{Check, Health, Pool, State};
+use crate::render::{Words, facts};
+use crate::signal::format_value;
+
+/// How often the page looks for news, seconds.
+const EVERY: u32 = 15;
+
+/// The page of a fleet.
+pub fn health_page(health: &Health, words: &Words) -> String {
+    let say = |key: &str| words.text(key, &[]);
+    let title = say("page-health");
+    let mut pools: Vec<&Pool> = health.pools.iter().collect();
+    pools.sort_by_key(|pool| rank(pool.state));
+    let heading = format!("{title}: {}", words.text(state_key(health.state), &[]));
+    let body = html! {
+        div #now data-part {
+            p.above { (state(health.state, words)) (moment(health.at)) }
+            h1 { (title) }
+        }
+        div #pools data-part {
+            @for text in health.notes.iter().chain(&health.problems) { p.none { (line(&words.said(text))) } }
+            @if pools.is_empty() {
+                div.card { h2 { (say("health-no-pool")) } p { (line(&words.line("page-no-pool", &[]))) } }
+            }
+            @for pool in &pools { (one(pool, words)) }
+            @if health.left_out > 0 { p.dim { (words.text("health-left-out", &[("n", health.left_out.into())])) } }
+            @if !pools.is_empty() { p.foot { (say("health-foot")) } }
+        }
+    };
+    Page { title: &heading, place: "/health", kept: Kept::Live { every: EVERY, alone: true }, body }.html(words)
+}
+
+fn rank(state: State) -> u8 {
+    match state {
+        State::Critical => 0,
+        State::Warning => 1,
+        State::Unknown => 2,
+        State::Healthy => 3,
+    }
+}
+
+fn state_key(state: State) -> &'static str {
+    match state {
+        State::Healthy => "health-healthy",
+        State::Warning => "health-warning",
+        State::Critical => "health-critical",
+        State::Unknown => "health-unknown",
+    }
+}
+
+fn look(state: State) -> Look {
+    match state {
+        State::Healthy => Look::Good,
+        State::Warning => Look::Warn,
+        State::Critical => Look::Bad,
+        State::Unknown => Look::Mute,
+    }
+}
+
+fn state(state: State, words: &Words) -> Markup {
+    pill(look(state), &words.text(state_key(state), &[]))
+}
+
+fn one(pool: &Pool, words: &Words) -> Markup {
+    let whom = facts::whom(&pool.labels);
+    let name = if whom.is_empty() { words.text("health-no-name", &[]) } else { whom.clone() };
+    let wrong = |check: &&Check| matches!(check.state, Some(State::Warning | State::Critical));
+    let (bad, rest): (Vec<&Check>, Vec<&Check>) = pool.checks.iter().partition(wrong);
+    let (seen, unseen): (Vec<&Check>, Vec<&Check>) = rest.into_iter().partition(|check| check.value.is_some());
+    let engines: Vec<&str> = pool.engines.iter().map(|engine| engine.engine.as_str()).collect();
+    let data = [("n", pool.coverage.with_data.into()), ("of", pool.coverage.of.into())];
+    let key = if pool.idle { "health-have-data-idle" } else { "health-have-data" };
+    html! {
+        section.card {
+            p.above { (state(pool.state, words)) span { (words.text("health-replicas", &[("n", pool.replicas.into())])) } span { (engines.join(", ")) } }
+            h2 { (name) }
+            @if !bad.is_empty() { (checks(&name, &bad, words)) }
+            @if !seen.is_empty() {
+                (fold(&format!("{whom}/seen"), &html! { (words.text("page-in-order", &[("n", seen.len().into())])) }, false, &checks(&name, &seen, words)))
+            }
+            @if !unseen.is_empty() {
+                (fold(&format!("{whom}/unseen"), &html! { (words.text("page-unseen", &[("n", unseen.len().into())])) }, false, &html! {
+                    p { (words.text(key, &data)) }
+                    ul { @for check in unseen { li {
+                        (check.title)
+                        @if let Some(why) = &check.why { ": " (line(&words.said(why))) }
+                        @if let Some(enable) = &check.enable { small { (line(&words.said(enable))) } }
+                    } } }
+                }))
+            }
+        }
+    }
+}
+
+fn checks(name: &str, checks: &[&Check], words: &Words) -> Markup {
+    let say = |key: &str| words.text(key, &[]);
+    let heads = ["page-check", "health-column-now", "page-limits", "page-replicas", "health-column-playbook"].map(say);
+    let rows: Vec<Vec<Markup>> = checks
+        .iter()
+        .map(|check| {
+            let limits: Vec<String> =
+                check.thresholds.iter().map(|limit| format!("{} {}", limit.severity, limit.when)).collect();
+            vec![
+                html! { (check.title) },
+                html! {
+                    @if let Some(state) = check.state { span.mark.(look(state).class()) { span aria-hidden="true" { (look(state).sign()) " " } } }
+                    @if let Some(value) = check.value { (format_value(value, check.unit)) }
+                    @if let Some(state) = check.state { small { (words.text(state_key(state), &[])) } }
+                },
+                html! { (limits.join(", ")) },
+                html! { (facts::few_values(&check.replicas, check.unit, words)) },
+                html! { @if let Some(id) = &check.playbook { a href={ "/playbooks/" (id) } { (id) } } },
+            ]
+        })
+        .collect();
+    table(name, &heads, &rows)
+}

@@ -1,0 +1,127 @@
+//! Lines, times, links and tables as markup.
+
+use jiff::Timestamp;
+use maud::{Markup, html};
+
+use crate::diagnose::{Outcome, Verdict};
+use crate::render::{Line, Span, Tone, Words, facts, time_of_day};
+
+/// Text with its look.
+pub(in crate::render) fn line(line: &Line) -> Markup {
+    html! {
+        @for span in &line.0 {
+            @match span {
+                Span::Plain(text) => (text),
+                Span::Bold(text) => b { (text) },
+                Span::Code(text) => code { (text) },
+                Span::Link(label, url) => (link(label, url)),
+                Span::Time(at) => (clock(*at)),
+                Span::User(_) | Span::Group(_) => (span.text()),
+            }
+        }
+    }
+}
+
+/// A link to where people may go; of anything but http only its label.
+pub(in crate::render) fn link(label: &str, url: &str) -> Markup {
+    let goes = ["http://", "https://"].iter().any(|scheme| url.starts_with(scheme));
+    // Our own pages, never `//elsewhere`.
+    let ours = url.starts_with('/') && !url.starts_with("//");
+    html! {
+        @if goes { a href=(url) rel="noopener noreferrer" { (label) } }
+        @else if ours || url.starts_with('#') { a href=(url) { (label) } }
+        @else { (label) }
+    }
+}
+
+/// The time of day.
+pub(in crate::render) fn clock(at: Timestamp) -> Markup {
+    html! { time datetime=(at) { (time_of_day(at)) } }
+}
+
+/// Date and time.
+pub(in crate::render) fn moment(at: Timestamp) -> Markup {
+    html! { time datetime=(at) { (at.strftime("%Y-%m-%d %H:%M:%S UTC")) } }
+}
+
+/// Something to open; `key` tells it apart on the page when that is renewed.
+pub(in crate::render) fn fold(key: &str, title: &Markup, open: bool, inside: &Markup) -> Markup {
+    html! { details data-key=(key) open[open] { summary { (title) } (inside) } }
+}
+
+/// A table that scrolls within itself where it is too wide.
+pub(in crate::render) fn table(name: &str, heads: &[String], rows: &[Vec<Markup>]) -> Markup {
+    let slim = (heads.len() < 4).then_some("slim");
+    html! {
+        div.scroll role="region" tabindex="0" aria-label=(name) {
+            table class=[slim] {
+                thead { tr { @for head in heads { th scope="col" { (head) } } } }
+                tbody { @for row in rows { tr { @for cell in row { td { (cell) } } } } }
+            }
+        }
+    }
+}
+
+/// A word in a coloured frame, with its sign.
+pub(in crate::render) fn pill(look: Look, word: &str) -> Markup {
+    html! { span.pill.(look.class()) { span aria-hidden="true" { (look.sign()) } (word) } }
+}
+
+/// How something stands: a colour, always with a sign and a word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::render) enum Look {
+    Bad,
+    Warn,
+    Good,
+    Mute,
+}
+
+impl Look {
+    pub(in crate::render) fn class(self) -> &'static str {
+        match self {
+            Self::Bad => "bad",
+            Self::Warn => "warn",
+            Self::Good => "good",
+            Self::Mute => "mute",
+        }
+    }
+
+    pub(in crate::render) fn sign(self) -> &'static str {
+        match self {
+            Self::Bad => "●",
+            Self::Warn => "▲",
+            Self::Good => "✓",
+            Self::Mute => "○",
+        }
+    }
+
+    pub(in crate::render) fn of(tone: Tone) -> Self {
+        match tone {
+            Tone::Critical => Self::Bad,
+            Tone::Warning => Self::Warn,
+            Tone::Good => Self::Good,
+            Tone::Unknown => Self::Mute,
+        }
+    }
+}
+
+/// How sure, as a pill.
+pub(in crate::render) fn sureness(verdict: Verdict, words: &Words) -> Markup {
+    let look = match verdict {
+        Verdict::Likely => Look::Bad,
+        Verdict::Possible => Look::Warn,
+        Verdict::Unlikely | Verdict::Undetermined | Verdict::RuledOut => Look::Mute,
+    };
+    pill(look, &facts::verdict(verdict, words))
+}
+
+/// Whether a check holds: a sign with its word.
+pub(in crate::render) fn outcome(outcome: Option<Outcome>, words: &Words) -> Markup {
+    let (class, sign, key) = match outcome {
+        Some(Outcome::Met) => ("bad", "✓", "page-met"),
+        Some(Outcome::NotMet) => ("good", "✗", "page-not-met"),
+        Some(Outcome::NoData) => ("mute", "?", "page-no-data"),
+        None => ("mute", "–", "page-not-kept"),
+    };
+    html! { span.mark.(class) { span aria-hidden="true" { (sign) " " } (words.text(key, &[])) } }
+}

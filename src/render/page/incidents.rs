@@ -1,0 +1,244 @@
+//! The list of incidents: what is open, what was, and the form that finds one.
+
+use jiff::Timestamp;
+use maud::{Markup, html};
+use serde::Deserialize;
+
+use super::html::{Look, moment, pill};
+use super::{Kept, Page};
+use crate::alert::Labels;
+use crate::clock;
+use crate::diagnose::Diagnosis;
+use crate::render::{IncidentView, Tone, Words, facts, message};
+
+/// How often the list looks for news, seconds.
+const EVERY: u32 = 10;
+
+/// What is looked for; what is empty finds everything.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Find {
+    /// Text in the headline, the labels, or the id.
+    pub q: String,
+    /// `open` or `resolved`.
+    pub state: String,
+    /// The id or some words of a cause or playbook.
+    pub cause: String,
+    /// Labels that an alert has: `namespace=llm, model=llama`.
+    pub label: String,
+    /// Only older ones than this id.
+    pub before: String,
+}
+
+impl Find {
+    /// Whether it looks for some rather than for all; the place in the list apart.
+    pub fn is_asked(&self) -> bool {
+        [&self.q, &self.state, &self.cause, &self.label].iter().any(|text| !text.trim().is_empty())
+    }
+
+    /// Whether it asks for what only the incident itself tells, beside its state.
+    pub fn reads(&self) -> bool {
+        [&self.q, &self.cause, &self.label].iter().any(|text| !text.trim().is_empty())
+    }
+
+    /// Whether an incident is meant, as far as [`Self::reads`] goes.
+    pub fn keeps(&self, view: &IncidentView<'_>, headline: &str) -> bool {
+        let holds = |text: &str, part: &str| text.to_lowercase().contains(&part.trim().to_lowercase());
+        let labels = || view.alerts.iter().map(|alert| &alert.labels).chain(view.diagnosis.map(|d| &d.scope.labels));
+        let text = || {
+            let said = labels().any(|labels| labels.values().any(|value| holds(value, &self.q)));
+            said || holds(headline, &self.q) || view.id.eq_ignore_ascii_case(self.q.trim())
+        };
+        let cause = || {
+            let named = view.diagnosis.is_some_and(|d| {
+                let chain = d.root().map(|root| root.chain.join(" ")).unwrap_or_default();
+                holds(&chain, &self.cause) || holds(&d.symptom.playbook, &self.cause) || holds(&clauses(d), &self.cause)
+            });
+            named || view.because.is_some_and(|because| holds(because, &self.cause))
+        };
+        (self.q.trim().is_empty() || text())
+            && (self.cause.trim().is_empty() || cause())
+            && (self.label.trim().is_empty() || labels().any(|labels| has(labels, &self.label)))
+    }
+
+    /// The address of this search.
+    fn address(&self) -> String {
+        let mut query = url::form_urlencoded::Serializer::new(String::new());
+        let all = [
+            ("q", &self.q),
+            ("state", &self.state),
+            ("cause", &self.cause),
+            ("label", &self.label),
+            ("before", &self.before),
+        ];
+        for (name, value) in all.into_iter().filter(|(_, value)| !value.is_empty()) {
+            query.append_pair(name, value);
+        }
+        format!("/incidents?{}", query.finish())
+    }
+}
+
+/// The chain's clauses.
+fn clauses(diagnosis: &Diagnosis) -> String {
+    let root = diagnosis.root().into_iter();
+    root.flat_map(|root| root.via.iter().map(|link| link.title.as_str()).chain([root.title.as_str()]))
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+/// Whether labels have all of `a=b, c=d`; a name alone asks for any value.
+fn has(labels: &Labels, wanted: &str) -> bool {
+    wanted.split(',').map(str::trim).filter(|one| !one.is_empty()).all(|one| match one.split_once('=') {
+        Some((name, value)) => {
+            let value = value.trim().trim_matches('"');
+            labels.get(name.trim()).is_some_and(|is| is == value)
+        }
+        None => labels.contains_key(one),
+    })
+}
+
+/// One incident of the list.
+#[derive(Debug, Clone, PartialEq)]
+pub struct IncidentRow {
+    id: String,
+    tone: Tone,
+    state: String,
+    what: String,
+    whom: String,
+    why: String,
+    started_at: Timestamp,
+    lasted: String,
+}
+
+impl IncidentRow {
+    /// What the list tells of an incident.
+    pub fn of(view: &IncidentView<'_>, now: Timestamp, words: &Words) -> Self {
+        let tone = message::tone(view);
+        let ended = view.resolved_at.unwrap_or(now);
+        Self {
+            id: view.id.to_owned(),
+            tone,
+            state: message::state(view, words),
+            what: message::what(view),
+            whom: message::hurt(view),
+            why: view.diagnosis.map(|diagnosis| facts::why(diagnosis, words)).unwrap_or_default(),
+            started_at: view.started_at,
+            lasted: clock::spoken(clock::between(view.started_at, ended)),
+        }
+    }
+}
+
+/// What the list shows.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct IncidentList {
+    /// Open ones, newest first; of a search, all that it found.
+    pub open: Vec<IncidentRow>,
+    /// The others.
+    pub recent: Vec<IncidentRow>,
+    /// How many are open, and how many are kept.
+    pub counts: (u64, u64),
+    /// How many a search has looked at.
+    pub looked_at: usize,
+    /// Where older ones begin.
+    pub older: Option<String>,
+}
+
+/// The page with the list.
+pub fn incidents_page(list: &IncidentList, find: &Find, words: &Words) -> String {
+    let say = |key: &str| words.text(key, &[]);
+    let title = say("page-incidents");
+    let older = list.older.as_ref().map(|id| Find { before: id.clone(), ..find.clone() }.address());
+    let (open, all) = list.counts;
+    let count = |n: u64| usize::try_from(n).unwrap_or(usize::MAX).into();
+    let body = html! {
+        p.above { (words.text("page-counts", &[("open", count(open)), ("all", count(all))])) }
+        h1 { (title) }
+        @if all > 0 || find.is_asked() { div.card { (form(find, words)) } }
+        div #list data-part {
+            @if find.is_asked() {
+                (section("found", &say("page-found"), &list.open, words))
+                p.dim { (words.text("page-looked-at", &[("n", list.looked_at.into())])) }
+            } @else if all == 0 {
+                div.card { h2 { (say("no-incidents")) } p { (super::html::line(&words.line("page-empty", &[]))) } }
+            } @else {
+                @if find.before.is_empty() {
+                    @if list.open.is_empty() {
+                        div.card { h2 { (say("page-open")) } p { (pill(Look::Good, &say("page-none-open"))) } }
+                    } @else { (section("open", &say("page-open"), &list.open, words)) }
+                }
+                @if !list.recent.is_empty() { (section("recent", &say("page-recent"), &list.recent, words)) }
+            }
+            @if let Some(older) = older { p.more { a href=(older) { (say("page-older")) } } }
+        }
+    };
+    Page { title: &title, place: "/incidents", kept: Kept::Live { every: EVERY, alone: !find.is_asked() }, body }
+        .html(words)
+}
+
+fn section(id: &str, title: &str, rows: &[IncidentRow], words: &Words) -> Markup {
+    html! {
+        section.card aria-labelledby=(id) {
+            h2 #(id) { (title) }
+            @if rows.is_empty() { p { (words.text("page-none-found", &[])) } }
+            ul.rows { @for row in rows { li { (one(row)) } } }
+        }
+    }
+}
+
+fn one(row: &IncidentRow) -> Markup {
+    html! {
+        div.row {
+            div { (pill(Look::of(row.tone), &row.state)) }
+            div {
+                h3 { a href={ "/incidents/" (row.id) } { (row.what) } }
+                @if !row.whom.is_empty() { p.dim { (row.whom) } }
+                @if !row.why.is_empty() { p { (row.why) } }
+            }
+            div.when { (moment(row.started_at)) br; (row.lasted) }
+        }
+    }
+}
+
+fn form(find: &Find, words: &Words) -> Markup {
+    let say = |key: &str| words.text(key, &[]);
+    let field = |name: &str, title: String, value: &str, hint: String| {
+        html! {
+            div {
+                label for=(name) { (title) }
+                input #(name) name=(name) value=(value) placeholder=(hint) maxlength="200" autocomplete="off";
+            }
+        }
+    };
+    html! {
+        form.find method="get" action="/incidents" role="search" {
+            (field("q", say("page-find-text"), &find.q, String::new()))
+            (field("cause", say("page-find-cause"), &find.cause, "kv-cache".to_owned()))
+            (field("label", say("page-find-label"), &find.label, "namespace=llm".to_owned()))
+            div {
+                label for="state" { (say("page-find-state")) }
+                select #state name="state" {
+                    @for (value, key) in [("", "page-state-any"), ("open", "page-state-open"), ("resolved", "page-state-resolved")] {
+                        option value=(value) selected[value == find.state] { (say(key)) }
+                    }
+                }
+            }
+            button type="submit" { (say("page-find")) }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_are_asked_by_name_and_value_and_all_of_them_hold() {
+        let labels = Labels::from([("namespace".into(), "llm".into()), ("model".into(), "a=b".into())]);
+        for yes in ["namespace=llm", "namespace=\"llm\", model=a=b", "model", " , "] {
+            assert!(has(&labels, yes), "{yes}");
+        }
+        for no in ["namespace=ll", "namespace=llm,pod=x", "pod"] {
+            assert!(!has(&labels, no), "{no}");
+        }
+    }
+}

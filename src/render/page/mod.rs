@@ -1,0 +1,171 @@
+//! What every page has: its frame, its looks, and the one script that keeps it up to date. Server-rendered; nothing is
+//! loaded from anywhere.
+//!
+//! Markup is escaped where it is written; what would only move the cursor or turn the direction of writing is taken out
+//! at the page's border, [`Page::html`].
+
+mod health;
+pub(super) mod html;
+mod incidents;
+mod playbook;
+mod problem;
+
+use std::sync::LazyLock;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+use super::{Words, is_unseen};
+pub use health::health_page;
+pub use incidents::{Find, IncidentList, IncidentRow, incidents_page};
+pub use playbook::{playbook_page, playbooks_page};
+pub use problem::problem_page;
+
+const STYLE: &str = include_str!("style.css");
+const SCRIPT: &str = include_str!("live.js");
+/// The places in the bar above, with their phrases.
+const PLACES: [(&str, &str); 3] =
+    [("/incidents", "page-incidents"), ("/playbooks", "page-playbooks"), ("/health", "page-health")];
+
+/// What pages of the service may do: show their own style, run their own script, which asks nobody but us.
+pub fn policy() -> &'static str {
+    static POLICY: LazyLock<String> = LazyLock::new(|| {
+        format!(
+            "default-src 'none'; style-src '{}'; script-src '{}'; connect-src 'self'; img-src data:; \
+             form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+            hash(STYLE),
+            hash(SCRIPT)
+        )
+    });
+    &POLICY
+}
+
+/// What a page that is kept as a file may do: show its style.
+fn policy_of_file() -> String {
+    format!("default-src 'none'; style-src '{}'; img-src data:; base-uri 'none'; form-action 'none'", hash(STYLE))
+}
+
+fn hash(text: &str) -> String {
+    format!("sha256-{}", STANDARD.encode(ring::digest::digest(&ring::digest::SHA256, text.as_bytes())))
+}
+
+/// How a page stays true.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kept {
+    /// It is a file: it stays as it is, and belongs to no service.
+    File,
+    /// It is as it is until somebody loads it again.
+    Still,
+    /// It looks for news so often, in seconds; without script only while `alone`.
+    Live {
+        /// Seconds between two looks.
+        every: u32,
+        /// Whether it reloads by itself where scripts do not run.
+        alone: bool,
+    },
+}
+
+/// A page to be.
+pub(super) struct Page<'a> {
+    /// For the window's title; told aloud when it changes.
+    pub(super) title: &'a str,
+    /// Which place of the bar it belongs to.
+    pub(super) place: &'a str,
+    /// How it stays true.
+    pub(super) kept: Kept,
+    /// What it holds.
+    pub(super) body: Markup,
+}
+
+impl Page<'_> {
+    /// The whole document.
+    pub(super) fn html(self, words: &Words) -> String {
+        let say = |key: &str| words.text(key, &[]);
+        let (every, alone) = match self.kept {
+            Kept::Live { every, alone } => (Some(every), alone),
+            Kept::File | Kept::Still => (None, false),
+        };
+        let file = self.kept == Kept::File;
+        let page = html! {
+            (DOCTYPE)
+            html lang=(words.language()) {
+                head {
+                    meta charset="utf-8";
+                    meta name="viewport" content="width=device-width,initial-scale=1";
+                    meta name="referrer" content="no-referrer";
+                    meta name="color-scheme" content="light dark";
+                    // A file has no server that would say it.
+                    @if file { meta http-equiv="Content-Security-Policy" content=(policy_of_file()); }
+                    @if let (Some(every), true) = (every, alone) {
+                        noscript { meta http-equiv="refresh" content=(every.max(15)); }
+                    }
+                    title { (self.title) }
+                    link rel="icon" href="data:,";
+                    style { (PreEscaped(STYLE)) }
+                }
+                body data-every=[every] data-tag=[every.map(|_| TAG)]
+                    data-live=[every.map(|_| say("page-live"))] data-updated=[every.map(|_| say("page-updated"))]
+                    data-away=[every.map(|_| say("page-away"))] {
+                    a.skip href="#main" { (say("page-skip")) }
+                    @if !file {
+                        header.bar { div.wrap {
+                            a.brand href="/incidents" { "llm-diagnose" }
+                            nav aria-label=(say("page-places")) { ul {
+                                @for (to, name) in PLACES {
+                                    li { a href=(to) aria-current=[(to == self.place).then_some("page")] { (say(name)) } }
+                                }
+                            } }
+                            @if every.is_some() { p.live #live {} }
+                        } }
+                    }
+                    main.wrap #main tabindex="-1" { (self.body) }
+                    @if every.is_some() {
+                        p.hide #aloud role="status" aria-live="polite" {}
+                        script data-live { (PreEscaped(SCRIPT)) }
+                    }
+                }
+            }
+        };
+        let text = page.into_string();
+        text.chars().map(|c| if c != '\n' && is_unseen(c) { ' ' } else { c }).collect()
+    }
+}
+
+/// Stands for the page's tag, which is made of the page; see [`tagged`].
+const TAG: &str = "W/tag-of-this-page";
+
+/// The page with its own tag in it, and the tag: two pages with the same tag say the same.
+pub fn tagged(page: String) -> (String, String) {
+    let digest = ring::digest::digest(&ring::digest::SHA256, page.as_bytes());
+    let tag = format!("\"{}\"", STANDARD.encode(digest.as_ref().get(..15).unwrap_or_default()));
+    let shown = tag.replace('"', "&quot;");
+    (page.replacen(TAG, &shown, 1), tag)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_from_outside_brings_markup_or_turns_the_direction_of_writing() {
+        let body = html! { p { ("<script>\u{202e}\u{1b}[31m") } };
+        let page = Page { title: "</title>", place: "", kept: Kept::Still, body }.html(&Words::english());
+        assert!(page.contains("&lt;/title&gt;") && page.contains("&lt;script&gt;"), "{page}");
+        assert!(!page.contains("<script") && !page.contains(['\u{202e}', '\u{1b}']), "{page}");
+    }
+
+    #[test]
+    fn a_page_that_says_something_else_has_another_tag() {
+        let page = |text: &str| {
+            let body = html! { p { (text) } };
+            tagged(
+                Page { title: "x", place: "", kept: Kept::Live { every: 5, alone: true }, body }
+                    .html(&Words::english()),
+            )
+        };
+        let ((first, tag), (_, same), (_, other)) = (page("a"), page("a"), page("b"));
+        assert!(tag == same && tag != other);
+        assert!(first.contains(&format!("data-tag=\"{}\"", tag.replace('"', "&quot;"))), "{first}");
+    }
+}

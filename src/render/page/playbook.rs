@@ -1,0 +1,229 @@
+//! The playbooks as pages: the tree of what may explain a symptom, and what of it holds now.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use maud::{Markup, html};
+
+use super::html::{Look, fold, line, link, outcome, pill, sureness};
+use super::{Kept, Page};
+use crate::diagnose::{Diagnosis, EvidenceResult, Outcome, SymptomVerdict, Verdict};
+use crate::playbook::{Evidence, Kind, Library, Node, NodeKind, Playbook, Step};
+use crate::render::{Line, Words, facts};
+
+/// How deep the tree is drawn.
+const DEPTH: usize = 6;
+
+/// The page with all playbooks.
+pub fn playbooks_page(library: &Library, words: &Words) -> String {
+    let say = |key: &str| words.text(key, &[]);
+    let title = say("page-playbooks");
+    let body = html! {
+        h1 { (title) }
+        p.lead { (say("page-playbooks-lead")) }
+        @for (kind, key) in [(Kind::Symptom, "page-symptoms"), (Kind::Mechanism, "page-mechanisms")] {
+            section.card aria-labelledby=(key) {
+                h2 #(key) { (say(key)) }
+                ul.tiles {
+                    @for playbook in library.of_kind(kind) {
+                        li {
+                            h3 { a href={ "/playbooks/" (playbook.playbook) } { (playbook.title) } }
+                            p { (first(&playbook.impact)) }
+                        }
+                    }
+                }
+            }
+        }
+    };
+    Page { title: &title, place: "/playbooks", kept: Kept::Still, body }.html(words)
+}
+
+/// The first sentence.
+fn first(text: &str) -> &str {
+    text.trim().split_once(". ").map_or(text.trim(), |(first, _)| first)
+}
+
+/// What an incident's diagnosis knows of checks and causes.
+struct Known<'a> {
+    checks: BTreeMap<(&'a str, &'a str), &'a EvidenceResult>,
+    verdicts: BTreeMap<&'a str, Verdict>,
+    chain: &'a [String],
+    blind: BTreeMap<&'a str, &'a str>,
+}
+
+impl<'a> Known<'a> {
+    fn of(diagnosis: &'a Diagnosis) -> Self {
+        let causes = diagnosis.causes.iter();
+        let judged = causes.clone().flat_map(|cause| {
+            let via = cause.via.iter().map(|link| (link.id.as_str(), link.verdict));
+            via.chain([(cause.id.as_str(), cause.verdict)])
+        });
+        let mut verdicts: BTreeMap<&str, Verdict> =
+            diagnosis.unchecked.iter().flat_map(|u| &u.causes).map(|id| (id.as_str(), Verdict::Undetermined)).collect();
+        verdicts.extend(diagnosis.ruled_out.iter().map(|cause| (cause.id.as_str(), cause.verdict)));
+        verdicts.extend(judged);
+        let of_causes = causes.flat_map(|c| c.via.iter().flat_map(|link| &link.evidence).chain(&c.evidence));
+        let all = diagnosis.symptom.evidence.iter().chain(of_causes);
+        let all = all.chain(diagnosis.ruled_out.iter().filter_map(|cause| cause.because.as_ref()));
+        Self {
+            checks: all.map(|e| ((e.signal.as_str(), e.when.as_str()), e)).collect(),
+            verdicts,
+            chain: diagnosis.root().map(|root| root.chain.as_slice()).unwrap_or_default(),
+            blind: diagnosis.unchecked.iter().map(|u| (u.signal.as_str(), u.why.as_str())).collect(),
+        }
+    }
+}
+
+/// The page of a playbook; `met` is what an incident's diagnosis found, with the incident's id.
+pub fn playbook_page(library: &Library, playbook: &Playbook, met: Option<(&str, &Diagnosis)>, words: &Words) -> String {
+    let say = |key: &str| words.text(key, &[]);
+    let known = met.map(|(_, diagnosis)| Known::of(diagnosis));
+    let mut drawing = Drawing { library, known: known.as_ref(), words, drawn: BTreeSet::new() };
+    let root = library.playbook_node(&playbook.playbook);
+    let kind = if playbook.kind == Kind::Symptom { "page-symptom" } else { "page-mechanism" };
+    let body = html! {
+        p.above { a href="/playbooks" { (say("page-playbooks")) } span { (say(kind)) } code { (playbook.playbook) } }
+        h1 { (playbook.title) }
+        p.lead { (line(&Line::of(playbook.meaning.trim()))) }
+        p { b { (say("page-impact")) ": " } (line(&Line::of(playbook.impact.trim()))) }
+        @if let Some((id, diagnosis)) = met {
+            div.card {
+                p { (line(&words.line("page-met-of", &[("incident", Line::default().link(id, format!("/incidents/{id}")).into())])))
+                    " " (super::html::moment(diagnosis.at)) }
+                (symptom(diagnosis, words))
+            }
+        }
+        section.card aria-labelledby="tree" {
+            h2 #tree { (say("page-tree")) }
+            @if let Some(root) = root {
+                p.dim { (say("page-tree-lead")) }
+                (drawing.conditions(root.evidence))
+                @if root.causes.is_empty() { p { (say("page-no-causes")) } }
+                ul.tree { (drawing.children(root, &mut vec![root.id])) }
+                (steps(root.now, "do-now", words))
+                (steps(root.lasting, "lasting", words))
+            }
+        }
+        @if !playbook.known_gaps.is_empty() {
+            section.card { h2 { (say("page-gaps")) } ul { @for gap in &playbook.known_gaps { li { (line(&Line::of(gap))) } } } }
+        }
+        @if !playbook.alerts.is_empty() || !playbook.matches.is_empty() {
+            section.card { h2 { (say("page-enters")) } ul {
+                @for rule in &playbook.alerts { li { code { (rule.alert) } " (" (rule.severity.to_string()) ", " (rule.hold) ")" } }
+                @for name in &playbook.matches { li { code { (name) } } }
+            } }
+        }
+        @if !playbook.references.is_empty() {
+            section.card { h2 { (say("page-sources")) } ul { @for url in &playbook.references { li { (link(url, url)) } } } }
+        }
+    };
+    Page { title: &playbook.title, place: "/playbooks", kept: Kept::Still, body }.html(words)
+}
+
+fn symptom(diagnosis: &Diagnosis, words: &Words) -> Markup {
+    let (look, key) = match diagnosis.symptom.verdict {
+        SymptomVerdict::Confirmed => (Look::Bad, "asked-confirmed"),
+        SymptomVerdict::Absent => (Look::Good, "asked-absent"),
+        SymptomVerdict::NoData => (Look::Mute, "asked-no-data"),
+    };
+    pill(look, &words.text(key, &[]))
+}
+
+struct Drawing<'a> {
+    library: &'a Library,
+    known: Option<&'a Known<'a>>,
+    words: &'a Words,
+    drawn: BTreeSet<&'a str>,
+}
+
+impl<'a> Drawing<'a> {
+    /// The causes below a node; `path` are the ids above, so that a circle ends.
+    fn children(&mut self, node: Node<'a>, path: &mut Vec<&'a str>) -> Markup {
+        let mut out = Vec::new();
+        for entry in node.causes {
+            let Some(child) = self.library.node(entry) else { continue };
+            out.push(self.node(child, entry.fallback, path));
+        }
+        html! { @for child in out { li { (child) } } }
+    }
+
+    fn node(&mut self, node: Node<'a>, fallback: bool, path: &mut Vec<&'a str>) -> Markup {
+        // What several causes share is told where it is met first; a circle ends there too.
+        let again = !self.drawn.insert(node.id) || path.contains(&node.id) || path.len() >= DEPTH;
+        let verdict = self.known.and_then(|known| known.verdicts.get(node.id));
+        let on_chain = self.known.is_some_and(|known| known.chain.iter().any(|id| id == node.id));
+        let say = |key: &str| self.words.text(key, &[]);
+        let title = html! {
+            (node.title)
+            @if let Some(verdict) = verdict { (sureness(*verdict, self.words)) }
+            @if fallback { small { " (" (say("page-fallback")) ")" } }
+        };
+        if again {
+            let to =
+                if node.kind == NodeKind::Leaf { format!("#{}", node.id) } else { format!("/playbooks/{}", node.id) };
+            return html! { p { "↳ " (link(node.title, &to)) @if let Some(verdict) = verdict { " " (sureness(*verdict, self.words)) } } };
+        }
+        let key = format!("{}/{}", path.join("/"), node.id);
+        let inside = html! {
+            @if !node.meaning.trim().is_empty() { p { (line(&Line::of(node.meaning.trim()))) } }
+            (self.conditions(node.evidence))
+            (steps(node.now, "do-now", self.words))
+            (steps(node.lasting, "lasting", self.words))
+            @if node.kind != NodeKind::Leaf { p { a href={ "/playbooks/" (node.id) } { (say("page-open-playbook")) } } }
+            @if !node.causes.is_empty() {
+                ul {
+                    @let below = { path.push(node.id); let below = self.children(node, path); path.pop(); below };
+                    (below)
+                }
+            }
+        };
+        html! { div id=(node.id) { (fold(&key, &title, on_chain, &inside)) } }
+    }
+
+    /// What must hold, with what is known of it.
+    fn conditions(&self, evidence: &[Evidence]) -> Markup {
+        let say = |key: &str| self.words.text(key, &[]);
+        html! {
+            ul.conds {
+                @for e in evidence {
+                    @let checks = e.checks();
+                    @for (i, (signal, when)) in checks.iter().enumerate() {
+                        li {
+                            @if i > 0 { span.dim { (say("page-or")) " " } }
+                            (self.check(signal, &when.to_string()))
+                            @if e.required && i == 0 { " " small { (say("page-required")) } }
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    fn check(&self, signal: &str, when: &str) -> Markup {
+        let title = self.library.signals.get(signal).map_or(signal, |s| s.title.as_str());
+        let asked = html! { (title) " " code { (when) } };
+        let Some(known) = self.known else { return asked };
+        let result = known.checks.get(&(signal, when));
+        let blind = known.blind.get(signal).map(|_| Outcome::NoData);
+        html! {
+            (outcome(result.map(|e| e.outcome).or(blind), self.words)) " " (asked)
+            @if let Some(e) = result.filter(|e| e.value.is_some()) { " " span.dim { (facts::fact(e, self.words)) } }
+        }
+    }
+}
+
+fn steps(steps: &[Step], title: &str, words: &Words) -> Markup {
+    html! {
+        @if !steps.is_empty() {
+            h3 { (words.text(title, &[])) }
+            ul {
+                @for step in steps {
+                    li {
+                        (line(&Line::of(step.action.trim())))
+                        @if let Some(engine) = &step.engine { " " small { "(" (engine) ")" } }
+                        @if let Some(source) = &step.source { " " small { (link(source, source)) } }
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,12 @@
+//! The page that says why there is no page.
+
+use maud::html;
+
+use super::{Kept, Page};
+use crate::render::{Line, Words};
+
+/// What is wrong, and what to do about it.
+pub fn problem_page(title: &str, what: &Line, words: &Words) -> String {
+    let body = html! { div.card { h1 { (title) } p.lead { (super::html::line(what)) } } };
+    Page { title, place: "", kept: Kept::Still, body }.html(words)
+}

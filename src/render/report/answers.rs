@@ -1,0 +1,190 @@
+//! The seven questions that serving engineers ask, each with its answer or with how to find out.
+
+use maud::{Markup, html};
+
+use super::workload::drawn;
+use crate::render::page::html::{fold, line, moment, table};
+use crate::render::{Line, Words};
+use crate::report::{Answers, Measured, Question, Report};
+use crate::signal::{Unit, format_value};
+
+/// Pods named beside a command line.
+const PODS: usize = 4;
+
+/// All seven.
+pub(super) fn answers(report: &Report, words: &Words) -> Markup {
+    let a = &report.answers;
+    let all = [
+        (Question::Model, "report-q-model", model(a, words)),
+        (Question::Hardware, "report-q-hardware", hardware(a, words)),
+        (Question::Metrics, "report-q-metrics", (!a.metrics.is_empty()).then(|| measured("m", &a.metrics, words))),
+        (Question::Workload, "report-q-workload", workload(a, words)),
+        (Question::Deployment, "report-q-deployment", deployment(a, words)),
+        (Question::Versions, "report-q-versions", versions(a, words)),
+        (Question::Goal, "report-q-goal", goal(a, words)),
+    ];
+    html! {
+        @for (question, title, answer) in all {
+            div.qa {
+                h3 { (words.text(title, &[])) }
+                @let none = answer.is_none();
+                @if let Some(answer) = answer { (answer) }
+                @let open: Vec<&String> = a.open.iter().filter(|(of, _)| *of == question).map(|(_, how)| how).collect();
+                @for how in &open { p.none { (words.text("report-not-known", &[])) " " (line(&words.said(how))) } }
+                @if none && open.is_empty() { p.none { (words.text("report-not-known-bundle", &[])) } }
+            }
+        }
+    }
+}
+
+fn list(key: &str, values: &[String], words: &Words) -> Markup {
+    html! { @if !values.is_empty() { dt { (words.text(key, &[])) } dd { (values.join(", ")) } } }
+}
+
+fn model(a: &Answers, words: &Words) -> Option<Markup> {
+    let m = &a.model;
+    let empty = m.names.is_empty() && m.weights.is_empty() && m.arguments.is_empty() && m.settings.is_empty();
+    (!empty).then(|| {
+        html! {
+            dl.kv {
+                (list("report-served-as", &m.names, words))
+                (list("report-weights", &m.weights, words))
+                @for (name, values) in &m.settings { dt { (name) } dd { (values.join(", ")) } }
+            }
+            @for arguments in &m.arguments {
+                @let more = arguments.of.len().saturating_sub(PODS);
+                pre tabindex="0" { code { (arguments.words.join(" ")) } }
+                p.dim {
+                    (arguments.of.iter().take(PODS).cloned().collect::<Vec<_>>().join(", "))
+                    @if more > 0 { " " (words.text("and-others", &[("n", more.into())])) }
+                    " · " (arguments.source)
+                }
+            }
+        }
+    })
+}
+
+fn hardware(a: &Answers, words: &Words) -> Option<Markup> {
+    let h = &a.hardware;
+    let empty = h.gpus.is_empty() && h.interconnect.is_none() && h.nodes.is_empty();
+    (!empty).then(|| {
+        html! {
+            ul { @for gpu in &h.gpus { li { b { (gpu.count) " × " (gpu.kind) } " " small { (gpu.source) } } } }
+            dl.kv {
+                @if let Some(interconnect) = &h.interconnect { dt { (words.text("report-interconnect", &[])) } dd { (interconnect) } }
+                @for (node, facts) in h.nodes.iter().take(100) { dt { (node) } dd { (facts.join(", ")) } }
+            }
+        }
+    })
+}
+
+/// Numbers before, during and after, with how much they changed.
+pub(super) fn measured(key: &str, list: &[Measured], words: &Words) -> Markup {
+    let say = |key: &str| words.text(key, &[]);
+    let heads = ["page-check", "report-before", "report-during", "report-after", "report-change"].map(say);
+    let rows: Vec<Vec<Markup>> = list
+        .iter()
+        .map(|m| {
+            let value = |v: Option<f64>| html! { span.num { (v.map_or("–".to_owned(), |v| format_value(v, m.unit))) } };
+            vec![
+                html! { (m.title) @if let Some(why) = &m.why { small { (line(&words.said(why))) } } },
+                value(m.before),
+                value(m.during),
+                value(m.after),
+                html! { span.num { (change(m)) } },
+            ]
+        })
+        .collect();
+    let queries: Vec<(&str, &str)> =
+        list.iter().filter_map(|m| Some((m.title.as_str(), m.query.as_deref()?))).collect();
+    html! {
+        (table(&say("report-q-metrics"), &heads, &rows))
+        @if !queries.is_empty() {
+            (fold(&format!("{key}/queries"), &html! { (say("evidence-queries")) }, false, &html! {
+                @for (title, query) in queries { p { (title) } pre tabindex="0" { code { (query) } } }
+            }))
+        }
+    }
+}
+
+/// `▲ 2.2x`, `▼ 0.5x`: of shares the difference in points, because a factor of a small share says nothing.
+fn change(m: &Measured) -> String {
+    let (Some(before), Some(during)) = (m.before, m.during) else { return String::new() };
+    let sign = match during.total_cmp(&before) {
+        std::cmp::Ordering::Greater => "▲",
+        std::cmp::Ordering::Less => "▼",
+        std::cmp::Ordering::Equal => return "=".to_owned(),
+    };
+    match m.unit {
+        Unit::Ratio => format!("{sign} {}", format_value((during - before).abs(), Unit::Ratio)),
+        _ if before.abs() < 1e-12 => sign.to_owned(),
+        _ => format!("{sign} {}", format_value(during / before, Unit::Factor)),
+    }
+}
+
+fn workload(a: &Answers, words: &Words) -> Option<Markup> {
+    let w = &a.workload;
+    (w.input.is_some() || w.output.is_some() || !w.load.is_empty()).then(|| {
+        html! {
+            @if let Some(input) = &w.input { (drawn("report-input", input, words)) }
+            @if let Some(output) = &w.output { (drawn("report-output", output, words)) }
+            @if !w.load.is_empty() { (measured("w", &w.load, words)) }
+        }
+    })
+}
+
+fn deployment(a: &Answers, words: &Words) -> Option<Markup> {
+    let d = &a.deployment;
+    let empty = d.mode.is_empty() && d.objects.is_empty() && d.engines.is_empty() && d.replicas.is_none();
+    (!empty).then(|| {
+        html! {
+            @if !d.mode.is_empty() { p { b { (d.mode) } } }
+            @for because in &d.because { p.dim { (line(&words.said(because))) } }
+            dl.kv {
+                @if let Some((wanted, ready)) = d.replicas {
+                    dt { (words.text("page-replicas", &[])) }
+                    dd { (words.text("report-ready", &[("ready", ready.into()), ("wanted", wanted.into())])) }
+                }
+                (list("report-engines", &d.engines, words))
+                (list("report-objects", &d.objects, words))
+            }
+        }
+    })
+}
+
+fn versions(a: &Answers, words: &Words) -> Option<Markup> {
+    let heads = ["report-what", "report-version", "report-source"].map(|key| words.text(key, &[]));
+    let rows: Vec<Vec<Markup>> = a
+        .versions
+        .iter()
+        .map(|v| vec![html! { (v.what) }, html! { code { (v.version) } }, html! { small { (v.source) } }])
+        .collect();
+    (!rows.is_empty()).then(|| table(&words.text("report-q-versions", &[]), &heads, &rows))
+}
+
+fn goal(a: &Answers, words: &Words) -> Option<Markup> {
+    let g = &a.goal;
+    let heads = ["report-what", "report-expected", "report-actual", "report-source"].map(|key| words.text(key, &[]));
+    let rows: Vec<Vec<Markup>> = g
+        .expected
+        .iter()
+        .map(|e| {
+            vec![
+                html! { (e.title) },
+                html! { code { (e.limit) } },
+                html! { b { (e.actual) } },
+                html! { small { (e.source) } },
+            ]
+        })
+        .collect();
+    (!rows.is_empty() || g.since.is_some() || !g.changed.is_empty()).then(|| {
+        html! {
+            @if !rows.is_empty() { (table(&words.text("report-q-goal", &[]), &heads, &rows)) }
+            @if let Some(since) = g.since { p { (words.text("report-not-met-since", &[])) " " (moment(since)) } }
+            @if !g.changed.is_empty() {
+                p { b { (words.text("report-changed", &[])) } }
+                ul { @for changed in &g.changed { li { (line(&Line::of(changed))) } } }
+            }
+        }
+    })
+}

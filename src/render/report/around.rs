@@ -1,0 +1,255 @@
+//! What happened when, what logs say, where replicas stand, which alerts and rules, and what the bundle holds.
+
+use std::collections::BTreeMap;
+
+use maud::{Markup, html};
+
+use crate::alert::{Alert, AlertStatus};
+use crate::diagnose::Diagnosis;
+use crate::logs::Found;
+use crate::playbook::LogRank;
+use crate::render::page::html::{Look, fold, line, link, moment, pill, table};
+use crate::render::{Line, Words, facts};
+use crate::report::{Happened, HappenedKind, LogSeen, Part, Replica, Report, Stage};
+use crate::signal::{Unit, format_value};
+
+/// Entries of the timeline that stand open; the middle of a longer one folds.
+const EVENTS: usize = 40;
+/// Alerts and rules that are listed.
+const ALERTS: usize = 60;
+/// Replicas that are drawn.
+const REPLICAS: usize = 300;
+/// Findings of one log.
+const FINDINGS: usize = 12;
+
+/// What happened, oldest first.
+pub(super) fn timeline(report: &Report, words: &Words) -> Option<Markup> {
+    let all = &report.timeline;
+    let (first, rest) = all.split_at(all.len().min(EVENTS / 2));
+    let (middle, last) = rest.split_at(rest.len().saturating_sub(EVENTS / 2));
+    let list = |entries: &[Happened]| html! { ol.time { @for one in entries { (happened(one, words)) } } };
+    (!all.is_empty()).then(|| {
+        html! {
+            (list(first))
+            @if !middle.is_empty() {
+                @let n = middle.len();
+                (fold("timeline/middle", &html! { (words.text("report-between", &[("n", n.into())])) }, false, &list(middle.get(..n.min(400)).unwrap_or_default())))
+            }
+            (list(last))
+        }
+    })
+}
+
+fn happened(one: &Happened, words: &Words) -> Markup {
+    let key = match one.kind {
+        HappenedKind::Alert => "report-kind-alert",
+        HappenedKind::Onset => "report-kind-onset",
+        HappenedKind::Restart => "report-kind-restart",
+        HappenedKind::Rollout => "report-kind-rollout",
+        HappenedKind::Silence => "report-kind-silence",
+        HappenedKind::Message => "report-kind-message",
+        HappenedKind::Act => "report-kind-act",
+        HappenedKind::Log => "report-kind-log",
+        HappenedKind::Event => "report-kind-event",
+    };
+    html! {
+        li {
+            time datetime=(one.at) { (one.at.strftime("%m-%d %H:%M:%S")) }
+            div { (line(&words.said(&one.what))) " " small { (words.text(key, &[])) " · " (one.source) } }
+        }
+    }
+}
+
+/// What logs say, the first root error first.
+pub(super) fn logs(report: &Report, words: &Words) -> Option<Markup> {
+    let mut logs: Vec<&LogSeen> = report.logs.iter().collect();
+    logs.sort_by_key(|log| (log.report.first_root.is_none(), log.report.findings.is_empty()));
+    (!logs.is_empty()).then(|| {
+        html! { @for (i, log) in logs.iter().enumerate() {
+            @let root = log.report.findings.iter().find(|found| Some(&found.id) == log.report.first_root.as_ref());
+            @let title = html! {
+                code { (log.name) }
+                @if let Some(root) = root { (pill(Look::Bad, &root.title)) }
+                @else if log.report.findings.is_empty() { (pill(Look::Mute, &words.text("report-log-silent", &[]))) }
+            };
+            (fold(&format!("log/{}", log.name), &title, i == 0, &log_of(log, root, words)))
+        } }
+    })
+}
+
+fn log_of(log: &LogSeen, root: Option<&Found>, words: &Words) -> Markup {
+    let say = |key: &str| words.text(key, &[]);
+    let others = log.report.findings.iter().filter(|found| !root.is_some_and(|root| std::ptr::eq(root, *found)));
+    let shown: Vec<&Found> = root.into_iter().chain(others).take(FINDINGS).collect();
+    html! {
+        @if !log.file.is_empty() { p.dim { code { (log.file) } } }
+        @for found in shown {
+            h3 { (found.title) " " (rank(found.rank, words)) }
+            p { (line(&Line::of(found.meaning.trim()))) }
+            @if let Some(action) = &found.action { p { b { (say("report-log-do")) " " } (line(&Line::of(action.trim()))) } }
+            pre tabindex="0" { code { (found.text) } }
+            p.dim {
+                (words.text("report-log-line", &[("line", found.line.to_string().into()), ("n", usize::try_from(found.count).unwrap_or(usize::MAX).into())]))
+                @if let Some(first) = &found.first { " · " (first) }
+            }
+        }
+    }
+}
+
+fn rank(rank: LogRank, words: &Words) -> Markup {
+    let (look, key) = match rank {
+        LogRank::Root => (Look::Bad, "report-rank-root"),
+        LogRank::Sign => (Look::Warn, "report-rank-sign"),
+        LogRank::Secondary => (Look::Mute, "report-rank-secondary"),
+        LogRank::Benign => (Look::Good, "report-rank-benign"),
+    };
+    pill(look, &words.text(key, &[]))
+}
+
+/// Replicas by machine, those that are hit marked.
+pub(super) fn topology(report: &Report, words: &Words) -> Option<Markup> {
+    let hit: Vec<&str> = report
+        .diagnosis
+        .as_ref()
+        .map(|d| d.root().filter(|root| !root.replicas.affected.is_empty()).map_or(&d.replicas, |root| &root.replicas))
+        .map(|radius| radius.affected.iter().map(String::as_str).collect())
+        .unwrap_or_default();
+    let known = told_by_diagnosis(report.diagnosis.as_ref());
+    let replicas: &[Replica] = if report.topology.is_empty() { &known } else { &report.topology };
+    let mut nodes: BTreeMap<Option<&str>, Vec<&Replica>> = BTreeMap::new();
+    for replica in replicas.iter().take(REPLICAS) {
+        nodes.entry(replica.node.as_deref()).or_default().push(replica);
+    }
+    let left = replicas.len().saturating_sub(REPLICAS);
+    (!nodes.is_empty()).then(|| {
+        html! {
+            div.nodes { @for (node, replicas) in nodes {
+                div.node {
+                    h3 { @if let Some(node) = node { (node) } @else { (words.text("report-no-node", &[])) } }
+                    ul { @for replica in replicas { (one_replica(replica, hit.contains(&replica.name.as_str()), words)) } }
+                }
+            } }
+            @if left > 0 { p.dim { (words.text("and-others", &[("n", left.into())])) } }
+        }
+    })
+}
+
+/// Where the diagnosis itself says that replicas run; it tells of few.
+fn told_by_diagnosis(diagnosis: Option<&Diagnosis>) -> Vec<Replica> {
+    let places = diagnosis.and_then(Diagnosis::root).into_iter().flat_map(|root| &root.replicas.places);
+    let one = |(name, places): (&String, &Vec<String>)| {
+        let (gpus, nodes): (Vec<String>, Vec<String>) = places.iter().cloned().partition(|p| p.starts_with("GPU"));
+        Replica { name: name.clone(), node: nodes.into_iter().next(), gpus, ..Replica::default() }
+    };
+    places.map(one).collect()
+}
+
+fn one_replica(replica: &Replica, hit: bool, words: &Words) -> Markup {
+    let more: Vec<&str> = [replica.role.as_str(), replica.state.as_str()]
+        .into_iter()
+        .chain(replica.gpus.iter().map(String::as_str))
+        .filter(|text| !text.is_empty())
+        .collect();
+    html! {
+        li.hit[hit] {
+            @if hit { span.mark.bad { span aria-hidden="true" { "● " } } }
+            (replica.name)
+            @if hit { " " small { (words.text("report-affected", &[])) } }
+            @if !more.is_empty() { " " small { (more.join(" · ")) } }
+        }
+    }
+}
+
+/// The alerts with their labels.
+pub(super) fn alerts(report: &Report, words: &Words) -> Option<Markup> {
+    let say = |key: &str| words.text(key, &[]);
+    let left = report.alerts.len().saturating_sub(ALERTS);
+    (!report.alerts.is_empty()).then(|| {
+        html! {
+            @for (i, alert) in report.alerts.iter().take(ALERTS).enumerate() {
+                @let title = html! {
+                    (facts::clip(alert.name(), 120))
+                    @if alert.status == AlertStatus::Firing { (pill(Look::Bad, &say("report-fires"))) } @else { (pill(Look::Good, &say("report-ended"))) }
+                };
+                (fold(&format!("alert/{i}"), &title, i == 0, &one_alert(alert, words)))
+            }
+            @if left > 0 { p.dim { (words.text("and-others", &[("n", left.into())])) } }
+        }
+    })
+}
+
+fn one_alert(alert: &Alert, words: &Words) -> Markup {
+    let ended = alert.status == AlertStatus::Resolved && alert.ends_at > alert.starts_at;
+    html! {
+        dl.kv {
+            dt { (words.text("report-from", &[])) }
+            dd { (moment(alert.starts_at)) @if ended { " – " (moment(alert.ends_at)) } }
+            @for (name, value) in &alert.annotations {
+                dt { (name) }
+                dd { (link(&facts::clip(value, 1_000), value)) }
+            }
+        }
+        p { @for (name, value) in &alert.labels { code { (facts::clip(name, 80)) "=" (facts::clip(value, 300)) } " " } }
+    }
+}
+
+/// The rules behind them.
+pub(super) fn rules(report: &Report, words: &Words) -> Option<Markup> {
+    (!report.rules.is_empty()).then(|| {
+        html! { @for (i, rule) in report.rules.iter().take(ALERTS).enumerate() {
+            @let look = match rule.state.as_str() { "firing" => Look::Bad, "pending" => Look::Warn, _ => Look::Mute };
+            (fold(&format!("rule/{i}"), &html! { (rule.name) (pill(look, &rule.state)) }, false, &html! {
+                pre tabindex="0" { code { (rule.query) } }
+                p.dim { (words.text("report-rule-for", &[("time", format_value(rule.for_seconds, Unit::Seconds).into())])) " " @for (name, value) in &rule.labels { code { (name) "=" (value) } " " } }
+                @if let Some(error) = &rule.error { p.none { (error) } }
+            }))
+        } }
+    })
+}
+
+/// What the bundle holds, and what of it failed.
+pub(super) fn parts(report: &Report, words: &Words) -> Option<Markup> {
+    let say = |key: &str| words.text(key, &[]);
+    let heads = ["report-part", "report-stage", "report-note", "report-size"].map(say);
+    let row = |part: &Part| {
+        let (look, key) = match part.stage {
+            Stage::Waiting => (Look::Mute, "report-stage-waiting"),
+            Stage::Running => (Look::Mute, "report-stage-running"),
+            Stage::Done => (Look::Good, "report-stage-done"),
+            Stage::Partial => (Look::Warn, "report-stage-partial"),
+            Stage::Failed => (Look::Bad, "report-stage-failed"),
+            Stage::Skipped => (Look::Mute, "report-stage-skipped"),
+        };
+        let size = if part.bytes > 0 { format_value(part.bytes as f64, Unit::Bytes) } else { String::new() };
+        vec![html! { (part.name) }, pill(look, &say(key)), line(&words.said(&part.note)), html! { span.num { (size) } }]
+    };
+    (!report.parts.is_empty()).then(|| {
+        html! {
+            @if !report.complete { p.none { (say("report-incomplete-why")) } }
+            (table(&say("report-parts"), &heads, &report.parts.iter().map(row).collect::<Vec<_>>()))
+        }
+    })
+}
+
+/// What was taken out where.
+pub(super) fn redacted(report: &Report, words: &Words) -> Option<Markup> {
+    let heads = ["report-file", "report-rule", "report-count"].map(|key| words.text(key, &[]));
+    let rows: Vec<Vec<Markup>> = report
+        .redacted
+        .iter()
+        .map(|one| vec![html! { code { (one.place) } }, html! { (one.rule) }, html! { span.num { (one.count) } }])
+        .collect();
+    (!rows.is_empty()).then(|| table(&words.text("report-redacted", &[]), &heads, &rows))
+}
+
+/// Texts for vendors.
+pub(super) fn tickets(tickets: &[(String, String)], words: &Words) -> Option<Markup> {
+    (!tickets.is_empty()).then(|| {
+        html! {
+            p.dim { (words.text("report-tickets-lead", &[])) }
+            @for (whom, text) in tickets {
+                (fold(&format!("ticket/{whom}"), &html! { (whom) }, false, &html! { pre tabindex="0" { code { (text) } } }))
+            }
+        }
+    })
+}

@@ -1,0 +1,203 @@
+//! The first screen: readable in thirty seconds by somebody who was not there.
+
+use maud::{Markup, html};
+
+use super::{Around, view};
+use crate::clock;
+use crate::diagnose::{CauseFound, Diagnosis, EvidenceResult, Fix, Outcome};
+use crate::render::page::html::{Look, clock as clock_of, fold, line, link, moment, pill, sureness};
+use crate::render::{Line, Span, Words, facts, message, whole};
+use crate::report::Report;
+
+/// Steps that are shown at once.
+const STEPS: usize = 3;
+/// Numbers in a box of the chain.
+const NUMBERS: usize = 2;
+
+/// What, who, since when, why, what to do.
+pub(super) fn head(report: &Report, around: &Around<'_>, words: &Words) -> Markup {
+    let view = view(report);
+    let diagnosis = report.diagnosis.as_ref();
+    let whom = message::hurt(&view);
+    let what = message::what(&view);
+    let title = if what.is_empty() { report.headline.clone() } else { what };
+    html! {
+        header.card #head data-part {
+            p.above {
+                (pill(Look::of(message::tone(&view)), &message::state(&view, words)))
+                @if let Some(incident) = &report.incident { code { (incident.id) } }
+                @if !report.complete { (pill(Look::Warn, &words.text("report-incomplete", &[]))) }
+            }
+            h1 { (title) }
+            @if !whom.is_empty() { p.whom { (whom) } }
+            p.lead { (lead(report, words)) }
+            (facts_of(report, words))
+            @if !around.actions.is_empty() {
+                ul.acts { @for (label, url) in around.actions { li { (link(label, url)) } } }
+            }
+        }
+        @if let Some(diagnosis) = diagnosis {
+            section.card #why data-part aria-labelledby="h-why" {
+                h2 #h-why { (words.text("why", &[])) }
+                (why(diagnosis, words))
+            }
+            @if !diagnosis.fix.now.is_empty() || !diagnosis.fix.lasting.is_empty() {
+                section.card #do data-part aria-labelledby="h-do" { (steps(diagnosis, words)) }
+            }
+        }
+    }
+}
+
+/// The symptom in a sentence, else why there is none.
+fn lead(report: &Report, words: &Words) -> Markup {
+    let view = view(report);
+    let said = match (&report.diagnosis, view.because) {
+        (Some(diagnosis), _) => message::symptom(diagnosis, view.resolved_at.is_some(), words),
+        (None, Some(_)) if view.resolved_at.is_some() => words.line("report-not-diagnosed", &[]),
+        (None, Some(_)) => words.line("looking", &[]),
+        (None, None) => words.line("no-playbook-why", &[]),
+    };
+    let cost =
+        report.incident.as_ref().and_then(|incident| incident.impact).and_then(|i| message::meanwhile(&i, words));
+    let flaps = message::flapping(&view, words);
+    html! { (line(&said)) @for more in cost.iter().chain(&flaps) { " " (line(more)) } }
+}
+
+fn facts_of(report: &Report, words: &Words) -> Markup {
+    let say = |key: &str| words.text(key, &[]);
+    let fact = |key: &str, value: Markup| html! { div { dt { (say(key)) } dd { (value) } } };
+    let root = report.diagnosis.as_ref().and_then(Diagnosis::root);
+    html! {
+        dl.facts {
+            @if let Some(incident) = &report.incident {
+                @let ended = incident.resolved_at.filter(|_| !incident.open);
+                @let lasted = clock::spoken(clock::between(incident.started_at, ended.unwrap_or(report.made_at)));
+                (fact("report-since", html! {
+                    (moment(incident.started_at))
+                    small { (words.text(if ended.is_some() { "report-lasted" } else { "report-lasts" }, &[("time", lasted.into())])) }
+                }))
+            } @else {
+                (fact("report-at", html! { (moment(report.window.to)) }))
+            }
+            (fact("report-hurt", hurt(report, words)))
+            (fact("report-sure", match root {
+                Some(root) => {
+                    let (agree, known) = agreeing(root);
+                    html! {
+                        (facts::verdict(root.verdict, words))
+                        small { (words.text("report-agree", &[("agree", agree.into()), ("known", known.into())])) }
+                    }
+                }
+                None => html! { (say("report-no-cause")) },
+            }))
+            @if let Some(incident) = &report.incident {
+                (fact("report-on-it", match &incident.acknowledged {
+                    Some(who) => html! { (Span::User(who.who.clone()).text()) small { (clock_of(who.at)) } },
+                    None if incident.open => html! { (say("report-nobody")) },
+                    None => html! { "–" },
+                }))
+            }
+        }
+    }
+}
+
+/// Which replicas, of how many.
+fn hurt(report: &Report, words: &Words) -> Markup {
+    let Some(diagnosis) = &report.diagnosis else { return html! { (words.text("report-unknown", &[])) } };
+    let radius = match diagnosis.root() {
+        Some(root) if !root.replicas.affected.is_empty() => &root.replicas,
+        _ => &diagnosis.replicas,
+    };
+    let of = |n: usize| [("n", n.into()), ("total", radius.total.into())];
+    html! {
+        @match (radius.affected.len(), radius.total) {
+            (0, 0) => (words.text("report-whole-pool", &[])),
+            (0, total) => { (words.text("report-all", &[("total", total.into())])) },
+            (n, total) if n >= total => { (words.text("report-all", &[("total", total.max(n).into())])) },
+            (n, _) => { (words.text("report-some", &of(n))) small { (facts::few(&radius.affected, words)) } },
+        }
+    }
+}
+
+/// How many checks of a chain agree, of those with data.
+fn agreeing(root: &CauseFound) -> (usize, usize) {
+    let all = || root.evidence.iter().chain(root.via.iter().flat_map(|link| &link.evidence));
+    let agree = all().filter(|e| e.outcome == Outcome::Met).count();
+    (agree, all().filter(|e| e.outcome != Outcome::NoData).count())
+}
+
+/// The chain as boxes, the cause first, as it happened.
+fn why(diagnosis: &Diagnosis, words: &Words) -> Markup {
+    let since = |id: &str| diagnosis.timeline.iter().find(|onset| onset.id == id).map(|onset| onset.at);
+    let drawn =
+        |class: Option<&str>, kind: &str, title: &str, id: &str, evidence: &[EvidenceResult], sure: Option<Markup>| {
+            let numbers = facts::facts(evidence, Outcome::Met, words);
+            html! {
+                li { div.box.(class.unwrap_or("step")).bad[class.is_some()] {
+                    p.kind { (words.text(kind, &[])) @if let Some(sure) = sure { " " (sure) } }
+                    p.name { (title) }
+                    ul { @for number in numbers.iter().take(NUMBERS) { li { (number) } } }
+                    @if let Some(at) = since(id) { p.since { (words.text("report-from", &[])) " " (clock_of(at)) } }
+                } }
+            }
+        };
+    let Some(root) = diagnosis.root() else {
+        return html! { p { (line(&words.line(match diagnosis.symptom.verdict {
+            crate::diagnose::SymptomVerdict::Confirmed => "why-none",
+            crate::diagnose::SymptomVerdict::Absent => "why-absent",
+            crate::diagnose::SymptomVerdict::NoData => "why-no-data",
+        }, &[]))) } };
+    };
+    let also = whole::also(diagnosis, words);
+    let alone = root.id == diagnosis.symptom.playbook;
+    html! {
+        ol.chain {
+            (drawn(Some("root"), "report-root", &root.title, &root.id, &root.evidence, Some(sureness(root.verdict, words))))
+            @if !alone {
+                @for link in root.via.iter().rev() {
+                    (drawn(None, "report-mechanism", &link.title, &link.id, &link.evidence, None))
+                }
+                (drawn(None, "report-symptom", &diagnosis.symptom.title, &diagnosis.symptom.playbook, &diagnosis.symptom.evidence, None))
+            }
+        }
+        @if !root.meaning.trim().is_empty() { p.also { (line(&Line::of(root.meaning.trim()))) } }
+        @if let Some(hits) = facts::hits(root, words) { p { (line(&hits)) } }
+        @if let Some(also) = also { p.dim { (line(&also)) } }
+        @if let Some(whom) = &root.escalate { p { (words.text("report-escalate", &[("whom", whom.as_str().into())])) } }
+    }
+}
+
+/// What to do: a few steps at once, the others on demand.
+fn steps(diagnosis: &Diagnosis, words: &Words) -> Markup {
+    let fix = &diagnosis.fix;
+    let more = fix.now.len().saturating_sub(STEPS);
+    html! {
+        h2 #h-do { (words.text("do-now", &[])) }
+        @if fix.now.is_empty() { p { (words.text("report-nothing-now", &[])) } }
+        ol.steps { @for fix in fix.now.iter().take(STEPS) { li { (step(fix, words)) } } }
+        @if more > 0 {
+            (fold("do/more", &html! { (words.text("report-more-steps", &[("n", more.into())])) }, false, &html! {
+                ol start=(STEPS + 1) { @for fix in fix.now.iter().skip(STEPS) { li { (step(fix, words)) } } }
+            }))
+        }
+        @if !fix.lasting.is_empty() {
+            (fold("do/lasting", &html! { (words.text("lasting", &[])) }, false, &html! {
+                ul { @for fix in &fix.lasting { li { (step(fix, words)) } } }
+            }))
+        }
+    }
+}
+
+fn step(fix: &Fix, words: &Words) -> Markup {
+    html! {
+        (line(&Line::of(fix.action.trim())))
+        @if fix.verify.is_some() || fix.source.is_some() {
+            small {
+                @if let Some(check) = &fix.verify {
+                    (line(&words.line("report-worked", &[("check", format!("{} {}", check.title, check.when).into())]))) " "
+                }
+                @if let Some(source) = &fix.source { (link(&words.text("source", &[]), source)) }
+            }
+        }
+    }
+}

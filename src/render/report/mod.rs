@@ -1,0 +1,140 @@
+//! [`Report`] ─▶ HTML: the page of an incident, and the same as a file that belongs to no service.
+//!
+//! The first screen is for somebody who was not there: what, who is hurt, since when, why, what to do, how sure, who is
+//! on it. Everything else stands below it, in the order in which questions come.
+
+mod answers;
+mod around;
+mod evidence;
+mod head;
+mod workload;
+
+use maud::{Markup, PreEscaped, html};
+
+use super::page::html::{line, moment};
+use super::page::{Kept, Page};
+use super::{IncidentView, Line, Words};
+use crate::report::Report;
+
+/// How often a page looks for news while its incident is open, seconds.
+const OPEN: u32 = 5;
+/// And after that: it may fire again.
+const OVER: u32 = 30;
+
+/// What stands around a report on its page.
+#[derive(Debug, Clone, Default)]
+pub struct Around<'a> {
+    /// What each picture shows, and its `<svg>` as [`crate::chart::svg`] writes it.
+    pub pictures: &'a [(String, String)],
+    /// Why there is no picture, as a phrase's name; none when nothing is to be drawn.
+    pub no_picture: Option<&'static str>,
+    /// Where to look further, or what to fetch: label and address.
+    pub actions: &'a [(String, String)],
+    /// Texts to paste into a vendor's form: for whom, and the text.
+    pub tickets: &'a [(String, String)],
+    /// The page of the service; without, it is a file.
+    pub live: bool,
+}
+
+/// A part of the page with its anchor; empty ones are left out.
+struct Section {
+    id: &'static str,
+    title: String,
+    body: Markup,
+}
+
+impl Section {
+    fn new(id: &'static str, title: &str, words: &Words, body: Option<Markup>) -> Option<Self> {
+        Some(Self { id, title: words.text(title, &[]), body: body? })
+    }
+}
+
+/// The whole page.
+pub fn report_page(report: &Report, around: &Around<'_>, words: &Words) -> String {
+    let say = |key: &str| words.text(key, &[]);
+    let section = |id, title, body| Section::new(id, title, words, body);
+    let diagnosis = report.diagnosis.as_ref();
+    let sections: Vec<Section> = [
+        section("picture", "report-picture", pictures(around, words)),
+        section("evidence", "report-evidence", diagnosis.map(|d| evidence::checked(d, words))),
+        section("not", "report-not", diagnosis.and_then(|d| evidence::ruled_out(d, words))),
+        section("unchecked", "report-unchecked", diagnosis.and_then(|d| evidence::unchecked(d, words))),
+        section("timeline", "report-timeline", around::timeline(report, words)),
+        section("answers", "report-answers", Some(answers::answers(report, words))),
+        section("logs", "report-logs", around::logs(report, words)),
+        section("topology", "report-topology", around::topology(report, words)),
+        section("alerts", "report-alerts", around::alerts(report, words)),
+        section("rules", "report-rules", around::rules(report, words)),
+        section("parts", "report-parts", around::parts(report, words)),
+        section("redacted", "report-redacted", around::redacted(report, words)),
+        section("tickets", "report-tickets", around::tickets(around.tickets, words)),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    let body = html! {
+        article.report {
+            (head::head(report, around, words))
+            nav.toc #toc data-part aria-label=(say("report-contents")) {
+                h2 { (say("report-contents")) }
+                ul { @for part in &sections { li { a href={ "#" (part.id) } { (part.title) } } } }
+            }
+            @for part in &sections {
+                section.part id=(part.id) data-part aria-labelledby={ "h-" (part.id) } {
+                    h2 id={ "h-" (part.id) } { (part.title) }
+                    (part.body)
+                }
+            }
+            footer.foot #foot data-part { (foot(report, around.live, words)) }
+        }
+    };
+    let kept = match (around.live, report.incident.as_ref().is_some_and(|incident| incident.open)) {
+        (false, _) => Kept::File,
+        (true, open) => Kept::Live { every: if open { OPEN } else { OVER }, alone: open },
+    };
+    Page { title: &report.headline, place: "/incidents", kept, body }.html(words)
+}
+
+/// What the incident's message is made of, as far as the report has it.
+fn view(report: &Report) -> IncidentView<'_> {
+    let incident = report.incident.as_ref();
+    IncidentView {
+        id: incident.map_or("", |incident| &incident.id),
+        alerts: &report.alerts,
+        truncated: incident.map_or(0, |incident| incident.truncated),
+        resolved_at: incident.and_then(|incident| incident.resolved_at.filter(|_| !incident.open)),
+        started_at: incident.map_or(report.window.from, |incident| incident.started_at),
+        because: incident.and_then(|incident| incident.playbook.as_deref()),
+        refired: incident.map_or(0, |incident| incident.refired),
+        seen_before: incident.map_or(0, |incident| incident.seen_before),
+        diagnosis: report.diagnosis.as_ref(),
+        ..IncidentView::default()
+    }
+}
+
+fn pictures(around: &Around<'_>, words: &Words) -> Option<Markup> {
+    match (around.pictures, around.no_picture) {
+        ([], None) => None,
+        ([], Some(why)) => Some(html! { p.none { (words.text(why, &[])) } }),
+        (pictures, _) => Some(html! {
+            div.pictures {
+                @for (title, svg) in pictures {
+                    // The chart's own back end wrote and escaped it.
+                    figure aria-label=(title) { (PreEscaped(svg)) }
+                }
+            }
+        }),
+    }
+}
+
+/// How it was made; of a live page only what does not change by itself.
+fn foot(report: &Report, live: bool, words: &Words) -> Markup {
+    let made = super::Span::Plain(report.made_at.strftime("%Y-%m-%d %H:%M:%S UTC").to_string());
+    html! {
+        @if let Some(diagnosis) = &report.diagnosis { p { (super::whole::foot(diagnosis, words)) } }
+        @if !live {
+            p { (line(&words.line("report-made", &[("at", Line(vec![made]).into()), ("version", report.version.as_str().into())]))) }
+            p { (words.text("report-window", &[])) " " (moment(report.window.from)) " – " (moment(report.window.to)) }
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! What the store knows of an incident ─▶ what happened, in order. Pure.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+
+use super::{Happened, HappenedKind};
+use crate::alert::{Alert, AlertStatus};
+use crate::diagnose::Diagnosis;
+use crate::render::{Act, Note};
+use crate::signal::format_value;
+
+/// Entries at most: an incident that flaps for days is told by its beginning and its end.
+const MOST: usize = 400;
+
+/// A line of an incident's log, as the store keeps it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Logged<'a> {
+    /// When.
+    pub at: Timestamp,
+    /// What: `notified`, `diagnosed`, `posted`.
+    pub what: &'a str,
+    /// More of it.
+    pub detail: &'a str,
+}
+
+/// Alerts, onsets, what we said and what people did, oldest first; sentences are English, with a shape in `said.ftl`.
+pub fn story(alerts: &[Alert], diagnosis: Option<&Diagnosis>, logged: &[Logged<'_>], notes: &[Note]) -> Vec<Happened> {
+    let mut out = of_alerts(alerts);
+    out.extend(diagnosis.into_iter().flat_map(onsets));
+    out.extend(of_log(logged));
+    out.extend(notes.iter().filter_map(of_note));
+    out.sort_by_key(|happened| happened.at);
+    if out.len() > MOST {
+        out.drain(MOST / 2..out.len() - MOST / 2);
+    }
+    out
+}
+
+fn happened(at: Timestamp, kind: HappenedKind, what: String, source: &str) -> Happened {
+    Happened { at, kind, what, source: source.to_owned() }
+}
+
+/// Alerts of one name that begin or end in the same second are one event.
+fn of_alerts(alerts: &[Alert]) -> Vec<Happened> {
+    let mut counted: BTreeMap<(i64, bool, &str), (Timestamp, usize)> = BTreeMap::new();
+    for alert in alerts {
+        let mut count = |at: Timestamp, fires| {
+            counted.entry((at.as_second(), fires, alert.name())).or_insert((at, 0)).1 += 1;
+        };
+        count(alert.starts_at, true);
+        if alert.status == AlertStatus::Resolved && alert.ends_at > alert.starts_at {
+            count(alert.ends_at, false);
+        }
+    }
+    let one = |((_, fires, name), (at, n))| {
+        let what = match (fires, n) {
+            (true, 1) => format!("the alert {name} fires"),
+            (true, n) => format!("the alert {name} fires for {n} series"),
+            (false, 1) => format!("the alert {name} ended"),
+            (false, n) => format!("the alert {name} ended for {n} series"),
+        };
+        happened(at, HappenedKind::Alert, what, "alertmanager")
+    };
+    counted.into_iter().map(one).collect()
+}
+
+fn onsets(diagnosis: &Diagnosis) -> Vec<Happened> {
+    let one = |onset: &crate::diagnose::Onset| {
+        let e = &onset.evidence;
+        let value = e.value.map_or_else(|| "?".to_owned(), |value| format_value(value, e.unit));
+        let what = format!("{} reached {value} (asked: {})", e.title, e.when);
+        happened(onset.at, HappenedKind::Onset, what, "prometheus")
+    };
+    diagnosis.timeline.iter().map(one).collect()
+}
+
+/// What we did; of repetitions the first.
+fn of_log(logged: &[Logged<'_>]) -> Vec<Happened> {
+    let mut cause = None;
+    let mut out = Vec::new();
+    for line in logged {
+        let detail = line.detail;
+        let what = match line.what {
+            "notified" => match detail {
+                "first" => "Alertmanager told of it".to_owned(),
+                "new_alerts" => "Alertmanager told of new alerts".to_owned(),
+                "fewer_alerts" => "Alertmanager told that some alerts ended".to_owned(),
+                "refired" => "Alertmanager told that it fires again".to_owned(),
+                "resolved" => "Alertmanager told that nothing fires any more".to_owned(),
+                _ => continue,
+            },
+            "digested" => "many fire at once: it joined a digest".to_owned(),
+            "diagnosed" if cause == Some(detail) => continue,
+            "diagnosed" => {
+                cause = Some(detail);
+                match detail {
+                    "none" => "diagnosed: no cause stands out".to_owned(),
+                    id => format!("diagnosed with cause {id}"),
+                }
+            }
+            "posted" => format!("its message was posted: {detail}"),
+            "message gone" => "its message was deleted by somebody".to_owned(),
+            "delivery failed" | "post failed" => format!("a message was given up: {detail}"),
+            _ => continue,
+        };
+        let (kind, source) = match line.what {
+            "notified" => (HappenedKind::Alert, "alertmanager"),
+            _ => (HappenedKind::Message, "llm-diagnose"),
+        };
+        out.push(happened(line.at, kind, what, source));
+    }
+    out
+}
+
+/// What somebody did; none for what only looked.
+fn of_note(note: &Note) -> Option<Happened> {
+    let (kind, did) = match note.act {
+        Act::Acknowledge => (HappenedKind::Act, "somebody took it on"),
+        Act::Again => (HappenedKind::Act, "somebody had it diagnosed again"),
+        Act::Right => (HappenedKind::Act, "somebody found the cause right"),
+        Act::Wrong => (HappenedKind::Act, "somebody found the cause wrong"),
+        Act::Silence => (HappenedKind::Silence, "somebody silenced it"),
+        Act::Expire => (HappenedKind::Silence, "somebody ended a silence"),
+        Act::Escalate => (HappenedKind::Act, "somebody escalated it"),
+        Act::Verify => (HappenedKind::Act, "a fix was checked again"),
+        Act::Evidence | Act::Digest => return None,
+    };
+    let what = match note.detail.trim() {
+        "" => did.to_owned(),
+        detail => format!("{did} ({detail})"),
+    };
+    let who = if note.who.is_empty() { "llm-diagnose".to_owned() } else { format!("@{}", note.who) };
+    Some(happened(note.at, kind, what, &who))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn repetitions_are_told_once_and_everything_is_in_order() {
+        let at = |second: i64| Timestamp::from_second(1_700_000_000 + second).unwrap();
+        let line = |second, what, detail| Logged { at: at(second), what, detail };
+        let logged = [
+            line(9, "diagnosed", "none"),
+            line(1, "notified", "first"),
+            line(12, "diagnosed", "none"),
+            line(13, "notified", "still_firing"),
+            line(15, "diagnosed", "longer-prompts"),
+        ];
+        let note = |act, detail: &str| Note { who: "U1".into(), at: at(11), act, detail: detail.into() };
+        let notes = [note(Act::Wrong, "it was the **router**"), note(Act::Evidence, "")];
+        let told: Vec<String> = story(&[], None, &logged, &notes).into_iter().map(|h| h.what).collect();
+        assert_eq!(
+            told,
+            [
+                "Alertmanager told of it",
+                "diagnosed: no cause stands out",
+                "somebody found the cause wrong (it was the **router**)",
+                "diagnosed with cause longer-prompts",
+            ]
+        );
+    }
+}

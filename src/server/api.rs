@@ -1,0 +1,81 @@
+//! The incidents and the fleet's health as JSON, for programs.
+
+use std::collections::BTreeMap;
+
+use axum::extract::{Path, Query, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Json, Response};
+use serde_json::json;
+
+use super::Shared;
+use crate::clock;
+use crate::health::DIMENSIONS;
+use crate::store::{Incident, StoreError};
+
+/// How many incidents a list has.
+const MOST: u32 = 100;
+
+/// 200 whatever the state, which the body tells: the question was answered. 400 for a parameter that narrows nothing.
+pub(super) async fn health(State(shared): State<Shared>, Query(scope): Query<BTreeMap<String, String>>) -> Response {
+    if let Some((name, _)) = scope.iter().find(|(name, value)| !DIMENSIONS.contains(&name.as_str()) || value.is_empty())
+    {
+        let error = format!("`{name}` names no pool: expected {} with a value", DIMENSIONS.join(", "));
+        return (StatusCode::BAD_REQUEST, Json(json!({ "error": error }))).into_response();
+    }
+    Json(super::looks::health(&shared, scope).await).into_response()
+}
+
+pub(super) async fn list(State(shared): State<Shared>) -> Response {
+    match recent(&shared).await {
+        Ok(incidents) => Json(incidents.iter().map(|i| summary(&shared, i)).collect::<Vec<_>>()).into_response(),
+        Err(error) => unavailable(&error),
+    }
+}
+
+/// The newest incidents with their alerts.
+async fn recent(shared: &Shared) -> Result<Vec<Incident>, StoreError> {
+    let mut out = Vec::new();
+    for id in shared.pipeline.store.recent(MOST).await? {
+        out.extend(shared.pipeline.store.incident(&id).await?);
+    }
+    Ok(out)
+}
+
+pub(super) async fn one(State(shared): State<Shared>, Path(id): Path<String>) -> Response {
+    match shared.pipeline.store.incident(&id).await {
+        Ok(Some(incident)) => {
+            let mut value = summary(&shared, &incident);
+            value["alerts"] = json!(incident.alerts);
+            value["diagnosis"] = json!(incident.diagnosis);
+            value["impact"] = json!(incident.impact);
+            Json(value).into_response()
+        }
+        Ok(None) => (StatusCode::NOT_FOUND, Json(json!({ "error": "there is no such incident" }))).into_response(),
+        Err(error) => unavailable(&error),
+    }
+}
+
+fn summary(shared: &Shared, incident: &Incident) -> serde_json::Value {
+    let root = incident.diagnosis.as_ref().and_then(|d| d.root());
+    json!({
+        "id": incident.id,
+        "open": incident.open,
+        "group_key": incident.group_key,
+        "playbook": incident.playbook,
+        "reason": incident.reason,
+        "headline": shared.pipeline.notifier.message(incident).headline,
+        "symptom": incident.diagnosis.as_ref().map(|d| d.symptom.verdict),
+        "root": root.map(|c| &c.id),
+        "chain": root.map(|c| &c.chain),
+        "verdict": root.map(|c| c.verdict),
+        "started_at": incident.started_at,
+        "opened_at": incident.opened_at,
+        "resolved_at": incident.resolved_at,
+        "age": clock::spoken(clock::between(incident.opened_at, clock::now())),
+    })
+}
+
+fn unavailable(error: &StoreError) -> Response {
+    tracing::error!(%error, "cannot read incidents");
+    (StatusCode::SERVICE_UNAVAILABLE, "the store cannot be read\n").into_response()
+}

@@ -1,0 +1,69 @@
+//! Lists of incidents for people: page by page, newest first, without what only one incident's own page needs.
+
+use std::collections::BTreeMap;
+
+use sqlx::Row;
+
+use super::incidents::{alert, read, select_incidents};
+use super::{Incident, Store, StoreError};
+
+/// Of each incident in a list, how many alerts are read: a group may have thousands.
+const ALERTS: i64 = 20;
+
+impl Store {
+    /// Incidents of a state (`open`, `resolved`, or any when empty), older than the one with the id `before` when that is
+    /// not empty; newest first, with at most [`ALERTS`] alerts each, and without notes.
+    ///
+    /// # Errors
+    /// When the store fails or holds something unreadable.
+    pub async fn listed(&self, state: &str, before: &str, most: u32) -> Result<Vec<Incident>, StoreError> {
+        // Ids begin with their time, so that their order is that of the incidents.
+        let rows = sqlx::query(select_incidents!(
+            "($1 = '' OR state = $1) AND ($2 = '' OR id < $2) ORDER BY id DESC LIMIT $3"
+        ))
+        .bind(state)
+        .bind(before)
+        .bind(i64::from(most))
+        .fetch_all(&self.read)
+        .await?;
+        let mut incidents = rows.iter().map(read).collect::<Result<Vec<_>, _>>()?;
+        let (Some(first), Some(last)) = (incidents.first(), incidents.last()) else { return Ok(incidents) };
+        let rows = sqlx::query(
+            "SELECT incident_id, status, alert FROM
+               (SELECT a.incident_id, a.status, a.alert, a.starts_ns,
+                  ROW_NUMBER() OVER (PARTITION BY a.incident_id ORDER BY a.starts_ns, a.fingerprint) AS nth
+                FROM alerts a JOIN incidents i ON i.id = a.incident_id
+                WHERE a.incident_id >= $1 AND a.incident_id <= $2 AND ($3 = '' OR i.state = $3)) AS numbered
+             WHERE nth <= $4 ORDER BY incident_id, nth",
+        )
+        .bind(&last.id)
+        .bind(&first.id)
+        .bind(state)
+        .bind(ALERTS)
+        .fetch_all(&self.read)
+        .await?;
+        let mut alerts: BTreeMap<String, Vec<_>> = BTreeMap::new();
+        for row in &rows {
+            let id: String = row.try_get("incident_id")?;
+            let read = alert(row, &id)?;
+            alerts.entry(id).or_default().push(read);
+        }
+        for incident in &mut incidents {
+            incident.alerts = alerts.remove(&incident.id).unwrap_or_default();
+        }
+        Ok(incidents)
+    }
+
+    /// How many incidents are open, and how many are kept.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn counts(&self) -> Result<(u64, u64), StoreError> {
+        let row = sqlx::query(
+            "SELECT (SELECT COUNT(*) FROM incidents WHERE state = 'open') AS open, (SELECT COUNT(*) FROM incidents) AS kept",
+        );
+        let row = row.fetch_one(&self.read).await?;
+        let count = |name| Ok::<_, sqlx::Error>(u64::try_from(row.try_get::<i64, _>(name)?).unwrap_or_default());
+        Ok((count("open")?, count("kept")?))
+    }
+}

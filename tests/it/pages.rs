@@ -1,0 +1,195 @@
+//! The pages as people open them: what they say, whom they let in, and how they behave in a real browser.
+
+mod browser;
+
+use llm_diagnose::config::Config;
+use serde_json::{Value, json};
+
+use crate::harness::fixture;
+use crate::running::{Running, group};
+use browser::Browser;
+
+const NOWHERE: &str = "prometheus: [{ url: \"http://127.0.0.1:1\" }]";
+const HOSTILE: &str = "<script>alert(1)</script>\u{202e}\"'><img src=x onerror=alert(2)>";
+
+async fn incident(run: &Running, name: &str, severity: &str, pods: &[&str]) -> String {
+    run.send(&group(name, "firing", severity, pods)).await["incident"].as_str().unwrap().to_owned()
+}
+
+/// Every header of an answer's policy, and the page.
+async fn page(run: &Running, path: &str) -> (u16, reqwest::header::HeaderMap, String) {
+    let answer = run.http.get(format!("{}{path}", run.service.url)).send().await.unwrap();
+    (answer.status().as_u16(), answer.headers().clone(), answer.text().await.unwrap())
+}
+
+#[tokio::test]
+async fn every_page_says_what_browsers_may_do_with_it_and_is_small() {
+    let run = Running::start(NOWHERE).await;
+    let id = incident(&run, "LLMHighTTFT", "critical", &["a", "b"]).await;
+    let paths = ["/incidents", "/playbooks", "/health", "/nowhere", "/incidents/nope"].map(str::to_owned);
+    let own = [format!("/incidents/{id}"), format!("/playbooks/high-ttft?incident={id}")];
+    for path in paths.into_iter().chain(own) {
+        let (status, headers, text) = page(&run, &path).await;
+        let expected = if path == "/nowhere" || path.ends_with("nope") { 404 } else { 200 };
+        assert_eq!(status, expected, "{path}");
+        let policy = headers["content-security-policy"].to_str().unwrap();
+        assert!(policy.starts_with("default-src 'none'") && !policy.contains("unsafe"), "{path}: {policy}");
+        assert!(policy.contains("form-action 'self'") && policy.contains("frame-ancestors 'none'"), "{policy}");
+        assert_eq!(headers["cache-control"], "no-store", "{path}");
+        assert_eq!(headers["x-content-type-options"], "nosniff", "{path}");
+        assert_eq!(headers["referrer-policy"], "no-referrer", "{path}");
+        assert!(text.len() < 150_000, "{path} has {} bytes", text.len());
+        assert_eq!(text.matches("<h1").count(), 1, "{path}");
+        assert!(!text.contains(" style=") && !text.contains(" onclick="), "{path}");
+        let head = run.http.head(format!("{}{path}", run.service.url)).send().await.unwrap();
+        assert_eq!(head.status().as_u16(), expected, "HEAD {path}");
+    }
+}
+
+#[tokio::test]
+async fn whoever_has_the_page_already_is_told_so_until_it_says_something_else() {
+    let run = Running::start(NOWHERE).await;
+    incident(&run, "Strange", "warning", &["a"]).await;
+    let (_, headers, _) = page(&run, "/incidents?q=strange").await;
+    let tag = headers["etag"].to_str().unwrap().to_owned();
+    let again = async || {
+        let request = run.http.get(format!("{}/incidents?q=strange", run.service.url));
+        request.header("If-None-Match", &tag).send().await.unwrap().status().as_u16()
+    };
+    assert_eq!(again().await, 304);
+    run.send(&group("Strange", "resolved", "warning", &["a"])).await;
+    assert_eq!(again().await, 200);
+}
+
+#[tokio::test]
+async fn incidents_are_found_by_text_label_cause_and_state() {
+    let run = Running::start(NOWHERE).await;
+    let late = incident(&run, "LLMHighTTFT", "critical", &["pod-late"]).await;
+    let strange = incident(&run, "Strange", "warning", &[HOSTILE]).await;
+    run.send(&group("Strange", "resolved", "warning", &[HOSTILE])).await;
+    for (query, found, not) in [
+        ("q=pod-late", &late, &strange),
+        ("label=pod%3Dpod-late,namespace%3Dllm", &late, &strange),
+        ("cause=high-ttft", &late, &strange),
+        ("state=open", &late, &strange),
+        ("state=resolved", &strange, &late),
+        ("q=onerror&state=resolved", &strange, &late),
+    ] {
+        let (status, _, text) = page(&run, &format!("/incidents?{query}")).await;
+        let link = |id: &str| format!("href=\"/incidents/{id}\"");
+        assert_eq!(status, 200, "{query}");
+        assert!(text.contains(&link(found)) && !text.contains(&link(not)), "{query}: {text}");
+    }
+    let (_, _, text) = page(&run, "/incidents?q=%3Cscript%3Ealert(1)%3C%2Fscript%3E%22").await;
+    assert!(!text.contains("<script>") && text.contains("value=\"&lt;script&gt;"), "{text}");
+}
+
+#[tokio::test]
+async fn pages_ask_for_their_own_credentials_or_the_webhooks() {
+    let secret = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(secret.path(), "s3cret").unwrap();
+    let file = secret.path().display();
+    let extra = format!(
+        "{NOWHERE}\nwebhook: {{ bearer_token_file: {file} }}\npages: {{ username: anna, password_file: {file}, \
+         proxy_header: X-Forwarded-User, proxy_from: [203.0.113.7] }}"
+    );
+    let run = Running::start(&extra).await;
+    let url = format!("{}/incidents", run.service.url);
+    let status = async |request: reqwest::RequestBuilder| request.send().await.unwrap().status().as_u16();
+    let get = || run.http.get(&url);
+    assert_eq!(status(get()).await, 401, "loopback is asked too, once something is configured");
+    assert_eq!(status(get().basic_auth("anna", Some("wrong"))).await, 401);
+    assert_eq!(status(get().basic_auth("anna", Some("s3cret"))).await, 200);
+    assert_eq!(status(get().bearer_auth("s3cret")).await, 200, "the webhook's");
+    assert_eq!(status(get().header("X-Forwarded-User", "eve")).await, 401, "not from the proxy's address");
+    let refused = get().send().await.unwrap();
+    assert!(refused.headers()["www-authenticate"].to_str().unwrap().starts_with("Basic "));
+    assert!(refused.text().await.unwrap().contains("<h1"), "a page says what is missing");
+}
+
+#[tokio::test]
+async fn a_proxy_lets_in_whom_it_names() {
+    let run =
+        Running::start(&format!("{NOWHERE}\npages: {{ proxy_header: X-Forwarded-User, proxy_from: [127.0.0.1] }}"))
+            .await;
+    let get = || run.http.get(format!("{}/incidents", run.service.url));
+    assert_eq!(get().header("X-Forwarded-User", "anna").send().await.unwrap().status(), 200);
+    assert_eq!(get().send().await.unwrap().status(), 403, "nobody could be asked");
+}
+
+#[test]
+fn contradictory_access_is_refused_with_what_to_set() {
+    let file = tempfile::Builder::new().suffix(".yaml").tempfile().unwrap();
+    for (pages, says) in [
+        ("{ username: anna }", "needs both `username` and `password_file`"),
+        ("{ proxy_header: X-User }", "without `pages.proxy_from`"),
+        ("{ proxy_from: [10.0.0.7] }", "without `pages.proxy_header`"),
+        ("{ proxy_header: X-User, proxy_from: [\"0.0.0.0/0\"] }", "let everybody say who they are"),
+        ("{ proxy_header: X-User, proxy_from: [proxy.example.org] }", "is a host's name"),
+        ("{ proxy_header: \"X User\", proxy_from: [10.0.0.7] }", "is no name of a header"),
+    ] {
+        std::fs::write(file.path(), format!("pages: {pages}\n")).unwrap();
+        let error = format!("{:#}", Config::load(file.path()).unwrap_err());
+        assert!(error.contains(says), "{pages}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn a_browser_sees_the_incident_end_and_keeps_what_its_reader_opened() {
+    let run = Running::start(NOWHERE).await;
+    let id = incident(&run, "Strange", "critical", &[HOSTILE, "b"]).await;
+    let mut browser = Browser::start().await;
+    browser.open(&format!("{}/incidents/{id}", run.service.url)).await;
+    browser.wait_for("document.getElementById('live').dataset.state === 'live'").await;
+    assert_eq!(browser.value("document.querySelectorAll('main script, main img').length").await, json!(0));
+    assert_eq!(browser.value("getComputedStyle(document.body).margin").await, json!("0px"), "the style may show");
+    let wide = "document.documentElement.scrollWidth <= window.innerWidth";
+    let phone = json!({ "width": 360, "height": 740, "deviceScaleFactor": 1, "mobile": true });
+    browser.call("Emulation.setDeviceMetricsOverride", phone).await;
+    assert_eq!(browser.value(wide).await, json!(true), "a phone does not scroll sideways");
+    let open = "(() => { const one = document.querySelector('#alerts details[data-key=\"alert/1\"]'); one.open = true; \
+                one.querySelector('summary').focus(); return one.open; })()";
+    assert_eq!(browser.value(open).await, json!(true));
+    run.send(&group("Strange", "resolved", "critical", &[HOSTILE, "b"])).await;
+    browser.wait_for("document.querySelector('#head .pill').textContent.includes('RESOLVED')").await;
+    browser.wait_for("document.getElementById('aloud').textContent.includes('RESOLVED')").await;
+    browser.wait_for("document.querySelector('#alerts').textContent.includes('ended')").await;
+    let kept = "document.querySelector('#alerts details[data-key=\"alert/1\"]').open \
+                && document.activeElement.tagName === 'SUMMARY'";
+    assert_eq!(browser.value(kept).await, json!(true), "what was open stays so, and the focus where it was");
+    assert_eq!(browser.complaints, Vec::<String>::new());
+    let elsewhere: Vec<&String> =
+        browser.asked.iter().filter(|url| !url.starts_with(&run.service.url) && !url.starts_with("data:")).collect();
+    assert_eq!(elsewhere, Vec::<&String>::new());
+}
+
+#[tokio::test]
+async fn without_scripts_the_page_says_the_same_and_reloads_by_itself() {
+    let run = Running::start(NOWHERE).await;
+    let id = incident(&run, "Strange", "critical", &["a"]).await;
+    let mut browser = Browser::start().await;
+    browser.call("Emulation.setScriptExecutionDisabled", json!({ "value": true })).await;
+    browser.open(&format!("{}/incidents/{id}", run.service.url)).await;
+    let said = browser.value("document.querySelector('h1').textContent").await;
+    assert_eq!(said, json!("Strange"));
+    let reloads = "document.querySelector('noscript meta[http-equiv=refresh]') !== null";
+    assert_eq!(browser.value(reloads).await, Value::Bool(true));
+    assert_eq!(browser.complaints, Vec::<String>::new());
+}
+
+#[test]
+fn a_report_is_a_file_that_asks_nobody() {
+    use llm_diagnose::diagnose::Diagnosis;
+    use llm_diagnose::render::{Around, Words, report_page};
+    use llm_diagnose::report::{About, Seen, Window, build};
+
+    let diagnosis: Diagnosis = serde_json::from_str(&fixture("diagnoses/longer-prompts.high-ttft.json")).unwrap();
+    let window = Window { from: diagnosis.at, to: diagnosis.at };
+    let about =
+        About { headline: "x", incident: None, alerts: &[], diagnosis: Some(&diagnosis), window, happened: &[] };
+    let report = build(about, Seen::default(), diagnosis.at);
+    let page = report_page(&report, &Around::default(), &Words::english());
+    assert!(!page.contains("<script") && !page.contains("src=") && !page.contains("href=\"/"), "{page}");
+    assert!(page.contains("Content-Security-Policy") && page.contains("prompts became longer"));
+    assert!(page.len() < 150_000, "{}", page.len());
+}
