@@ -92,7 +92,7 @@ pub async fn run(
     let halt = CancellationToken::new();
     let closing = CancellationToken::new();
     let tasks = TaskTracker::new();
-    let workshop = Arc::new(workshop(&pipeline, Arc::clone(&words), tasks.clone(), closing.clone())?);
+    let workshop = Arc::new(workshop(&pipeline, Arc::clone(&words), tasks.clone(), closing.clone()).await?);
     tasks.spawn(Arc::clone(&workshop).tidy_loop());
     let desk = match slack.clone() {
         Some(slack) => Some(Arc::new(desk(&pipeline, slack, words, Arc::clone(&workshop), tasks.clone())?)),
@@ -108,8 +108,7 @@ pub async fn run(
     tasks.spawn(Arc::clone(&pipeline).housekeeping_loop(halt.clone()));
     tasks.spawn(Arc::clone(&pipeline).learn_loop(halt.clone()));
 
-    let app = router(Shared { pipeline, inbox, credentials, slack, door, socket, workshop, open_pages: loopback });
-    let app = router(Shared { pipeline, inbox, credentials, slack, door, socket, pages });
+    let app = router(Shared { pipeline, inbox, credentials, slack, door, socket, workshop, pages });
     // Whose connection it is decides whether a proxy's word counts.
     let app = app.into_make_service_with_connect_info::<std::net::SocketAddr>();
     let serving = {
@@ -170,7 +169,7 @@ fn desk(
 }
 
 /// What makes bundles, from the parts that the pipeline works with.
-fn workshop(
+async fn workshop(
     pipeline: &Pipeline,
     words: Arc<Words>,
     tasks: TaskTracker,
@@ -184,7 +183,7 @@ fn workshop(
         diagnosing: &config.diagnose,
     };
     let (prometheus, reader) = (pipeline.prometheus.clone(), pipeline.reader.clone());
-    let reach = Reach::new(Arc::clone(&pipeline.library), words, prometheus, reader, configured)?;
+    let reach = Reach::new(Arc::clone(&pipeline.library), words, prometheus, reader, configured).await?;
     if config.database.url_file.is_some() && config.bundle.link_key_file.is_none() && !config.public_url.is_empty() {
         warn!("download links open at the replica that signed them alone: give all of them one `bundle.link_key_file`");
     }

@@ -105,7 +105,7 @@ impl Archive {
 
     /// A way in for a blocking writer, beside which nothing else may be added.
     pub(super) fn pipe(&self) -> Pipe {
-        Pipe { steps: self.steps.clone(), buffer: Vec::with_capacity(CHUNK), written: 0 }
+        Pipe { steps: self.steps.clone(), buffer: Vec::with_capacity(CHUNK) }
     }
 
     /// Completes the file; its size in bytes.
@@ -182,20 +182,11 @@ pub(super) fn entry(name: &str) -> String {
 pub(super) struct Pipe {
     steps: mpsc::Sender<Step>,
     buffer: Vec<u8>,
-    written: u64,
-}
-
-impl Pipe {
-    /// Bytes so far.
-    pub(super) fn written(&self) -> u64 {
-        self.written
-    }
 }
 
 impl Write for Pipe {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         self.buffer.extend_from_slice(bytes);
-        self.written += bytes.len() as u64;
         if self.buffer.len() >= CHUNK {
             self.flush()?;
         }

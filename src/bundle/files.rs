@@ -4,7 +4,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::archive::Archive;
-use super::{BundleError, Subject};
+use super::{BundleError, Subject, incident_json};
 use crate::endpoint::Said;
 use crate::logs;
 use crate::logs::Log;
@@ -44,6 +44,7 @@ impl Files<'_> {
     pub(super) async fn raw(&self, subject: &Subject, seen: &Seen) -> Result<(), BundleError> {
         if let Some(incident) = &subject.incident {
             self.json("raw/alerts.json", &incident.alerts).await?;
+            self.json("raw/incident.json", &incident_json(subject)).await?;
         }
         if let Some(facts) = &seen.facts {
             self.json("raw/prometheus.json", facts).await?;

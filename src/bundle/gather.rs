@@ -14,6 +14,7 @@ use crate::kubernetes::{self, Wanted};
 use crate::logs::{self, Log};
 use crate::prom;
 use crate::report::{Stage, Window};
+use crate::signal::Engine;
 
 /// Of the deadline, what is left for the report and for closing the file.
 const RESERVE: Duration = Duration::from_secs(3);
@@ -111,7 +112,7 @@ pub(super) async fn endpoints(
     let mut known: Vec<Target> = given.clone();
     let mut missing = Vec::new();
     if let Some(prometheus) = &sources.prometheus {
-        let wanted = |engine: &crate::signal::Engine| !engine.endpoints.is_empty();
+        let wanted: fn(&Engine) -> bool = |engine| !engine.endpoints.is_empty();
         match targets(&sources.library, prometheus, &subject.request, wanted, until).await {
             Ok(learnt) => known.extend(learnt),
             Err(error) => missing.push(("addresses of the engines".to_owned(), prom::PromError::to_string(&error))),

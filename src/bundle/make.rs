@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::Instant;
 
+use futures::future::BoxFuture;
 use futures::join;
 
 use super::archive::Archive;
@@ -16,11 +17,9 @@ use crate::endpoint::{self, Answer, Told};
 use crate::logs::{self, Log, Reader};
 use crate::playbook::{Library, Ticket};
 use crate::redact::{Kind, Redactor};
-use crate::render::{self, Words};
+use crate::render::{self, Around, Words};
 use crate::report::{self, Report, Seen};
 
-/// Where the series stand.
-pub(super) const SERIES: &str = "series/series.om";
 /// The parts, in the order in which they are told.
 const PARTS: [&str; 7] = ["metrics", "series", "endpoints", "kubernetes", "logs", "diagnosis", "report"];
 
@@ -38,7 +37,9 @@ pub async fn make(
     progress.expect(&PARTS);
     let until = until(options, Instant::now());
     let archive = Archive::create(path, options.file_bytes)?;
-    let written = write(sources, subject, options, &archive, until, progress).await;
+    // Large futures are kept on the heap; named as what it is, or the compiler cannot tell that it may be sent.
+    let writing: BoxFuture<'_, _> = Box::pin(write(sources, subject, options, &archive, until, progress));
+    let written = writing.await;
     // What stopped the writer is what went wrong, whatever was being added.
     let bytes = archive.finish().await?;
     Ok(Made { report: Box::new(written?), bytes })
@@ -88,7 +89,7 @@ async fn write(
             part.over(format!("{n} logs"), &missing, bytes);
         }
     }
-    let subject = diagnosed(sources, subject, &seen, progress).await;
+    let subject = diagnosed(sources, subject, progress).await;
     files.raw(&subject, &seen).await?;
     let chart = gather::drawn(sources, &subject, until).await;
     let part = Making::of(progress, "report");
@@ -106,12 +107,22 @@ async fn write(
 /// The report in every dress.
 async fn told(sources: &Sources, report: &Report, chart: Option<&Chart>, files: &Files<'_>) -> Result<(), BundleError> {
     let (archive, words) = (files.archive, &sources.words);
-    let picture = chart.map(|chart| files.redactor.text("report.html", &chart::svg(chart)).into_owned());
-    let _ = picture;
-    archive.add("report.md", render::report_markdown(report, words)).await?;
+    let clean = |text: String| files.redactor.text("report.html", &text).into_owned();
+    let pictures: Vec<_> = chart.iter().map(|chart| (clean(chart::alt(chart)), clean(chart::svg(chart)))).collect();
     let english = Words::english();
-    for ticket in sources.library.tickets.values().filter(|ticket| suits(ticket, report)) {
-        archive.add(&format!("tickets/{}.md", ticket.ticket), render::ticket(ticket, report, &english)).await?;
+    let tickets: Vec<(&Ticket, String)> = sources
+        .library
+        .tickets
+        .values()
+        .filter(|ticket| suits(ticket, report))
+        .map(|ticket| (ticket, render::ticket(ticket, report, &english)))
+        .collect();
+    let shown: Vec<_> = tickets.iter().map(|(ticket, text)| (ticket.title.clone(), text.clone())).collect();
+    let around = Around { pictures: &pictures, tickets: &shown, ..Around::default() };
+    archive.add("report.html", render::report_page(report, &around, words)).await?;
+    archive.add("report.md", render::report_markdown(report, words)).await?;
+    for (ticket, text) in tickets {
+        archive.add(&format!("tickets/{}.md", ticket.ticket), text).await?;
     }
     archive.add("summary.json", serde_json::to_vec_pretty(report).unwrap_or_default()).await?;
     Ok(())
@@ -138,7 +149,7 @@ async fn lines(
         part.skipped("no Prometheus is configured");
         return Ok(());
     };
-    archive.begin(SERIES).await?;
+    archive.begin(series::FILE).await?;
     let (library, request, bytes) = (&sources.library, &subject.request, options.series_bytes);
     let out = archive.pipe();
     let written = series::write(library, prometheus, request, subject.window, bytes, redactor, out, until).await;
@@ -151,7 +162,7 @@ async fn lines(
 }
 
 /// The subject with its diagnosis: the one that stands, else one made now, with what the logs say.
-async fn diagnosed(sources: &Sources, subject: &Subject, seen: &Seen, progress: &Progress) -> Subject {
+async fn diagnosed(sources: &Sources, subject: &Subject, progress: &Progress) -> Subject {
     let part = Making::of(progress, "diagnosis");
     let mut subject = subject.clone();
     let at = |diagnosis: &Diagnosis| format!("of {}", diagnosis.at.strftime("%Y-%m-%d %H:%M:%S UTC"));
@@ -217,7 +228,7 @@ fn learn(redactor: &Redactor, subject: &Subject, seen: &Seen) {
         redactor.learn(Kind::Pod, &replica.name);
         replica.node.iter().for_each(|node| redactor.learn(Kind::Node, node));
     }
-    for kubernetes in &seen.kubernetes {
+    if let Some(kubernetes) = &seen.kubernetes {
         kubernetes.pods.iter().for_each(|pod| redactor.learn(Kind::Pod, &pod.name));
         kubernetes.pods.iter().for_each(|pod| redactor.learn(Kind::Namespace, &pod.namespace));
         kubernetes.nodes.iter().for_each(|node| redactor.learn(Kind::Node, &node.name));

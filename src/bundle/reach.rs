@@ -4,11 +4,13 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use tracing::warn;
+
 use super::Sources;
-use crate::alert::Alert;
+use crate::alert::{Alert, active, common_labels};
 use crate::exporter::{Reader, Target};
 use crate::kubernetes::Kubernetes;
-use crate::loki::Loki;
+use crate::loki::{Loki, LokiError};
 use crate::playbook::Library;
 use crate::prom::{Prometheus, choose};
 use crate::render::Words;
@@ -35,7 +37,8 @@ pub struct Reach {
     prometheus: Vec<(Prometheus, BTreeMap<String, String>)>,
     reader: Reader,
     targets: Vec<Target>,
-    kubernetes: Option<Kubernetes>,
+    cluster: Option<Kubernetes>,
+    cluster_labels: BTreeMap<String, String>,
     loki: Vec<(Loki, BTreeMap<String, String>)>,
     diagnosing: diagnose::Config,
 }
@@ -45,7 +48,7 @@ impl Reach {
     ///
     /// # Errors
     /// When something that is configured cannot be used at all.
-    pub fn new(
+    pub async fn new(
         library: Arc<Library>,
         words: Arc<Words>,
         prometheus: Vec<(Prometheus, BTreeMap<String, String>)>,
@@ -53,16 +56,24 @@ impl Reach {
         configured: Configured<'_>,
     ) -> anyhow::Result<Self> {
         let Configured { exporters, kubernetes, loki, diagnosing } = configured;
-        // The cluster's API and Loki: connected here as soon as their clients are there.
-        let _ = (kubernetes, loki);
+        // Diagnoses go on without the cluster, and bundles say that it is missing.
+        let cluster = match Kubernetes::connect(kubernetes).await {
+            Ok(cluster) => cluster,
+            Err(error) => {
+                warn!(%error, "the cluster's API cannot be used");
+                None
+            }
+        };
+        let several = loki.iter().map(|one| Ok((Loki::new(one)?, one.labels.clone())));
         Ok(Self {
             library,
             words,
             prometheus,
             reader,
             targets: exporters.given().collect(),
-            kubernetes: None,
-            loki: Vec::new(),
+            cluster,
+            cluster_labels: kubernetes.labels.clone(),
+            loki: several.collect::<Result<_, LokiError>>()?,
             diagnosing: diagnosing.clone(),
         })
     }
@@ -86,10 +97,17 @@ impl Reach {
             words: Arc::clone(&self.words),
             prometheus: self.prometheus(alerts).cloned(),
             reader: Some((self.reader.clone(), targets)),
-            kubernetes: self.kubernetes.clone(),
-            loki: choose(&self.loki, alerts).cloned(),
+            kubernetes: self.cluster.clone().filter(|_| fits(&self.cluster_labels, alerts)),
+            // Unlike a Prometheus, a Loki of other labels holds logs of other pods.
+            loki: self.loki.iter().find(|(_, labels)| fits(labels, alerts)).map(|(loki, _)| loki.clone()),
             files,
             diagnosing: self.diagnosing.clone(),
         }
     }
+}
+
+/// Whether firing alerts carry all these labels; without alerts nobody says otherwise.
+fn fits(labels: &BTreeMap<String, String>, alerts: &[Alert]) -> bool {
+    let common = common_labels(&active(alerts));
+    alerts.is_empty() || labels.iter().all(|(name, value)| common.get(name) == Some(value))
 }

@@ -7,8 +7,7 @@ use jiff::Timestamp;
 use super::Subject;
 use crate::clock;
 use crate::diagnose::{self, Scope};
-use crate::render::Note;
-use crate::report::{Happened, HappenedKind, Window};
+use crate::report::{Logged, Window, story};
 use crate::store::{Event, Incident};
 
 impl Subject {
@@ -23,15 +22,17 @@ impl Subject {
         now: Timestamp,
     ) -> Self {
         let end = incident.resolved_at.unwrap_or(now);
-        let judged = incident.diagnosis.as_ref().map(|diagnosis| diagnosis.at);
-        let at = if incident.open { now } else { judged.unwrap_or(end) };
+        // What is kept of the series is what that diagnosis read, so that it can be made again.
+        let at = incident.diagnosis.as_ref().map_or(end, |diagnosis| diagnosis.at);
+        let logged: Vec<Logged<'_>> =
+            events.iter().map(|event| Logged { at: event.at, what: &event.what, detail: &event.detail }).collect();
         let playbook = incident.playbook.as_deref().unwrap_or_default();
         Self {
             headline,
             request: diagnosing.request(playbook, &incident.alerts, incident.started_at, at),
             diagnosis: incident.diagnosis.clone(),
             window: around(incident.started_at, end, margin, now),
-            happened: happened(events, &incident.notes),
+            happened: story(&incident.alerts, incident.diagnosis.as_ref(), &logged, &incident.notes),
             incident: Some(incident),
         }
     }
@@ -58,23 +59,4 @@ impl Subject {
 pub fn around(from: Timestamp, to: Timestamp, margin: Duration, now: Timestamp) -> Window {
     let to = clock::after(to, margin).min(now);
     Window { from: clock::before(from, margin).min(to), to }
-}
-
-/// What the store knows to have happened: events of ours, and acts of people.
-fn happened(events: &[Event], notes: &[Note]) -> Vec<Happened> {
-    let ours = events.iter().map(|event| Happened {
-        at: event.at,
-        kind: HappenedKind::Message,
-        what: [event.what.as_str(), event.detail.as_str()].join(" ").trim().to_owned(),
-        source: "llm-diagnose".to_owned(),
-    });
-    let theirs = notes.iter().map(|note| Happened {
-        at: note.at,
-        kind: HappenedKind::Act,
-        what: [note.act.as_str(), note.detail.as_str()].join(" ").trim().to_owned(),
-        source: note.who.clone(),
-    });
-    let mut all: Vec<Happened> = ours.chain(theirs).collect();
-    all.sort_by_key(|happened| happened.at);
-    all
 }

@@ -45,6 +45,8 @@ pub async fn ask(reader: &Reader, library: &Library, targets: &[Target], deadlin
         let visit = Visit { reader, target, room, deadline, late: 0, over: None, answers: Vec::new() };
         visit.make(listed, place < PAGES_MOST)
     });
+    // As a list, or the compiler cannot tell that the whole may be sent to another thread.
+    let visits: Vec<_> = visits.collect();
     let answers: Vec<Vec<Answer>> = stream::iter(visits).buffered(AT_ONCE).collect().await;
     answers.into_iter().flatten().collect()
 }

@@ -124,7 +124,7 @@ fn of_note(note: &Note) -> Option<Happened> {
         Act::Expire => (HappenedKind::Silence, "somebody ended a silence"),
         Act::Escalate => (HappenedKind::Act, "somebody escalated it"),
         Act::Verify => (HappenedKind::Act, "a fix was checked again"),
-        Act::Evidence | Act::Digest => return None,
+        Act::Evidence | Act::Digest | Act::Bundle => return None,
     };
     let what = match note.detail.trim() {
         "" => did.to_owned(),

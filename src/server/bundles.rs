@@ -1,7 +1,9 @@
 //! `GET /bundles/{name}`: downloads of bundles, for whoever has a signed link or may open the pages.
 
+use std::net::SocketAddr;
+
 use axum::body::Body;
-use axum::extract::{Path, Query, Request, State};
+use axum::extract::{ConnectInfo, Path, Query, Request, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Json, Response};
@@ -28,10 +30,11 @@ pub(super) async fn gate(
     State(shared): State<Shared>,
     Path(name): Path<String>,
     Query(signed): Query<Signed>,
+    from: ConnectInfo<SocketAddr>,
     request: Request,
     next: Next,
 ) -> Response {
-    let Some(signature) = signed.signature else { return auth::pages(State(shared), request, next).await };
+    let Some(signature) = signed.signature else { return auth::pages(State(shared), from, request, next).await };
     let expires = signed.expires.unwrap_or_default();
     let checked = match Name::read(&name) {
         Some(name) => shared.workshop.links.check(&name, &expires, &signature, clock::now()),

@@ -45,8 +45,6 @@ pub struct Shared {
     pub socket: Option<SocketState>,
     /// Where bundles stand.
     pub workshop: Arc<Workshop>,
-    /// Whether pages need the webhook's credentials: when others than this machine can reach them.
-    pub open_pages: bool,
     /// Who may open the pages, and what is kept for them.
     pub pages: Arc<Pages>,
 }
@@ -62,22 +60,18 @@ pub fn router(shared: Shared) -> Router {
         .route("/", get(|| async { axum::response::Redirect::temporary("/incidents") }))
         .route("/incidents", get(pages::incidents))
         .route("/incidents/{id}", get(pages::incident))
-        .route("/api/v1/health", get(health::health))
-        .route("/api/v1/incidents", get(pages::list))
-        .route("/api/v1/incidents/{id}", get(pages::one))
-        .route("/api/v1/incidents/{id}/bundles", get(bundles::list))
-        .route_layer(middleware::from_fn_with_state(shared.clone(), auth::pages));
-    let bundles = Router::new()
-        .route("/bundles/{name}", get(bundles::download))
-        .route_layer(middleware::from_fn_with_state(shared.clone(), bundles::gate));
         .route("/playbooks", get(pages::playbooks))
         .route("/playbooks/{id}", get(pages::playbook))
         .route("/health", get(pages::health))
         .route("/api/v1/health", get(api::health))
         .route("/api/v1/incidents", get(api::list))
         .route("/api/v1/incidents/{id}", get(api::one))
+        .route("/api/v1/incidents/{id}/bundles", get(bundles::list))
         .route_layer(middleware::from_fn_with_state(shared.clone(), auth::pages))
         .route_layer(middleware::from_fn(pages::guard));
+    let bundles = Router::new()
+        .route("/bundles/{name}", get(bundles::download))
+        .route_layer(middleware::from_fn_with_state(shared.clone(), bundles::gate));
     Router::new()
         .route("/healthz", get(|| async { "ok\n" }))
         .route("/readyz", get(ready))

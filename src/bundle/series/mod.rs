@@ -222,7 +222,9 @@ impl<W: Write + Send + 'static> Export<'_, W> {
     async fn all(&mut self, metrics: Vec<Metric>) {
         let Some(last) = metrics.iter().flat_map(|m| &m.pieces).map(|piece| piece.to).max() else { return };
         let rate = self.rate(clock::from_unix_ms(last)).await;
-        let mut jobs = metrics.iter().flat_map(|metric| jobs(metric, rate)).peekable();
+        // As a list, or the compiler cannot tell that the whole may be sent to another thread.
+        let jobs: Vec<Job> = metrics.iter().flat_map(|metric| jobs(metric, rate)).collect();
+        let mut jobs = jobs.into_iter().peekable();
         let (prometheus, deadline) = (self.prometheus, self.deadline);
         let mut under_way = futures::stream::iter(std::iter::from_fn(|| jobs.next()))
             .map(|job| async move { (open(prometheus, &job, deadline).await, job) })

@@ -71,14 +71,15 @@ async fn work(args: &BundleArgs, config: Config, library: Library) -> anyhow::Re
     let reader = Reader::new(&config.exporters.allow).context("cannot prepare the HTTP client for exporters")?;
     let bench = Bench { args, config, library: Arc::new(library), words, reader };
     let group = args.alert.as_deref().map(ask::read).transpose()?;
-    let (subject, remembered) = match subject::kept(&bench).await? {
+    let reach = bench.reach().await?;
+    let (subject, remembered) = match subject::kept(&bench, &reach).await? {
         Ok(kept) => kept,
         Err(why) => (subject::of_pool(&bench, group.as_ref(), &why).await?, Vec::new()),
     };
     let alerts = subject.incident.as_ref().map(|incident| incident.alerts.clone());
     let alerts: Vec<Alert> = alerts.or_else(|| group.map(|group| group.alerts)).unwrap_or_default();
     let subject = Subject { window: bench.window(&subject)?, ..subject };
-    let sources = bench.reach()?.sources(&alerts, remembered, args.logs.clone());
+    let sources = reach.sources(&alerts, remembered, args.logs.clone());
     let asked = match &sources.prometheus {
         Some(prometheus) => prometheus.ping(clock::now(), PING).await.map_err(|error| (prometheus, error)),
         None => Ok(()),
@@ -104,7 +105,7 @@ async fn work(args: &BundleArgs, config: Config, library: Library) -> anyhow::Re
 }
 
 impl Bench<'_> {
-    fn reach(&self) -> anyhow::Result<Reach> {
+    async fn reach(&self) -> anyhow::Result<Reach> {
         let Config { exporters, kubernetes, loki, diagnose: diagnosing, .. } = &self.config;
         let given = match &self.args.prometheus {
             Some(_) => vec![ask::prometheus(&self.config, self.args.prometheus.as_deref(), None)],
@@ -113,7 +114,8 @@ impl Bench<'_> {
         let prometheus = given.iter().map(|given| Ok((Prometheus::new(given)?, given.labels.clone())));
         let prometheus = prometheus.collect::<anyhow::Result<Vec<_>>>()?;
         let configured = Configured { exporters, kubernetes, loki, diagnosing };
-        Reach::new(Arc::clone(&self.library), Arc::clone(&self.words), prometheus, self.reader.clone(), configured)
+        let (library, words) = (Arc::clone(&self.library), Arc::clone(&self.words));
+        Reach::new(library, words, prometheus, self.reader.clone(), configured).await
     }
 
     fn exporters(&self) -> Exporters {

@@ -4,7 +4,7 @@ use anyhow::{Context, bail};
 
 use super::Bench;
 use crate::alert::AlertGroup;
-use crate::bundle::{Subject, around};
+use crate::bundle::{Reach, Subject, around};
 use crate::chatops::named_id;
 use crate::cli::ask::{self, Asked};
 use crate::cli::past::{StateArgs, open};
@@ -21,7 +21,7 @@ const EVENTS: u32 = 10_000;
 const POOL: &str = "for a pool pass --playbook, --label or --alert, or its name";
 
 /// The incident that is meant, with the exporters that are remembered; else why it must be a pool that is meant.
-pub(super) async fn kept(bench: &Bench<'_>) -> anyhow::Result<Result<(Subject, Vec<Target>), String>> {
+pub(super) async fn kept(bench: &Bench<'_>, reach: &Reach) -> anyhow::Result<Result<(Subject, Vec<Target>), String>> {
     let args = bench.args;
     if args.alert.is_some() || args.playbook.is_some() || !args.labels.is_empty() || args.when.at.is_some() {
         return Ok(Err(String::new()));
@@ -37,12 +37,16 @@ pub(super) async fn kept(bench: &Bench<'_>) -> anyhow::Result<Result<(Subject, V
             };
         }
     };
-    let found = find(bench, &store).await;
+    let found = find(bench, reach, &store).await;
     store.close().await;
     found
 }
 
-async fn find(bench: &Bench<'_>, store: &Store) -> anyhow::Result<Result<(Subject, Vec<Target>), String>> {
+async fn find(
+    bench: &Bench<'_>,
+    reach: &Reach,
+    store: &Store,
+) -> anyhow::Result<Result<(Subject, Vec<Target>), String>> {
     let ids = match &bench.args.what {
         Some(named) => named_id(store, named).await?,
         None => store.recent(1).await?,
@@ -55,7 +59,7 @@ async fn find(bench: &Bench<'_>, store: &Store) -> anyhow::Result<Result<(Subjec
     };
     let Some(incident) = incident else { bail!("there is no such incident: `incidents all` lists them; {POOL}") };
     let events = store.events(&incident.id, EVENTS).await?;
-    let remembered = match bench.reach()?.prometheus(&incident.alerts) {
+    let remembered = match reach.prometheus(&incident.alerts) {
         Some(prometheus) => store.exporters(&prometheus.url).await?,
         None => Vec::new(),
     };

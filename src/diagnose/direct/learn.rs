@@ -22,7 +22,7 @@ pub async fn learn(
     at: Timestamp,
     deadline: Instant,
 ) -> Result<Vec<Target>, PromError> {
-    let readable = |engine: &Engine| engine.signals.values().any(|signal| signal.direct.is_some());
+    let readable: fn(&Engine) -> bool = |engine| engine.signals.values().any(|signal| signal.direct.is_some());
     learn_of(library, prometheus, readable, at, deadline).await
 }
 
@@ -34,7 +34,7 @@ pub async fn targets(
     library: &Library,
     prometheus: &Prometheus,
     request: &Request,
-    wanted: impl Fn(&Engine) -> bool,
+    wanted: fn(&Engine) -> bool,
     deadline: Instant,
 ) -> Result<Vec<Target>, PromError> {
     let mut targets = learn_of(library, prometheus, wanted, request.at, deadline).await?;
@@ -47,7 +47,7 @@ pub async fn targets(
 async fn learn_of(
     library: &Library,
     prometheus: &Prometheus,
-    wanted: impl Fn(&Engine) -> bool,
+    wanted: fn(&Engine) -> bool,
     at: Timestamp,
     deadline: Instant,
 ) -> Result<Vec<Target>, PromError> {
