@@ -140,6 +140,7 @@ fn desk(pipeline: &Arc<Pipeline>, slack: Slack, words: Arc<Words>, tasks: TaskTr
         prometheus: pipeline.prometheus.clone(),
         reader: pipeline.reader.clone(),
         exporters: config.exporters.clone(),
+        logs: pipeline.logs.clone(),
         diagnosing: config.diagnose.clone(),
         alertmanagers: config.alertmanagers.iter().map(Alertmanager::new).collect::<Result<_, _>>()?,
         slack,

@@ -10,7 +10,7 @@ use super::{library, target};
 use crate::alert::{AlertGroup, Labels};
 use crate::clock;
 use crate::config::Config;
-use crate::diagnose::{Exporters, Request, Scope, diagnose_with};
+use crate::diagnose::{Beside, Exporters, LogSources, Request, Scope, diagnose_with};
 use crate::exporter::Reader;
 use crate::health::{Triage, triage};
 use crate::playbook::{select, suggestion};
@@ -81,6 +81,12 @@ pub(super) fn run(args: DiagnoseArgs) -> anyhow::Result<ExitCode> {
     let exporters = Exporters { reader, targets, learn: config.exporters.learn, fresh: args.fresh };
     // Pages tell of now only.
     let exporters = Some(&exporters).filter(|_| args.what.when.at.is_none());
+    let (files, unread) = super::logs::files(&args.logs);
+    if let Some((file, why)) = unread.first() {
+        bail!("cannot read the log {file}: {why}");
+    }
+    let logs = LogSources { files, ..LogSources::default() };
+    let beside = Beside { exporters, logs: Some(&logs) };
     let source = (&prometheus, &chosen.labels);
     let answer = runtime.block_on(async {
         if let Some(typed) = &args.what.target {
@@ -91,9 +97,9 @@ pub(super) fn run(args: DiagnoseArgs) -> anyhow::Result<ExitCode> {
             request.scope.dimensions.extend(given.dimensions);
         }
         anyhow::Ok(match request.playbook.is_empty() {
-            true => triage(&library, source, &request, exporters).await,
+            true => triage(&library, source, &request, beside).await,
             false => {
-                let diagnosis = diagnose_with(&library, &prometheus, &request, exporters).await;
+                let diagnosis = diagnose_with(&library, &prometheus, &request, beside).await;
                 Triage::Found(Box::new(diagnosis), Vec::new())
             }
         })

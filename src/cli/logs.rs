@@ -1,18 +1,21 @@
 //! `logs`: what an engine's log says, on a laptop.
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 
 use super::args::{HealthOutput, LogsArgs};
 use super::library;
-use crate::logs::{LINE_BYTES, Reader};
+use crate::logs::{LINE_BYTES, Log, Reader};
 use crate::playbook::suggestion;
 use crate::render::{self, Words};
 
 /// Exit status when something went wrong in the log.
 const ROOT_FOUND: u8 = 1;
+/// Of a log that is evidence, the end that is read.
+const FILE_BYTES: u64 = 64 << 20;
 
 pub(super) fn run(args: &LogsArgs) -> anyhow::Result<ExitCode> {
     let library = match library(args.playbooks.as_deref()) {
@@ -50,6 +53,30 @@ pub(super) fn run(args: &LogsArgs) -> anyhow::Result<ExitCode> {
         }
     }
     Ok(if report.first_root.is_some() { ExitCode::from(ROOT_FOUND) } else { ExitCode::SUCCESS })
+}
+
+/// The ends of logs as files; what could not be read is told with its reason.
+pub(super) fn files(paths: &[PathBuf]) -> (Vec<Log>, Vec<(String, String)>) {
+    let (mut logs, mut missing) = (Vec::new(), Vec::new());
+    for path in paths {
+        match tail(path) {
+            Ok((text, cut)) => logs.push(Log { source: path.display().to_string(), text, cut, ..Log::default() }),
+            Err(error) => missing.push((path.display().to_string(), error.to_string())),
+        }
+    }
+    (logs, missing)
+}
+
+fn tail(path: &Path) -> std::io::Result<(String, bool)> {
+    let mut file = std::fs::File::open(path)?;
+    let length = file.metadata()?.len();
+    let from = length.saturating_sub(FILE_BYTES);
+    if from > 0 {
+        file.seek(SeekFrom::Start(from))?;
+    }
+    let mut bytes = Vec::new();
+    file.take(FILE_BYTES).read_to_end(&mut bytes)?;
+    Ok((String::from_utf8_lossy(&bytes).into_owned(), from > 0))
 }
 
 /// The next line without its end, cut to what is looked at; false at the end of the log.
