@@ -147,7 +147,7 @@ fn a_crash_that_metrics_cannot_explain_is_explained_by_its_log() {
     assert_eq!(without.root().unwrap().chain, ["replica-down", "crash-loop"]);
     let diagnosis = with(vec![log(POD, &[DEAD, OOM, NCCL, DEAD])]);
     let root = diagnosis.root().unwrap();
-    assert_eq!(root.chain, ["replica-down", "crash-loop", "gpu-oom"]);
+    assert_eq!(root.chain, ["replica-down", "gpu-oom"]);
     assert_eq!(root.verdict, Verdict::Likely);
     let told = root.evidence.iter().find(|e| e.signal == "log_gpu_oom").unwrap();
     assert_eq!((told.value, told.source, told.outcome), (Some(1.0), Source::Log, Outcome::Met));
@@ -241,7 +241,7 @@ fn a_hostile_log_is_read_within_bounds_and_blames_nobody() {
     let coloured = format!("\u{1b}[1;36m(EngineCore_DP0 pid=1)\u{1b}[0;0m ERROR {} {OOM}\r\n", at(moment - 60));
     assert_eq!(read(coloured).counts["log_gpu_oom"][POD], 1);
     assert_eq!(read(format!("9999-99-99T99:99:99Z {OOM}\n")).counts["log_gpu_oom"][POD], 1);
-    assert_eq!(read(format!("9999-12-31T23:59:59Z {OOM}\n")).counts.len(), 0, "what has not happened yet");
+    assert_eq!(read(format!("2999-12-31T23:59:59Z {OOM}\n")).counts.len(), 0, "what has not happened yet");
     let many: Vec<Log> = (0..500).map(|i| log(&format!("pod-{i}"), &[DEAD])).collect();
     let told = told(library(), &many, at(moment - 900), at(moment), Duration::from_secs(300));
     assert!(told.read.len() <= 64);
