@@ -17,6 +17,7 @@ use crate::bundle::{self, Configured, Links, Reach, Shelf, Workshop};
 use crate::chatops::{Desk, People, Recent};
 use crate::clock;
 use crate::config::{Config, Inlet, bot_token, inlet, secret};
+use crate::diagnose::LogSources;
 use crate::exporter::Reader;
 use crate::notify::{Notifier, PagerClient, Parts};
 use crate::pipeline::Pipeline;
@@ -86,13 +87,14 @@ pub async fn run(
         interactive: !matches!(inlet, Inlet::Off(_)),
     }));
     let (inbox, groups) = mpsc::channel(config.webhook.queue);
-    let pipeline = Pipeline::new(config, library, store.clone(), prometheus, reader, notifier, metrics);
+    let logs = LogSources::connect(&config.kubernetes, &config.loki).await.context("in `loki:`")?;
+    let pipeline = Pipeline::new(config, library, store.clone(), prometheus, reader, notifier, metrics).with_logs(logs);
     let pipeline = Arc::new(pipeline);
 
     let halt = CancellationToken::new();
     let closing = CancellationToken::new();
     let tasks = TaskTracker::new();
-    let workshop = Arc::new(workshop(&pipeline, Arc::clone(&words), tasks.clone(), closing.clone()).await?);
+    let workshop = Arc::new(workshop(&pipeline, Arc::clone(&words), tasks.clone(), closing.clone())?);
     tasks.spawn(Arc::clone(&workshop).tidy_loop());
     let desk = match slack.clone() {
         Some(slack) => Some(Arc::new(desk(&pipeline, slack, words, Arc::clone(&workshop), tasks.clone())?)),
@@ -152,6 +154,7 @@ fn desk(
         prometheus: pipeline.prometheus.clone(),
         reader: pipeline.reader.clone(),
         exporters: config.exporters.clone(),
+        logs: pipeline.logs.clone(),
         diagnosing: config.diagnose.clone(),
         alertmanagers: config.alertmanagers.iter().map(Alertmanager::new).collect::<Result<_, _>>()?,
         slack,
@@ -169,21 +172,17 @@ fn desk(
 }
 
 /// What makes bundles, from the parts that the pipeline works with.
-async fn workshop(
+fn workshop(
     pipeline: &Pipeline,
     words: Arc<Words>,
     tasks: TaskTracker,
     stop: CancellationToken,
 ) -> anyhow::Result<Workshop> {
     let config = &pipeline.config;
-    let configured = Configured {
-        exporters: &config.exporters,
-        kubernetes: &config.kubernetes,
-        loki: &config.loki,
-        diagnosing: &config.diagnose,
-    };
+    let configured = Configured { exporters: &config.exporters, diagnosing: &config.diagnose };
     let (prometheus, reader) = (pipeline.prometheus.clone(), pipeline.reader.clone());
-    let reach = Reach::new(Arc::clone(&pipeline.library), words, prometheus, reader, configured).await?;
+    let logs = pipeline.logs.clone();
+    let reach = Reach::new(Arc::clone(&pipeline.library), words, prometheus, reader, logs, configured);
     if config.database.url_file.is_some() && config.bundle.link_key_file.is_none() && !config.public_url.is_empty() {
         warn!("download links open at the replica that signed them alone: give all of them one `bundle.link_key_file`");
     }

@@ -15,7 +15,7 @@ use tracing::{Instrument, debug, error, info, info_span, warn};
 use crate::alert::{AlertGroup, active, common_labels};
 use crate::clock;
 use crate::config::Config;
-use crate::diagnose::{Diagnosis, Exporters, Scope, Verdict, begin, impact, learn};
+use crate::diagnose::{Beside, Diagnosis, Exporters, LogSources, Scope, Verdict, begin, impact, learn};
 use crate::exporter::Reader;
 use crate::incident::{AdmitReason, Impact, Rules};
 use crate::notify::{Notifier, Taken};
@@ -60,6 +60,8 @@ pub struct Pipeline {
     pub prometheus: Vec<(Prometheus, BTreeMap<String, String>)>,
     /// How exporters are read where those cannot tell.
     pub reader: Reader,
+    /// Where the replicas' logs are read.
+    pub logs: LogSources,
     /// Where messages go.
     pub notifier: Arc<Notifier>,
     /// What is counted.
@@ -87,11 +89,17 @@ impl Pipeline {
             store,
             prometheus,
             reader,
+            logs: LogSources::default(),
             notifier,
             metrics,
             diagnoses: Arc::new(Notify::new()),
             deliveries: Arc::new(Notify::new()),
         }
+    }
+
+    /// With logs as evidence.
+    pub fn with_logs(self, logs: LogSources) -> Self {
+        Self { logs, ..self }
     }
 
     /// Stores groups as they come, together when they come together, until nobody can send any more.
@@ -266,7 +274,9 @@ impl Pipeline {
             unreachable!("the configuration names at least one Prometheus")
         };
         let exporters = self.exporters(prometheus).await;
-        let begun = begin(&self.library, prometheus, &request, Some(&exporters)).await;
+        let logs = self.logs.of(&incident.alerts);
+        let beside = Beside { exporters: Some(&exporters), logs: Some(&logs) };
+        let begun = begin(&self.library, prometheus, &request, beside).await;
         let first = if incident.open && incident.diagnosis.is_none() { begun.so_far() } else { None };
         let (shown, diagnosis) = tokio::join!(self.show(incident, first), begun.finish());
         let cause = diagnosis.root().map_or("none", |cause| cause.id.as_str());

@@ -4,27 +4,20 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use tracing::warn;
-
 use super::Sources;
-use crate::alert::{Alert, active, common_labels};
+use crate::alert::Alert;
+use crate::diagnose::LogSources;
 use crate::exporter::{Reader, Target};
-use crate::kubernetes::Kubernetes;
-use crate::loki::{Loki, LokiError};
 use crate::playbook::Library;
 use crate::prom::{Prometheus, choose};
 use crate::render::Words;
-use crate::{diagnose, exporter, kubernetes, loki};
+use crate::{diagnose, exporter};
 
 /// What a configuration says of sources.
 #[derive(Debug, Clone, Copy)]
 pub struct Configured<'a> {
     /// The key `exporters:`.
     pub exporters: &'a exporter::Config,
-    /// The key `kubernetes:`.
-    pub kubernetes: &'a kubernetes::Config,
-    /// The key `loki:`.
-    pub loki: &'a [loki::Config],
     /// The key `diagnose:`.
     pub diagnosing: &'a diagnose::Config,
 }
@@ -37,45 +30,30 @@ pub struct Reach {
     prometheus: Vec<(Prometheus, BTreeMap<String, String>)>,
     reader: Reader,
     targets: Vec<Target>,
-    cluster: Option<Kubernetes>,
-    cluster_labels: BTreeMap<String, String>,
-    loki: Vec<(Loki, BTreeMap<String, String>)>,
+    logs: LogSources,
     diagnosing: diagnose::Config,
 }
 
 impl Reach {
-    /// Prepares every source; nothing is asked yet. The service and the command line build theirs here alone.
-    ///
-    /// # Errors
-    /// When something that is configured cannot be used at all.
-    pub async fn new(
+    /// Puts the sources together. The service and the command line build theirs here alone.
+    pub fn new(
         library: Arc<Library>,
         words: Arc<Words>,
         prometheus: Vec<(Prometheus, BTreeMap<String, String>)>,
         reader: Reader,
+        logs: LogSources,
         configured: Configured<'_>,
-    ) -> anyhow::Result<Self> {
-        let Configured { exporters, kubernetes, loki, diagnosing } = configured;
-        // Diagnoses go on without the cluster, and bundles say that it is missing.
-        let cluster = match Kubernetes::connect(kubernetes).await {
-            Ok(cluster) => cluster,
-            Err(error) => {
-                warn!(%error, "the cluster's API cannot be used");
-                None
-            }
-        };
-        let several = loki.iter().map(|one| Ok((Loki::new(one)?, one.labels.clone())));
-        Ok(Self {
+    ) -> Self {
+        let Configured { exporters, diagnosing } = configured;
+        Self {
             library,
             words,
             prometheus,
             reader,
             targets: exporters.given().collect(),
-            cluster,
-            cluster_labels: kubernetes.labels.clone(),
-            loki: several.collect::<Result<_, LokiError>>()?,
+            logs,
             diagnosing: diagnosing.clone(),
-        })
+        }
     }
 
     /// The Prometheus that these alerts are asked of.
@@ -91,23 +69,17 @@ impl Reach {
     /// The sources for these alerts. `remembered` are exporters that Prometheus listed before, `files` logs that
     /// somebody names.
     pub fn sources(&self, alerts: &[Alert], remembered: Vec<Target>, files: Vec<PathBuf>) -> Sources {
+        let logs = self.logs.of(alerts);
         let targets = self.targets.iter().cloned().chain(remembered).collect();
         Sources {
             library: Arc::clone(&self.library),
             words: Arc::clone(&self.words),
             prometheus: self.prometheus(alerts).cloned(),
             reader: Some((self.reader.clone(), targets)),
-            kubernetes: self.cluster.clone().filter(|_| fits(&self.cluster_labels, alerts)),
-            // Unlike a Prometheus, a Loki of other labels holds logs of other pods.
-            loki: self.loki.iter().find(|(_, labels)| fits(labels, alerts)).map(|(loki, _)| loki.clone()),
+            kubernetes: logs.kubernetes.map(|(client, _)| client),
+            loki: logs.loki.into_iter().next().map(|(loki, _)| loki),
             files,
             diagnosing: self.diagnosing.clone(),
         }
     }
-}
-
-/// Whether firing alerts carry all these labels; without alerts nobody says otherwise.
-fn fits(labels: &BTreeMap<String, String>, alerts: &[Alert]) -> bool {
-    let common = common_labels(&active(alerts));
-    alerts.is_empty() || labels.iter().all(|(name, value)| common.get(name) == Some(value))
 }

@@ -65,6 +65,8 @@ pub struct Desk {
     pub reader: Reader,
     /// Which exporters.
     pub exporters: exporter::Config,
+    /// Where the replicas' logs are read.
+    pub logs: diagnose::LogSources,
     /// How diagnoses are made.
     pub diagnosing: diagnose::Config,
     /// Where silences are made.

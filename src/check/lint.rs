@@ -112,8 +112,16 @@ fn signals(library: &Library, problems: &mut Vec<Problem>) {
     }
     let Some(file) = library.files.get("signals/catalog.yaml") else { return };
     for name in names {
-        if !library.engines.values().any(|e| e.signals.contains_key(name)) {
-            let message = format!("no engine tells signal `{name}`, not even as unsupported");
+        let log = library.signals.get(name).is_some_and(|signal| signal.is_of_log());
+        let told = match log {
+            true => library.logs.values().flat_map(|log| &log.findings).any(|f| f.tells.as_deref() == Some(name)),
+            false => library.engines.values().any(|e| e.signals.contains_key(name)),
+        };
+        if !told {
+            let message = match log {
+                true => format!("no finding in `logs/` says `tells: {name}`"),
+                false => format!("no engine tells signal `{name}`, not even as unsupported"),
+            };
             problems.push(Problem::at("signal/untold", file, name, message, None));
         }
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::playbook::{Library, LogFile, LogRank, Problem, SourceFile};
+use crate::playbook::{Library, LogFile, LogRank, Problem, SourceFile, suggestion};
 use crate::signal::VersionReq;
 
 /// How far a number may lie from the one that the example tells, relative to it.
@@ -43,6 +43,17 @@ fn one(library: &Library, log: &LogFile, file: &SourceFile, problems: &mut Vec<P
             && !library.playbooks.values().flat_map(|p| &p.causes).any(|c| c.id.as_ref() == Some(cause))
         {
             say("log/cause", cause, format!("there is no playbook or cause `{cause}`"));
+        }
+        if let Some(signal) = &finding.tells {
+            let known = |(name, signal): (&String, &crate::signal::Signal)| signal.is_of_log().then(|| name.clone());
+            let known: Vec<String> = library.signals.iter().filter_map(known).collect();
+            if !known.contains(signal) {
+                let hint = suggestion(signal, known.iter().map(String::as_str)).unwrap_or_default();
+                say("log/tells", signal, format!("there is no signal `{signal}` that is `of: [log]` {hint}"));
+            }
+            if finding.rank > LogRank::Sign {
+                say("log/tells", signal, format!("`{id}` is no error of its own and cannot tell `{signal}`"));
+            }
         }
         if let Some(engine) = &finding.engine
             && engine.parse::<VersionReq>().is_err()

@@ -218,3 +218,79 @@ fn compare(file: &SourceFile, case: &Case, judged: &Judged) -> Vec<Problem> {
     }
     failures
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::playbook::{Evidence, load};
+
+    fn cases(library: &Library) -> Vec<(String, String, Observations)> {
+        let files =
+            library.files.iter().filter(|(name, _)| name.ends_with(".test.yaml") && !name.starts_with("signals/"));
+        let tests = files.filter_map(|(_, file)| parse::<TestFile>(file).ok());
+        tests
+            .flat_map(|test| {
+                let one = |case: &Case| (test.playbook.clone(), case.name.clone(), observations(library, &test, case));
+                test.cases.iter().map(one).collect::<Vec<_>>()
+            })
+            .collect()
+    }
+
+    /// The checks that can be made without a log; none where a log alone decides.
+    fn without_logs(library: &Library, evidence: Vec<Evidence>) -> Option<Vec<Evidence>> {
+        let of_log = |e: &Evidence| e.signal.as_ref().is_some_and(|s| library.signals[s].is_of_log());
+        let mut out = Vec::new();
+        for mut e in evidence {
+            let before = e.any.len();
+            e.any.retain(|e| !of_log(e));
+            if of_log(&e) || (before > 0 && e.any.is_empty()) {
+                if e.required {
+                    return None;
+                }
+                continue;
+            }
+            out.push(e);
+        }
+        Some(out)
+    }
+
+    #[test]
+    fn logs_that_nobody_read_change_no_verdict_and_no_score_of_any_case() {
+        let library = load(None).unwrap();
+        let mut plain = library.clone();
+        let mut only_logs = BTreeSet::new();
+        for cause in plain.causes.values_mut() {
+            match without_logs(&library, std::mem::take(&mut cause.evidence)) {
+                Some(evidence) => cause.evidence = evidence,
+                None => _ = only_logs.insert(cause.cause.clone()),
+            }
+        }
+        for playbook in plain.playbooks.values_mut() {
+            playbook.symptom = without_logs(&library, std::mem::take(&mut playbook.symptom)).unwrap();
+            for entry in playbook.causes.iter_mut().filter(|entry| entry.id.is_some()) {
+                match without_logs(&library, std::mem::take(&mut entry.evidence)) {
+                    Some(evidence) => entry.evidence = evidence,
+                    None => _ = only_logs.insert(entry.target().to_owned()),
+                }
+            }
+        }
+        for playbook in plain.playbooks.values_mut() {
+            playbook.causes.retain(|entry| !only_logs.contains(entry.target()));
+        }
+        assert!(only_logs.contains("collective-failed") && only_logs.contains("gpu-taken"), "{only_logs:?}");
+        let unread: Vec<_> = cases(&library)
+            .into_iter()
+            .filter(|(_, _, seen)| !seen.signals.keys().any(|signal| library.signals[signal].is_of_log()))
+            .collect();
+        assert!(unread.len() > 500, "{}", unread.len());
+        for (playbook, name, seen) in unread {
+            let mut with = judge(&library, &playbook, &seen).unwrap();
+            for id in &only_logs {
+                if let Some(judged) = with.causes.remove(id) {
+                    assert_eq!((judged.verdict, judged.evidence), (Verdict::Undetermined, vec![]), "{name}: {id}");
+                }
+            }
+            assert_eq!(Some(with), judge(&plain, &playbook, &seen), "{playbook}: {name}");
+        }
+    }
+}

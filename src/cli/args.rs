@@ -154,6 +154,9 @@ pub struct DiagnoseArgs {
     /// Read engines and GPU exporters themselves too, in place of what Prometheus says of now.
     #[arg(long, conflicts_with = "at")]
     pub fresh: bool,
+    /// A log as evidence, best named after its pod (`llama-0.log`); repeat for more.
+    #[arg(long = "logs", value_name = "FILE")]
+    pub logs: Vec<PathBuf>,
     /// When to stop waiting for Prometheus [default: the configuration's, else 10s].
     #[arg(long, value_name = "DURATION", value_parser = window)]
     pub deadline: Option<Duration>,

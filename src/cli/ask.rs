@@ -1,6 +1,7 @@
 //! What `diagnose` and `bundle` ask about: labels, an alert's file, a pool's name ─▶ a request, and its answer.
 
 use std::io::Read;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
@@ -10,13 +11,16 @@ use crate::alert::{AlertGroup, Labels};
 use crate::chatops::command::When;
 use crate::clock;
 use crate::config::Config;
-use crate::diagnose::{Baseline, Exporters, Request, Scope, diagnose_with};
+use crate::diagnose::{Baseline, Beside, LogSources, Request, Scope, diagnose_with};
 use crate::health::{Source, Triage, triage};
 use crate::playbook::{Library, select, suggestion};
 use crate::prom;
 
 /// Of the largest file with an alert that is read.
 const FILE_BYTES: u64 = 64 << 20;
+
+/// Of logs that are evidence, bytes of all together.
+const LOG_BYTES: u64 = 64 << 20;
 
 /// What was typed.
 #[derive(Debug, Clone, Copy)]
@@ -99,7 +103,7 @@ pub(super) async fn answer(
     source: Source<'_>,
     request: &mut Request,
     named: Option<&str>,
-    exporters: Option<&Exporters>,
+    beside: Beside<'_>,
 ) -> anyhow::Result<Triage> {
     if let Some(typed) = named {
         let found = target::find(library, &[source], typed, request.at, request.deadline).await?;
@@ -109,12 +113,25 @@ pub(super) async fn answer(
         request.scope.dimensions.extend(given.dimensions);
     }
     Ok(match request.playbook.is_empty() {
-        true => triage(library, source, request, exporters).await,
+        true => triage(library, source, request, beside).await,
         false => {
-            let diagnosis = diagnose_with(library, source.0, request, exporters).await;
+            let diagnosis = diagnose_with(library, source.0, request, beside).await;
             Triage::Found(Box::new(diagnosis), Vec::new())
         }
     })
+}
+
+/// The sources of logs that are configured, and the files that are named.
+///
+/// # Errors
+/// When one of the files cannot be read, or an entry of `loki:` cannot be used.
+pub(super) async fn logs(config: &Config, files: &[PathBuf]) -> anyhow::Result<LogSources> {
+    let sources = LogSources::connect(&config.kubernetes, &config.loki).await.context("in `loki:`")?;
+    let (files, unread) = crate::logs::files::read(files, LOG_BYTES);
+    if let Some((file, why)) = unread.first() {
+        bail!("cannot read the log {file}: {why}");
+    }
+    Ok(LogSources { files, ..sources })
 }
 
 /// Reads an alert's file.

@@ -8,7 +8,7 @@ use super::args::{DiagnoseArgs, Output};
 use super::ask::{self, Asked};
 use super::library;
 use crate::config::Config;
-use crate::diagnose::Exporters;
+use crate::diagnose::{Beside, Exporters};
 use crate::exporter::Reader;
 use crate::health::Triage;
 use crate::prom::Prometheus;
@@ -43,9 +43,11 @@ pub(super) fn run(args: DiagnoseArgs) -> anyhow::Result<ExitCode> {
     let exporters = Exporters { reader, targets, learn: config.exporters.learn, fresh: args.fresh };
     // Pages tell of now only.
     let exporters = Some(&exporters).filter(|_| args.what.when.at.is_none());
+    let logs = runtime.block_on(ask::logs(&config, &args.logs))?;
+    let beside = Beside { exporters, logs: Some(&logs) };
     let source = (&prometheus, &chosen.labels);
     let named = args.what.target.as_deref();
-    let answer = runtime.block_on(ask::answer(&library, source, &mut request, named, exporters))?;
+    let answer = runtime.block_on(ask::answer(&library, source, &mut request, named, beside))?;
     let words = Words::load(&config.language, config.playbooks.dir.as_deref())?;
     let diagnosis = match answer {
         Triage::Found(diagnosis, beside) => {

@@ -25,7 +25,7 @@ pub(super) fn assemble(
     judged: Option<Judged>,
     took: Duration,
 ) -> Diagnosis {
-    let Observed { found, seen, mut problems, degraded, queries, direct, .. } = observed;
+    let Observed { found, seen, mut problems, degraded, queries, direct, logs, .. } = observed;
     let judged = judged.unwrap_or_else(|| {
         problems.push(format!("there is no playbook `{}`", request.playbook));
         Judged { symptom: SymptomVerdict::NoData, evidence: Vec::new(), causes: BTreeMap::new(), chains: Vec::new() }
@@ -67,6 +67,7 @@ pub(super) fn assemble(
         problems,
         degraded,
         direct,
+        logs,
         queries,
         took_seconds: took.as_secs_f64(),
     }

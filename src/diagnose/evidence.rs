@@ -11,6 +11,10 @@ pub(crate) fn evaluate(library: &Library, evidence: &Evidence, seen: &Observatio
         (Some(signal), Some(when)) => check(library, signal, when, seen),
         _ => {
             let mut results: Vec<EvidenceResult> = evidence.any.iter().map(|e| evaluate(library, e, seen)).collect();
+            // A log that nobody read leaves the other ways as they are.
+            if results.iter().any(|r| !is_unread_log(library, r)) {
+                results.retain(|r| !is_unread_log(library, r));
+            }
             // Where a number is known to be fine, a comparison that only lacks its past leaves nothing open.
             let fine = results.iter().any(|r| r.outcome == Outcome::NotMet);
             results.retain(|r| !(fine && r.outcome == Outcome::NoData && r.why.as_deref() == Some(NO_PAST)));
@@ -25,9 +29,15 @@ pub(crate) fn evaluate(library: &Library, evidence: &Evidence, seen: &Observatio
     decided.required = evidence.required;
     decided.weight = evidence.weight;
     if decided.outcome == Outcome::Met {
-        decided.since = seen.held_since.get(&Observations::held_key(&decided.signal, &decided.when)).copied();
+        let told = seen.signals.get(&decided.signal).and_then(|o| o.since);
+        decided.since = seen.held_since.get(&Observations::held_key(&decided.signal, &decided.when)).copied().or(told);
     }
     decided
+}
+
+/// Whether it asks of a log that nobody read, or that tells neither yes nor no: such evidence does not exist.
+pub(super) fn is_unread_log(library: &Library, e: &EvidenceResult) -> bool {
+    e.outcome == Outcome::NoData && library.signals.get(&e.signal).is_some_and(|signal| signal.is_of_log())
 }
 
 fn nothing(library: &Library, signal: &str, when: &str, seen: Option<&Observation>) -> EvidenceResult {

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::evidence::evaluate;
+use super::evidence::{evaluate, is_unread_log};
 use super::{EvidenceResult, Judgement, Observations, Outcome, SymptomVerdict, Verdict};
 use crate::clock;
 use crate::playbook::{Evidence, Library, Node, NodeKind};
@@ -55,8 +55,7 @@ impl Judged {
 /// better than possible.
 pub fn judge(library: &Library, playbook: &str, seen: &Observations) -> Option<Judged> {
     let entry = library.playbook_node(playbook)?;
-    let evidence: Vec<EvidenceResult> = entry.evidence.iter().map(|e| evaluate(library, e, seen)).collect();
-    let (verdict, _) = score(&evidence);
+    let (evidence, verdict, _) = weigh(library, entry.evidence, seen);
     let symptom = match verdict {
         Verdict::Likely | Verdict::Possible => SymptomVerdict::Confirmed,
         Verdict::Unlikely | Verdict::RuledOut => SymptomVerdict::Absent,
@@ -84,9 +83,20 @@ pub fn judge(library: &Library, playbook: &str, seen: &Observations) -> Option<J
 }
 
 fn judge_node(library: &Library, node: Node<'_>, seen: &Observations) -> Judgement {
-    let evidence: Vec<EvidenceResult> = node.evidence.iter().map(|e: &Evidence| evaluate(library, e, seen)).collect();
-    let (verdict, score) = score(&evidence);
+    let (evidence, verdict, score) = weigh(library, node.evidence, seen);
     Judgement { id: node.id.to_owned(), title: node.title.to_owned(), verdict, score, evidence }
+}
+
+/// Every check with its data, and what they come to. A log that nobody read counts neither for nor against and is not
+/// mentioned; a cause that stands and falls with it does not exist without.
+fn weigh(library: &Library, evidence: &[Evidence], seen: &Observations) -> (Vec<EvidenceResult>, Verdict, f64) {
+    let mut results: Vec<EvidenceResult> = evidence.iter().map(|e| evaluate(library, e, seen)).collect();
+    if results.iter().any(|e| e.required && is_unread_log(library, e)) {
+        return (Vec::new(), Verdict::Undetermined, 0.0);
+    }
+    results.retain(|e| !is_unread_log(library, e));
+    let (verdict, score) = score(&results);
+    (results, verdict, score)
 }
 
 /// The scoring rule.

@@ -12,6 +12,7 @@ mod fleet;
 mod gather;
 mod impact;
 mod judge;
+mod logs;
 mod observation;
 mod observe;
 mod onset;
@@ -39,9 +40,10 @@ pub(crate) use evidence::evaluate;
 pub use fleet::{Hit, Place, fleet, hits, places};
 pub use impact::impact;
 pub use judge::{Judged, judge};
+pub use logs::{LogError, LogRead, LogSources, LogsRead, Told, told};
 pub(crate) use observation::reduce;
 pub use observation::{Observation, Observations, Replica, Source};
-pub use observe::{Begun, Observed, begin, diagnose, diagnose_with, observe};
+pub use observe::{Begun, Beside, Observed, begin, diagnose, diagnose_with, observe};
 pub use picture::{Frame, picture};
 pub(crate) use plan::nobody;
 pub use plan::{Ask, Plan, Side, plan};
@@ -390,6 +392,9 @@ pub struct Diagnosis {
     /// What was read from exporters themselves, because Prometheus could not tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub direct: Option<DirectRead>,
+    /// The logs that were read; none where nobody did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub logs: Option<LogsRead>,
     /// How many queries were asked; does not grow with the number of replicas.
     pub queries: usize,
     /// How long it took.

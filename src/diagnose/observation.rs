@@ -17,6 +17,8 @@ pub enum Source {
     Prometheus,
     /// The page of an engine or exporter itself.
     Exporter,
+    /// The log of a replica, by whose name it is told.
+    Log,
 }
 
 impl Source {
@@ -55,6 +57,9 @@ pub struct Observation {
     /// Where the value now comes from.
     #[serde(default)]
     pub source: Source,
+    /// Since when, where what tells the value tells that as well: the time of a log's line.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<Timestamp>,
 }
 
 /// All observations of a diagnosis.

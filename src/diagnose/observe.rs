@@ -10,6 +10,7 @@ use tracing::{Instrument, debug_span};
 use super::batch::Answer;
 use super::direct::{self, Because, DirectRead, Exporters};
 use super::gather::{Members, gather};
+use super::logs::{LogSources, LogsRead};
 use super::observation::{Observation, Observations};
 use super::plan::{Needs, Plan, needs, past_window, pasts, plan_for};
 use super::scope::{Found, detection, presence, read_detection, was_present};
@@ -37,31 +38,43 @@ pub struct Observed {
     pub queries: usize,
     /// What was read from exporters themselves.
     pub direct: Option<DirectRead>,
+    /// The logs that were read.
+    pub logs: Option<LogsRead>,
     /// Whose rows count.
     pub(super) members: Members,
 }
 
-/// The whole chain for one request: detect, plan, observe, judge.
-pub async fn diagnose(library: &Library, prometheus: &Prometheus, request: &Request) -> Diagnosis {
-    diagnose_with(library, prometheus, request, None).await
+/// What may be read beside Prometheus.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Beside<'a> {
+    /// Exporters themselves, where Prometheus cannot tell.
+    pub exporters: Option<&'a Exporters>,
+    /// The replicas' logs.
+    pub logs: Option<&'a LogSources>,
 }
 
-/// [`diagnose`], with exporters read where Prometheus cannot tell.
+/// The whole chain for one request: detect, plan, observe, judge.
+pub async fn diagnose(library: &Library, prometheus: &Prometheus, request: &Request) -> Diagnosis {
+    diagnose_with(library, prometheus, request, Beside::default()).await
+}
+
+/// [`diagnose`], with more than Prometheus to ask.
 pub async fn diagnose_with(
     library: &Library,
     prometheus: &Prometheus,
     request: &Request,
-    exporters: Option<&Exporters>,
+    beside: Beside<'_>,
 ) -> Diagnosis {
-    begin(library, prometheus, request, exporters).await.finish().await
+    begin(library, prometheus, request, beside).await.finish().await
 }
 
-/// A diagnosis that is almost made: asked and judged, but without since when its evidence holds.
+/// A diagnosis that is almost made: asked and judged, but without logs, and without since when its evidence holds.
 #[derive(Debug)]
 pub struct Begun<'a> {
     library: &'a Library,
     prometheus: &'a Prometheus,
     request: &'a Request,
+    logs: Option<&'a LogSources>,
     observed: Observed,
     judged: Option<Judged>,
     started: Instant,
@@ -72,13 +85,13 @@ pub async fn begin<'a>(
     library: &'a Library,
     prometheus: &'a Prometheus,
     request: &'a Request,
-    exporters: Option<&Exporters>,
+    beside: Beside<'a>,
 ) -> Begun<'a> {
     let started = Instant::now();
-    let look = direct::look(library, prometheus, request, exporters);
+    let look = direct::look(library, prometheus, request, beside.exporters);
     let observed = look.instrument(debug_span!("observe")).await;
     let judged = judge(library, &request.playbook, &observed.seen);
-    Begun { library, prometheus, request, observed, judged, started }
+    Begun { library, prometheus, request, logs: beside.logs, observed, judged, started }
 }
 
 impl Begun<'_> {
@@ -90,10 +103,16 @@ impl Begun<'_> {
         said.then(|| blame::assemble(self.library, self.request, observed, judged, self.started.elapsed()))
     }
 
-    /// Asks for the onsets and puts everything into the answer.
+    /// Reads the logs, asks for the onsets, and puts everything into the answer.
     pub async fn finish(self) -> Diagnosis {
-        let Self { library, prometheus, request, mut observed, mut judged, started } = self;
+        let Self { library, prometheus, request, logs, mut observed, mut judged, started } = self;
         let deadline = started + request.deadline.saturating_sub(RESERVE).max(RESERVE);
+        if let Some(logs) = logs {
+            let look = logs.look(library, request, judged.as_ref(), &mut observed, deadline);
+            if look.instrument(debug_span!("logs")).await {
+                judged = judge(library, &request.playbook, &observed.seen);
+            }
+        }
         let away = observed.direct.as_ref().is_some_and(|direct| direct.because == Because::NoAnswer);
         if let Some(first) = judged.as_ref().filter(|_| !away) {
             let traced = onset::trace(library, prometheus, request, &mut observed, first, deadline);

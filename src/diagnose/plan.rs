@@ -13,7 +13,7 @@ use crate::signal::{Engine, EngineKind, Fill, Fleet, fill, matchers};
 
 /// How long before the first alert its incident may have begun: an alert fires after its `for` (up to 10 minutes)
 /// and its window, and the past must not be the incident's own beginning.
-const MARGIN: Duration = Duration::from_secs(1_200);
+pub(super) const MARGIN: Duration = Duration::from_secs(1_200);
 /// The past is asked over at least this window: one value for a past that is not the luck of a minute.
 const PAST_WINDOW: Duration = Duration::from_secs(600);
 
@@ -107,7 +107,7 @@ pub(super) fn plan_for(library: &Library, request: &Request, found: &Found, need
     pool_question(library, request, found, &mut plan);
     node_question(library, request, found, &mut plan);
     for (&signal, &need) in needs {
-        let Some(definition) = library.signals.get(signal) else { continue };
+        let Some(definition) = library.signals.get(signal).filter(|s| !s.is_of_log()) else { continue };
         let mut why: Vec<(String, Option<String>)> = Vec::new();
         let mut asked = false;
         for engine in tellers(library, signal) {
@@ -230,6 +230,7 @@ pub(crate) fn nobody(library: &Library, kind: EngineKind) -> (String, Option<Str
         EngineKind::Gateway => "no gateway was found in this Prometheus",
         EngineKind::Gpu => "no GPU exporter was found in this Prometheus",
         EngineKind::Platform => "no orchestrator was found in this Prometheus",
+        EngineKind::Log => "only logs tell it",
     };
     let known = || library.engines.values().filter(|e| e.kind == kind);
     let series: Vec<String> = known().map(|e| format!("`{}`", e.detect)).collect();

@@ -179,6 +179,7 @@ fn kind(kind: EngineKind) -> &'static str {
         EngineKind::Gateway => "a gateway",
         EngineKind::Gpu => "a GPU exporter",
         EngineKind::Platform => "the orchestrator",
+        EngineKind::Log => "what programs write",
     }
 }
 

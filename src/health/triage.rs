@@ -7,9 +7,7 @@ use jiff::Timestamp;
 
 use super::{Health, Look, Source, State, look};
 use crate::alert::Labels;
-use crate::diagnose::{
-    Diagnosis, Exporters, Place, Request, SymptomVerdict, diagnose_with, fleet, places as places_of,
-};
+use crate::diagnose::{Beside, Diagnosis, Place, Request, SymptomVerdict, diagnose_with, fleet, places as places_of};
 use crate::playbook::{Kind, Library};
 use crate::prom::{PromError, Prometheus};
 
@@ -41,7 +39,7 @@ pub async fn places(
 }
 
 /// Looks at the pool of `request`, and diagnoses what looks wrong; the request's own playbook is not entered.
-pub async fn triage(library: &Library, source: Source<'_>, request: &Request, exporters: Option<&Exporters>) -> Triage {
+pub async fn triage(library: &Library, source: Source<'_>, request: &Request, beside: Beside<'_>) -> Triage {
     let mut scope = request.scope.dimensions.clone();
     // What no series of the pool carries cannot narrow a look.
     scope.retain(|dimension, _| super::DIMENSIONS.contains(&dimension.as_str()));
@@ -53,7 +51,7 @@ pub async fn triage(library: &Library, source: Source<'_>, request: &Request, ex
     let suspects = suspects(library, &health);
     let entered = suspects.iter().take(MOST).map(|playbook| async {
         let request = Request { playbook: (*playbook).to_owned(), ..request.clone() };
-        Box::pin(diagnose_with(library, source.0, &request, exporters)).await
+        Box::pin(diagnose_with(library, source.0, &request, beside)).await
     });
     let mut told = join_all(entered).await;
     // Of equally clear ones the first stands: its check is the worst.

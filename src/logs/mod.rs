@@ -70,6 +70,12 @@ pub struct Found {
     /// The playbook or cause that it speaks for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cause: Option<String>,
+    /// The signal that counts such lines.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tells: Option<String>,
+    /// When it was first said, as a time; as far as the log tells.
+    #[serde(skip)]
+    pub at: Option<Timestamp>,
     /// How often.
     pub count: u64,
     /// The number of its first line.
@@ -109,6 +115,8 @@ pub struct Numbers {
 #[derive(Debug)]
 pub struct Reader<'a> {
     files: Vec<&'a LogFile>,
+    within: Option<[Timestamp; 2]>,
+    now: Option<Moment>,
     seen: BTreeMap<&'a str, u64>,
     lines: u64,
     from: Option<Moment>,
@@ -146,6 +154,8 @@ impl<'a> Reader<'a> {
     pub fn new(files: impl IntoIterator<Item = &'a LogFile>) -> Self {
         Self {
             files: files.into_iter().collect(),
+            within: None,
+            now: None,
             seen: BTreeMap::new(),
             lines: 0,
             from: None,
@@ -153,6 +163,19 @@ impl<'a> Reader<'a> {
             found: BTreeMap::new(),
             numbers: BTreeMap::new(),
         }
+    }
+
+    /// Counts findings and statistics between these two moments only; a line without a time has that of the line before
+    /// it, and counts where nothing before it tells a time. What is told at the start counts whenever it was.
+    pub fn within(mut self, from: Timestamp, to: Timestamp) -> Self {
+        self.within = Some([from, to]);
+        self
+    }
+
+    /// A whole log.
+    pub fn text(mut self, text: &str) -> Report {
+        text.lines().for_each(|line| self.line(line));
+        self.finish()
     }
 
     /// The next line.
@@ -163,11 +186,14 @@ impl<'a> Reader<'a> {
             end -= 1;
         }
         let line = &line[..end];
-        let at = moment::of(line);
-        if let Some(at) = &at {
+        if let Some(at) = moment::of(line, self.within.map(|[_, to]| to)) {
             self.from.get_or_insert_with(|| at.clone());
             self.to = Some(at.clone());
+            self.now = Some(at);
         }
+        let at = self.now.clone();
+        let when = at.as_ref().and_then(|moment| moment.at);
+        let counts = self.within.zip(when).is_none_or(|([from, to], when)| from <= when && when <= to);
         for file in self.files.clone() {
             let known = file.known_by.iter().filter(|text| line.contains(text.as_str())).count() as u64;
             if known > 0 {
@@ -176,11 +202,17 @@ impl<'a> Reader<'a> {
             for (startup, numbers) in
                 file.statistics.iter().map(|n| (false, n)).chain(file.startup.iter().map(|n| (true, n)))
             {
+                if !(startup || counts) {
+                    continue;
+                }
                 for (name, value) in numbers.read(line).into_iter().flatten() {
                     let Some((name, spec)) = numbers.values.get_key_value(name) else { continue };
                     let series = self.numbers.entry((&file.logs, startup, name));
                     series.or_insert_with(|| Series::new(&spec.title, spec.unit)).add(value);
                 }
+            }
+            if !counts {
+                continue;
             }
             // The longest pattern is the most specific one.
             let best =
@@ -196,10 +228,12 @@ impl<'a> Reader<'a> {
     /// What it all says.
     pub fn finish(self) -> Report {
         // What the engine says of itself decides; two engines share words such as "CUDA out of memory".
-        let engine = self.seen.iter().max_by_key(|(_, n)| **n).map(|(engine, _)| *engine);
+        let anywhere: BTreeSet<&str> = self.files.iter().filter(|f| f.anywhere).map(|f| f.logs.as_str()).collect();
+        let engine = self.seen.iter().max_by_key(|(of, n)| (!anywhere.contains(*of), **n)).map(|(engine, _)| *engine);
         let engine = engine.or_else(|| self.found.keys().next().map(|(engine, _)| *engine));
+        let own = |of: &str| Some(of) == engine || anywhere.contains(of);
         let mut findings: Vec<Found> =
-            self.found.into_iter().filter(|((of, _), _)| Some(*of) == engine).map(|(_, tally)| tally.found()).collect();
+            self.found.into_iter().filter(|((of, _), _)| own(of)).map(|(_, tally)| tally.found()).collect();
         findings.sort_by_key(|found| found.line);
         let shown = |moment: Option<Moment>| moment.map(|m| m.text);
         let told = |wanted: bool| -> Vec<Numbers> {
@@ -262,6 +296,8 @@ impl<'a> Tally<'a> {
             action: finding.action.clone().filter(|_| !harmless),
             direction: finding.direction,
             cause: finding.cause.clone().filter(|_| !harmless),
+            tells: finding.tells.clone().filter(|_| !harmless),
+            at: self.first.as_ref().and_then(|m| m.at),
             count: self.count,
             line: self.line,
             first: self.first.map(|m| m.text),

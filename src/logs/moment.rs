@@ -2,22 +2,24 @@
 
 use jiff::Timestamp;
 use jiff::civil::DateTime;
-use jiff::tz::TimeZone;
+use jiff::tz::{Offset, TimeZone};
 
 /// A line's time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Moment {
     /// As it is written.
     pub(super) text: String,
-    /// As a time, for distances within this log: without a zone it counts as UTC, without a year as 2000.
+    /// As a time: without a zone it counts as UTC, as containers run; without a year as the one that is nearest to `near`.
     pub(super) at: Option<Timestamp>,
 }
 
 /// How far into a line a time may begin: behind `(EngineCore_DP0 pid=77352) WARNING `, or a container's name.
 const WITHIN: usize = 120;
+/// The year of a time that tells none, when nobody knows what it is near to: only distances count then.
+const SOME_YEAR: i16 = 2000;
 
-/// The first time in a line: `2026-11-20T03:02:11.123Z`, `2026-11-20 03:02:11`, `11-20 03:02:11`.
-pub(super) fn of(line: &str) -> Option<Moment> {
+/// The first time in a line: `2026-11-20T03:02:11.123Z`, `2026-11-20 03:02:11+0100`, `11-20 03:02:11`.
+pub(super) fn of(line: &str, near: Option<Timestamp>) -> Option<Moment> {
     let bytes = line.as_bytes();
     let digit = |i: usize| bytes.get(i).is_some_and(u8::is_ascii_digit);
     // hh:mm:ss with a date before it.
@@ -35,12 +37,45 @@ pub(super) fn of(line: &str) -> Option<Moment> {
     let year = date.checked_sub(5).filter(|y| bytes[date - 1] == b'-' && (*y..y + 4).all(digit));
     let (from, to) = (year.unwrap_or(date), clock + 8);
     let text = line.get(from..to)?.to_owned();
-    let full = match year {
-        Some(_) => text.replacen(' ', "T", 1),
-        None => format!("2000-{}", text.replacen(' ', "T", 1)),
+    let zone = offset(&bytes[to..]);
+    let civil = |written: String| written.parse::<DateTime>().ok();
+    let at = |civil: DateTime| civil.to_zoned(TimeZone::fixed(zone)).ok().map(|zoned| zoned.timestamp());
+    let at = match (year, near) {
+        (Some(_), _) => civil(text.replacen(' ', "T", 1)).and_then(at),
+        (None, None) => civil(format!("{SOME_YEAR}-{}", text.replacen(' ', "T", 1))).and_then(at),
+        (None, Some(near)) => {
+            let year = near.to_zoned(TimeZone::UTC).year();
+            let years = [year - 1, year, year + 1];
+            let possible = years.into_iter().filter_map(|y| civil(format!("{y:04}-{}", text.replacen(' ', "T", 1))));
+            possible.filter_map(at).min_by_key(|at| at.as_second().abs_diff(near.as_second()))
+        }
     };
-    let at = full.parse::<DateTime>().ok().and_then(|civil| civil.to_zoned(TimeZone::UTC).ok()).map(|z| z.timestamp());
     Some(Moment { text, at })
+}
+
+/// The zone right behind the seconds and their fraction: `.123Z`, `,5+01:00`, `-0530`; UTC where none stands.
+fn offset(rest: &[u8]) -> Offset {
+    let fraction = match rest.first() {
+        Some(b'.' | b',') => 1 + rest[1..].iter().take_while(|b| b.is_ascii_digit()).count(),
+        _ => 0,
+    };
+    let rest = &rest[fraction..];
+    let sign = match rest.first() {
+        Some(b'+') => 1,
+        Some(b'-') => -1,
+        _ => return Offset::UTC,
+    };
+    let digits: Vec<i32> = rest[1..]
+        .iter()
+        .enumerate()
+        .filter(|(i, b)| !(*i == 2 && **b == b':'))
+        .map_while(|(_, b)| b.is_ascii_digit().then(|| i32::from(b - b'0')))
+        .take(4)
+        .collect();
+    match digits.as_slice() {
+        [h, i, m, s] => Offset::from_seconds(sign * ((h * 10 + i) * 3_600 + (m * 10 + s) * 60)).unwrap_or(Offset::UTC),
+        _ => Offset::UTC,
+    }
 }
 
 #[cfg(test)]
@@ -55,12 +90,27 @@ mod tests {
             ("2026-11-20T03:02:11.123456789Z stdout F x", "2026-11-20T03:02:11"),
         ];
         for (line, text) in lines {
-            let moment = of(line).unwrap();
+            let moment = of(line, None).unwrap();
             assert_eq!(moment.text, text);
             assert!(moment.at.is_some(), "{line}");
         }
-        assert_eq!(of("ü 12:34"), None);
-        assert_eq!(of("at 12:34:56"), None);
-        assert_eq!(of(":::::::"), None);
+        assert_eq!(of("ü 12:34", None), None);
+        assert_eq!(of("at 12:34:56", None), None);
+        assert_eq!(of(":::::::", None), None);
+    }
+
+    #[test]
+    fn zones_count_and_a_missing_year_is_the_nearest_one() {
+        let near: Timestamp = "2027-01-01T00:10:00Z".parse().unwrap();
+        let at = |line: &str| of(line, Some(near)).unwrap().at.unwrap().to_string();
+        assert_eq!(at("2026-11-20T03:02:11.5+01:00 x"), "2026-11-20T02:02:11Z");
+        assert_eq!(at("2026-11-20T03:02:11-0530 x"), "2026-11-20T08:32:11Z");
+        assert_eq!(at("2026-11-20 03:02:11+9 x"), "2026-11-20T03:02:11Z");
+        assert_eq!(at("INFO 12-31 23:59:00 [x] y"), "2026-12-31T23:59:00Z");
+        assert_eq!(at("INFO 01-01 00:01:00 [x] y"), "2027-01-01T00:01:00Z");
+        // A leap day has a time only in a leap year.
+        let near = Some("2026-06-01T00:00:00Z".parse().unwrap());
+        assert_eq!(of("INFO 02-29 00:01:00 [x] y", near).unwrap().at, None);
+        assert_eq!(of("INFO 99-99 00:01:00 [x] y", near).unwrap().at, None);
     }
 }

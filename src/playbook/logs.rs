@@ -17,6 +17,9 @@ pub struct LogFile {
     pub meaning: String,
     /// Text by which the log is known to be this engine's.
     pub known_by: Vec<String>,
+    /// Its lines may stand in any engine's log: the kernel's and the driver's.
+    #[serde(default)]
+    pub anywhere: bool,
     /// Where its facts were read.
     pub references: Vec<String>,
     /// Lines that mean something.
@@ -50,6 +53,8 @@ pub struct LogFinding {
     pub direction: Option<super::Direction>,
     /// The playbook or cause that it speaks for.
     pub cause: Option<String>,
+    /// The signal of the catalog, `of: [log]`, that counts its lines.
+    pub tells: Option<String>,
     /// Harmless up to so many times within ten minutes; more of them are what `rank` says.
     #[serde(default)]
     pub harmless_up_to: u64,

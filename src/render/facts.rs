@@ -42,6 +42,11 @@ pub(super) fn fact(e: &EvidenceResult, words: &Words) -> String {
     };
     match e.source {
         Source::Exporter => words.text("fact-direct", &[("fact", fact.into())]),
+        Source::Log => {
+            let names: Vec<String> = e.replicas.iter().map(|r| r.name.clone()).collect();
+            let pieces = [("fact", fact.into()), ("n", names.len().into()), ("names", few(&names, words).into())];
+            words.text("fact-log", &pieces)
+        }
         Source::Prometheus => fact,
     }
 }

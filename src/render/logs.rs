@@ -1,12 +1,16 @@
 //! What an engine's log says ─▶ [`Message`].
 
+use super::facts::few;
 use super::{Line, Message, Part, Tone, Words};
+use crate::diagnose::LogsRead;
 use crate::logs::{Found, Numbers, Report};
 use crate::playbook::LogRank;
 use crate::signal::format_value;
 
 /// How many findings are shown.
 const FINDINGS: usize = 20;
+/// How many logs are told beside a diagnosis.
+const LOGS: usize = 4;
 
 /// The message of a log's report; `known` are the engines whose logs can be read.
 pub fn logs(report: &Report, known: &[&str], words: &Words) -> Message {
@@ -51,6 +55,37 @@ pub fn logs(report: &Report, known: &[&str], words: &Words) -> Message {
         }
     }
     Message { tone, headline, parts }
+}
+
+/// What logs tell of the incident: how each began to go wrong, and what could not be read.
+pub(super) fn read(read: &LogsRead, words: &Words) -> Vec<Line> {
+    let named = read.logs.iter().filter_map(|log| Some((log, log.root.as_ref()?)));
+    let mut lines: Vec<Line> = named
+        .take(LOGS)
+        .map(|(log, root)| {
+            let when = root.when.clone().unwrap_or_default();
+            let pieces = [
+                ("name", log.name.as_str().into()),
+                ("root", root.title.as_str().into()),
+                ("timed", usize::from(root.when.is_some()).into()),
+                ("when", when.into()),
+            ];
+            words.line("logs-began", &pieces)
+        })
+        .collect();
+    if lines.is_empty() && !read.logs.is_empty() {
+        let names: Vec<String> = read.logs.iter().map(|log| log.name.clone()).collect();
+        lines.push(words.line("logs-say-nothing", &[("names", few(&names, words).into())]));
+    }
+    if let Some((what, why)) = read.missing.first() {
+        let pieces = [
+            ("what", what.as_str().into()),
+            ("why", words.said(why).into()),
+            ("more", (read.missing.len() - 1).into()),
+        ];
+        lines.push(words.line("logs-missing", &pieces));
+    }
+    lines
 }
 
 fn place(found: &Found, words: &Words) -> Line {

@@ -2,7 +2,7 @@
 
 use super::facts::{FEW, bullet, fact, facts, few, hits, radius, said, some, verdict, whom, why};
 use super::links::graph;
-use super::{Line, Message, Part, Span, Tone, Words, direct};
+use super::{Line, Message, Part, Span, Tone, Words, direct, logs};
 use crate::diagnose::{Diagnosis, EvidenceResult, Fix, NO_PAST, Outcome, RuledOut, SymptomVerdict, Verdict};
 use crate::signal::{Unit, format_value};
 
@@ -216,8 +216,9 @@ pub(super) fn unchecked(diagnosis: &Diagnosis, reasons_most: usize, titles_most:
 /// What was odd on the way.
 pub(super) fn while_looking(diagnosis: &Diagnosis, words: &Words) -> Vec<Line> {
     let direct = diagnosis.direct.as_ref().map(|read| direct::read_directly(read, words)).unwrap_or_default();
+    let logs = diagnosis.logs.as_ref().map(|read| logs::read(read, words)).unwrap_or_default();
     let data = diagnosis.problems.iter().chain(&diagnosis.scope.notes).map(|text| words.said(text));
-    direct.into_iter().chain(data).map(bullet).collect()
+    direct.into_iter().chain(logs).chain(data).map(bullet).collect()
 }
 
 /// How the diagnosis was made.

@@ -23,6 +23,8 @@ pub enum EngineKind {
     Gpu,
     /// The orchestrator.
     Platform,
+    /// What programs write: told by `logs/`, never by a query.
+    Log,
 }
 
 impl EngineKind {
@@ -30,7 +32,7 @@ impl EngineKind {
     pub fn is_pool(self) -> bool {
         match self {
             Self::Serving | Self::Gateway => true,
-            Self::Gpu | Self::Platform => false,
+            Self::Gpu | Self::Platform | Self::Log => false,
         }
     }
 }

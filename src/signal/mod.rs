@@ -108,6 +108,13 @@ pub struct Signal {
     pub meaning: String,
 }
 
+impl Signal {
+    /// Whether nothing but a log can tell it: then it counts only where a log was read.
+    pub fn is_of_log(&self) -> bool {
+        self.of == [EngineKind::Log]
+    }
+}
+
 /// The dashboard's rows, from what users feel to what explains it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]

@@ -78,6 +78,7 @@ impl Office {
             prometheus,
             reader: Reader::new(&exporters.allow).unwrap(),
             exporters,
+            logs: Default::default(),
             diagnosing: diagnose::Config { deadline: Duration::from_secs(20), ..diagnose::Config::default() },
             alertmanagers: Vec::new(),
             slack: client,

@@ -9,7 +9,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use axum::Router;
 use axum::routing::get;
 use llm_diagnose::diagnose::{
-    Baseline, Because, Diagnosis, Exporters, Request, Scope, Source, SymptomVerdict, diagnose_with, look, observe,
+    Baseline, Because, Beside, Diagnosis, Exporters, Request, Scope, Source, SymptomVerdict, diagnose_with, look,
+    observe,
 };
 use llm_diagnose::exporter::{Allowed, Reader, Target};
 use llm_diagnose_lab::sim::{Fleet, FleetSpec, live};
@@ -185,7 +186,9 @@ async fn diagnosed(playbook: &str, targets: Vec<Target>) -> Diagnosis {
 async fn asked(playbook: &str, prometheus: &str, exporters: &Exporters) -> Diagnosis {
     let request = request(playbook);
     let started = Instant::now();
-    let diagnosis = diagnose_with(library(), &client(prometheus), &request, Some(exporters)).await;
+    let diagnosis =
+        diagnose_with(library(), &client(prometheus), &request, Beside { exporters: Some(exporters), logs: None })
+            .await;
     assert!(started.elapsed() < DEADLINE, "took {:?}", started.elapsed());
     diagnosis
 }

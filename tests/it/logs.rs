@@ -2,9 +2,15 @@
 
 use std::io::Write;
 use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
+use llm_diagnose::diagnose::{Beside, Diagnosis, LogSources, Outcome, Source, Verdict, diagnose_with, told};
+use llm_diagnose::logs::Log;
+use llm_diagnose::render::{Words, diagnosis_message, terminal};
 use serde_json::Value;
 
+use crate::chains::{asked, moment};
+use crate::harness::{at, library, run, shared};
 use crate::running::BINARY;
 
 fn read(log: &[u8], arguments: &[&str]) -> Output {
@@ -107,4 +113,160 @@ fn sglang_is_told_from_vllm_although_they_share_words() {
     let report = report(log.as_bytes());
     assert_eq!((&report["engine"], &report["first_root"]), (&"sglang".into(), &"gpu-oom".into()));
     assert_eq!(report["from"], "2026-11-20 03:00:00");
+}
+
+// ---- logs as evidence
+
+/// What a log of `pod` says between the fault of "lost-replicas" and its alert; the runtime's times stand before each line.
+fn log(pod: &str, lines: &[&str]) -> Log {
+    let began = moment("lost-replicas") - 300;
+    let line = |(i, line): (usize, &&str)| format!("{} {line}\n", at(began + i64::try_from(i).unwrap()));
+    let text = lines.iter().enumerate().map(line).collect();
+    Log { source: "kubernetes".to_owned(), pod: Some(pod.to_owned()), text, ..Log::default() }
+}
+
+fn with(logs: Vec<Log>) -> Diagnosis {
+    let sources = LogSources { files: logs, ..LogSources::default() };
+    let request = asked("lost-replicas", "replica-down");
+    run(diagnose_with(library(), shared(), &request, Beside { logs: Some(&sources), exporters: None }))
+}
+
+/// The answer but for what differs from one asking to the next.
+fn answer(diagnosis: &Diagnosis) -> Diagnosis {
+    Diagnosis { took_seconds: 0.0, queries: 0, logs: None, ..diagnosis.clone() }
+}
+
+const POD: &str = "vllm-llama-8b-0";
+const DEAD: &str = "(APIServer pid=12) ERROR 11-20 03:00:23 [async_llm.py:480] vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue. See stack trace (above) for the root cause.";
+const OOM: &str = "(EngineCore_DP0 pid=77) ERROR 11-20 03:00:23 [core.py:710] torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.10 GiB";
+const NCCL: &str = "[rank0]:[E1001 16:06:04.539355394 ProcessGroupNCCL.cpp:607] [Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=1, OpType=ALLREDUCE) ran for 600012 milliseconds before timing out.";
+
+#[test]
+fn a_crash_that_metrics_cannot_explain_is_explained_by_its_log() {
+    let without = with(Vec::new());
+    assert_eq!(without.root().unwrap().chain, ["replica-down", "crash-loop"]);
+    let diagnosis = with(vec![log(POD, &[DEAD, OOM, NCCL, DEAD])]);
+    let root = diagnosis.root().unwrap();
+    assert_eq!(root.chain, ["replica-down", "gpu-oom"]);
+    assert_eq!(root.verdict, Verdict::Likely);
+    let told = root.evidence.iter().find(|e| e.signal == "log_gpu_oom").unwrap();
+    assert_eq!((told.value, told.source, told.outcome), (Some(1.0), Source::Log, Outcome::Met));
+    assert_eq!(told.replicas[0].name, POD);
+    assert_eq!(told.since, Some(at(moment("lost-replicas") - 299)), "its line's own time");
+    assert_eq!(root.replicas.affected, [POD]);
+    let ruled_out: Vec<&str> = diagnosis.ruled_out.iter().map(|cause| cause.id.as_str()).collect();
+    assert!(ruled_out.contains(&"collective-failed"), "the peers' complaint follows: {ruled_out:?}");
+    let read = &diagnosis.logs.as_ref().unwrap().logs[0];
+    assert_eq!((read.name.as_str(), read.root.as_ref().unwrap().line), (POD, 2));
+    let message = terminal(&diagnosis_message(&diagnosis, None, &Words::english()));
+    assert!(message.contains("(in vllm-llama-8b-0's log)"), "{message}");
+    assert!(message.contains("The log of vllm-llama-8b-0 says how it began"), "{message}");
+    assert!(!message.contains("EngineDeadError") && !message.contains("79.10"), "no line of a log leaves: {message}");
+}
+
+#[test]
+fn another_first_error_is_another_root() {
+    let diagnosis = with(vec![log(POD, &[NCCL, OOM, DEAD])]);
+    assert_eq!(diagnosis.root().unwrap().chain, ["replica-down", "crash-loop", "collective-failed"]);
+    assert!(diagnosis.ruled_out.iter().any(|cause| cause.id == "gpu-oom"));
+}
+
+#[test]
+fn followers_and_harmless_lines_alone_change_nothing() {
+    let without = with(Vec::new());
+    assert_eq!(without.logs, None);
+    let prefix = "Failed to reset prefix cache because some blocks (12) are not freed yet";
+    let stall = "INFO [shm_broadcast.py:495] No available shared memory broadcast block found in 60 seconds.";
+    let old = format!("{} {OOM}\n", at(moment("lost-replicas") - 86_400));
+    let old = Log { text: old, ..log(POD, &[]) };
+    for logs in [
+        vec![log(POD, &[DEAD; 40])],
+        vec![log(POD, &[prefix, stall])],
+        vec![log(POD, &["GET /health", "INFO: 127.0.0.1 - \"GET /metrics HTTP/1.1\" 200 OK"])],
+        vec![log(POD, &[])],
+        // What lies before the incident is another one's.
+        vec![old],
+    ] {
+        let diagnosis = with(logs.clone());
+        assert_eq!(answer(&diagnosis), answer(&without), "{logs:?}");
+        assert_eq!(diagnosis.logs.as_ref().unwrap().logs[0].root, None);
+    }
+}
+
+#[test]
+fn a_traceback_has_the_time_of_the_line_above_it() {
+    let moment = moment("lost-replicas");
+    let (early, late) = (at(moment - 86_400), at(moment - 200));
+    let told = |text: String| {
+        let log = Log { text, ..log(POD, &[]) };
+        told(library(), &[log], at(moment - 900), at(moment), Duration::from_secs(300))
+            .counts
+            .contains_key("log_gpu_oom")
+    };
+    let error = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.";
+    assert!(told(format!("{late} Traceback (most recent call last):\n{error}\n")));
+    assert!(!told(format!("{early} Traceback (most recent call last):\n{error}\n")));
+    assert!(told(format!("{error}\n")), "without any time it counts");
+}
+
+#[test]
+fn statistics_lines_fill_what_prometheus_left_open_and_say_so() {
+    let line = "(APIServer pid=12) INFO 11-20 03:00:20 [loggers.py:123] Engine 000: Avg prompt throughput: 9204.5 tokens/s, Avg generation throughput: 102.8 tokens/s, Running: 28 reqs, Waiting: 41 reqs, GPU KV cache usage: 97.4%";
+    let moment = moment("lost-replicas");
+    let of = |pod: &str| Log { text: format!("{} {line}\n", at(moment - 60)), ..log(pod, &[]) };
+    let read = |logs: &[Log]| told(library(), logs, at(moment - 900), at(moment), Duration::from_secs(300));
+    let told = read(&[of("a"), of("b")]);
+    assert_eq!(told.values["requests_waiting"], [("a".to_owned(), 41.0), ("b".to_owned(), 41.0)].into());
+    assert!((told.values["kv_cache_usage"]["a"] - 0.974).abs() < 1e-9);
+    assert!(!told.values.contains_key("prompt_token_rate"), "the line leaves cached tokens out");
+    let previous = Log { previous: true, ..of("a") };
+    assert_eq!(read(&[previous]).values, Default::default(), "a container that ended has no present");
+}
+
+#[test]
+fn a_hostile_log_is_read_within_bounds_and_blames_nobody() {
+    let moment = moment("lost-replicas");
+    let read = |text: String| {
+        let log = Log { text, ..log(POD, &[]) };
+        told(library(), &[log], at(moment - 900), at(moment), Duration::from_secs(300))
+    };
+    let began = Instant::now();
+    // No newline at all, and an error far behind what is looked at.
+    let endless = read("x".repeat(100 << 20) + OOM);
+    assert_eq!((endless.counts.len(), endless.read[0].lines), (0, 1));
+    assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
+    let binary: String = (0..200_000_u32).filter_map(|i| char::from_u32(i % 0x800)).collect();
+    assert_eq!(read(binary).counts.len(), 0);
+    // Colours are no obstacle, and times that cannot be are none.
+    let coloured = format!("\u{1b}[1;36m(EngineCore_DP0 pid=1)\u{1b}[0;0m ERROR {} {OOM}\r\n", at(moment - 60));
+    assert_eq!(read(coloured).counts["log_gpu_oom"][POD], 1);
+    assert_eq!(read(format!("9999-99-99T99:99:99Z {OOM}\n")).counts["log_gpu_oom"][POD], 1);
+    assert_eq!(read(format!("2999-12-31T23:59:59Z {OOM}\n")).counts.len(), 0, "what has not happened yet");
+    let many: Vec<Log> = (0..500).map(|i| log(&format!("pod-{i}"), &[DEAD])).collect();
+    let told = told(library(), &many, at(moment - 900), at(moment), Duration::from_secs(300));
+    assert!(told.read.len() <= 64);
+}
+
+#[test]
+fn a_file_is_evidence_on_a_laptop() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join(format!("{POD}.log"));
+    std::fs::write(&file, log(POD, &[OOM, DEAD]).text).unwrap();
+    let moment = at(moment("lost-replicas")).to_string();
+    let output = Command::new(BINARY)
+        .args(["diagnose", "--playbook", "replica-down", "--label", "namespace=lost-replicas", "--at", &moment])
+        .args(["--prometheus", &shared().url, "--output", "json", "--logs"])
+        .arg(&file)
+        .output()
+        .unwrap();
+    let told: Value = serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|e| panic!("{e}: {}", String::from_utf8_lossy(&output.stderr)));
+    assert_eq!(told["causes"][0]["id"], "gpu-oom", "{told:#}");
+    assert_eq!(told["causes"][0]["replicas"]["affected"][0], POD);
+    let nowhere = Command::new(BINARY)
+        .args(["diagnose", "--playbook", "replica-down", "--prometheus", &shared().url, "--logs", "/nowhere/x.log"])
+        .output()
+        .unwrap();
+    assert!(String::from_utf8(nowhere.stderr).unwrap().contains("cannot read the log /nowhere/x.log"));
+    assert_eq!(nowhere.status.code(), Some(2));
 }

@@ -30,3 +30,20 @@ logs-statistics = Im Betrieb
 logs-number = { $title }: { $last }
 logs-range = { $title }: { $min } … { $median } … { $max } (kleinster, mittlerer, größter von { $count } Werten), zuletzt { $last }
 logs-learn = Bekannt sind die Protokolle von { $engines }. Mit `--engine` lässt sich eines nennen.
+
+## neben einer Diagnose
+
+fact-log = { $n ->
+    [0] { $fact } (in den Protokollen)
+    [one] { $fact } (im Protokoll von { $names })
+   *[other] { $fact } (in den Protokollen von { $names })
+  }
+logs-began = Das Protokoll von { $name } sagt, wie es begann: { $root }{ $timed ->
+    [0] {""}
+   *[other] , um { $when }
+  }
+logs-say-nothing = In den Protokollen von { $names } steht nicht, was schiefging
+logs-missing = Nicht gelesen, { $what }: { $why }{ $more ->
+    [0] {""}
+   *[other] {" "}(und { $more } weitere)
+  }

@@ -15,6 +15,7 @@ said-no-engine = dieses Prometheus kennt keine Engine
 said-no-gateway = dieses Prometheus kennt kein Gateway
 said-no-gpu = dieses Prometheus kennt keinen GPU-Exporter
 said-no-platform = dieses Prometheus kennt keinen Orchestrator
+said-only-logs = nur Protokolle sagen es
 said-enable-missing = { $enable }: die Zeitreihe `{ $series }` fehlt
 said-enable-any = `/metrics` abrufen lassen; eine dieser Zeitreihen muss da sein: { $series }
 said-native = `{ $name }` ist hier ein natives Histogramm, gelesen werden nur klassische

@@ -30,3 +30,20 @@ logs-statistics = While it served
 logs-number = { $title }: { $last }
 logs-range = { $title }: { $min } … { $median } … { $max } (lowest, middle, highest of { $count }), last { $last }
 logs-learn = Known are the logs of { $engines }. Name one with `--engine`.
+
+## beside a diagnosis
+
+fact-log = { $n ->
+    [0] { $fact } (in the logs)
+    [one] { $fact } (in { $names }'s log)
+   *[other] { $fact } (in the logs of { $names })
+  }
+logs-began = The log of { $name } says how it began: { $root }{ $timed ->
+    [0] {""}
+   *[other] , at { $when }
+  }
+logs-say-nothing = Nothing in the logs of { $names } says what went wrong
+logs-missing = Not read, { $what }: { $why }{ $more ->
+    [0] {""}
+   *[other] {" "}(and { $more } more)
+  }

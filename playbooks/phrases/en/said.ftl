@@ -16,6 +16,7 @@ said-no-engine = no serving engine was found in this Prometheus
 said-no-gateway = no gateway was found in this Prometheus
 said-no-gpu = no GPU exporter was found in this Prometheus
 said-no-platform = no orchestrator was found in this Prometheus
+said-only-logs = only logs tell it
 said-enable-missing = { $enable }: its series `{ $series }` is missing
 said-enable-any = scrape its `/metrics`; one of these series must be there: { $series }
 said-native = `{ $name }` is a native histogram here, and only classic ones are read

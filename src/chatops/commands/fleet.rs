@@ -11,7 +11,7 @@ use super::{Reply, ask, health, incidents, sentence, with};
 use crate::capacity;
 use crate::chatops::Desk;
 use crate::clock;
-use crate::diagnose::{Diagnosis, Exporters, Hit, Place, Request, diagnose_with, hits, observe_signals};
+use crate::diagnose::{Beside, Diagnosis, Exporters, Hit, Place, Request, diagnose_with, hits, observe_signals};
 use crate::health::{Answer, DIMENSIONS, Look, Source, State, Triage, coverage, look, places, triage};
 use crate::playbook::suggestion;
 use crate::prom::{Prometheus, choose};
@@ -182,11 +182,11 @@ async fn told(desk: &Desk, reply: &Reply<'_>, what: &Diagnose, at: Timestamp, fo
     let watched = reply.watch(prometheus);
     let exporters = exporters(desk, prometheus).await;
     // Pages tell of now only.
-    let exporters = exporters.as_ref().filter(|_| what.when.at.is_none());
+    let beside = Beside { exporters: exporters.as_ref().filter(|_| what.when.at.is_none()), logs: Some(&desk.logs) };
     let answer = match what.playbook.is_some() {
-        false => Box::pin(triage(&desk.library, (&watched, labels), &request, exporters)).await,
+        false => Box::pin(triage(&desk.library, (&watched, labels), &request, beside)).await,
         true => {
-            let diagnosis = Box::pin(diagnose_with(&desk.library, &watched, &request, exporters)).await;
+            let diagnosis = Box::pin(diagnose_with(&desk.library, &watched, &request, beside)).await;
             Triage::Found(Box::new(diagnosis), Vec::new())
         }
     };
@@ -232,7 +232,8 @@ pub(super) async fn again(desk: &Desk, reply: &Reply<'_>, incident: &Incident) {
     let request = desk.diagnosing.request(playbook, &incident.alerts, incident.started_at, clock::now());
     let watched = reply.watch(prometheus);
     let exporters = exporters(desk, prometheus).await;
-    let diagnosis = diagnose_with(&desk.library, &watched, &request, exporters.as_ref()).await;
+    let beside = Beside { exporters: exporters.as_ref(), logs: Some(&desk.logs) };
+    let diagnosis = diagnose_with(&desk.library, &watched, &request, beside).await;
     reply.say(&diagnosis_message(desk, &diagnosis, Some(prometheus))).await;
 }
 

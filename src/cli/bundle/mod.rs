@@ -106,16 +106,17 @@ async fn work(args: &BundleArgs, config: Config, library: Library) -> anyhow::Re
 
 impl Bench<'_> {
     async fn reach(&self) -> anyhow::Result<Reach> {
-        let Config { exporters, kubernetes, loki, diagnose: diagnosing, .. } = &self.config;
+        let Config { exporters, diagnose: diagnosing, .. } = &self.config;
         let given = match &self.args.prometheus {
             Some(_) => vec![ask::prometheus(&self.config, self.args.prometheus.as_deref(), None)],
             None => self.config.prometheus.clone(),
         };
         let prometheus = given.iter().map(|given| Ok((Prometheus::new(given)?, given.labels.clone())));
         let prometheus = prometheus.collect::<anyhow::Result<Vec<_>>>()?;
-        let configured = Configured { exporters, kubernetes, loki, diagnosing };
+        let configured = Configured { exporters, diagnosing };
+        let logs = ask::logs(&self.config, &[]).await?;
         let (library, words) = (Arc::clone(&self.library), Arc::clone(&self.words));
-        Reach::new(library, words, prometheus, self.reader.clone(), configured).await
+        Ok(Reach::new(library, words, prometheus, self.reader.clone(), logs, configured))
     }
 
     fn exporters(&self) -> Exporters {

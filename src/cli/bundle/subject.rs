@@ -9,6 +9,7 @@ use crate::chatops::named_id;
 use crate::cli::ask::{self, Asked};
 use crate::cli::past::{StateArgs, open};
 use crate::clock;
+use crate::diagnose::{Beside, LogSources};
 use crate::exporter::Target;
 use crate::health::Triage;
 use crate::prom::{self, Prometheus};
@@ -104,8 +105,12 @@ pub(super) async fn of_pool(bench: &Bench<'_>, group: Option<&AlertGroup>, why: 
     let exporters = bench.exporters();
     // Pages tell of now only.
     let exporters = Some(&exporters).filter(|_| args.when.at.is_none());
+    // A log that cannot be read is told by the bundle.
+    let (files, _) = crate::logs::files::read(&args.logs, config.bundle.log_bytes);
+    let logs = LogSources { files, ..ask::logs(config, &[]).await? };
+    let beside = Beside { exporters, logs: Some(&logs) };
     let source = (&prometheus, &chosen.labels);
-    let answer = ask::answer(&bench.library, source, &mut request, named, exporters).await;
+    let answer = ask::answer(&bench.library, source, &mut request, named, beside).await;
     let answer = if why.is_empty() { answer } else { answer.with_context(|| format!("{why}, and no pool either")) };
     let (headline, diagnosis) = match answer? {
         Triage::Found(diagnosis, _) => {

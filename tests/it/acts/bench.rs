@@ -80,6 +80,7 @@ impl Bench {
             prometheus,
             reader: Reader::new(&[]).unwrap(),
             exporters: Default::default(),
+            logs: Default::default(),
             diagnosing: Default::default(),
             alertmanagers,
             slack: client_of_slack,
