@@ -93,7 +93,7 @@ pub(super) async fn metrics(
         0 => String::new(),
         n => format!("{n} quantities over {} replicas", seen.replicas.len()),
     };
-    part.over(note, &seen.missing, 0);
+    part.over(note, &seen.failed(), 0);
     Some(seen)
 }
 
@@ -191,7 +191,10 @@ pub(super) async fn logs(
         let Window { from, to } = subject.window;
         match loki.logs(namespace, pods, from, to, bytes, until).await {
             Ok(logs) => (logs, Vec::new()),
-            Err(error) => (Vec::new(), vec![("Loki".to_owned(), error.to_string())]),
+            Err(error) => {
+                let why = vec![("Loki".to_owned(), error.to_string())];
+                (error.into_logs(), why)
+            }
         }
     };
     let ((mut all, mut missing), (more, failed)) = join(from_files, from_loki).await;

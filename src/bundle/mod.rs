@@ -22,12 +22,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::diagnose::{self, Diagnosis, Request};
+use crate::diagnose::{self, Baseline, Diagnosis, Request};
 use crate::exporter::{Reader, Target};
 use crate::playbook::Library;
 use crate::prom::Prometheus;
 use crate::render::Words;
-use crate::report::{self, About, Happened, Report, Window};
+use crate::report::{self, About, Asked, Happened, Report, Window};
 use crate::store::Incident;
 pub use config::Config;
 pub use incident::incident_json;
@@ -100,6 +100,13 @@ impl Subject {
             incident,
             alerts: self.incident.as_ref().map(|incident| incident.alerts.as_slice()).unwrap_or_default(),
             diagnosis: self.diagnosis.as_ref(),
+            asked: Asked {
+                since: self.request.since,
+                baseline_seconds: match self.request.baseline {
+                    Baseline::Earlier(by) => Some(by.as_secs()),
+                    Baseline::Off => None,
+                },
+            },
             window: self.window,
             happened: &self.happened,
         }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Instant;
 
-use super::{Seen, Windows, asked, changes, info, lengths, measured, rules, targets};
+use super::{FAILED, Seen, Windows, asked, changes, info, lengths, measured, rules, targets};
 use crate::diagnose::{Diagnosis, Pool, Request};
 use crate::playbook::Library;
 use crate::prom::{PromError, Prometheus};
@@ -100,14 +100,14 @@ async fn of_pool<'a>(asking: Asking<'a>, diagnosis: Option<&Diagnosis>) -> (Opti
     (Some(pool), seen)
 }
 
-/// An error with the way out.
+/// An error with the way out; what another try might bring is marked as [`FAILED`].
 pub(super) fn why(error: &PromError) -> String {
     match error {
         PromError::Lacking(_) => format!(
             "{error}: the API of Prometheus has it, Thanos, Mimir and VictoriaMetrics only in part; name the Prometheus \
              behind it under `prometheus:`"
         ),
-        error => error.to_string(),
+        error => format!("{FAILED}{error}"),
     }
 }
 

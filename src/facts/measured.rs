@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use futures::future::{OptionFuture, join3};
 
 use super::look::{Asking, sentence};
-use super::{Window, asked};
+use super::{FAILED, Window, asked};
 use crate::diagnose::{Observation, Observed, observe_signals};
 use crate::playbook::Library;
 use crate::report::Measured;
@@ -42,7 +42,7 @@ async fn over(asking: Asking<'_>, names: &[&str], window: Window) -> Observed {
         && let Some(problem) = observed.problems.first()
     {
         for o in observed.seen.signals.values_mut() {
-            (o.why, o.enable) = (Some(problem.clone()), None);
+            (o.why, o.enable) = (Some(format!("{FAILED}{problem}")), None);
         }
     }
     observed

@@ -85,6 +85,16 @@ pub struct Seen {
     pub missing: Vec<(String, String)>,
 }
 
+/// How the reason begins of what is missing because a question failed, rather than because nobody exports it.
+const FAILED: &str = "Prometheus: ";
+
+impl Seen {
+    /// What is missing because a question failed.
+    pub fn failed(&self) -> Vec<(String, String)> {
+        self.missing.iter().filter(|(_, why)| why.starts_with(FAILED)).cloned().collect()
+    }
+}
+
 /// An alerting rule.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Rule {

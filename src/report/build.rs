@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use super::{Happened, HappenedKind, Incident, LogSeen, Report, SCHEMA, Seen, Window, answers};
+use super::{Asked, Happened, HappenedKind, Incident, LogSeen, Report, SCHEMA, Seen, Window, answers};
 use crate::alert::Alert;
 use crate::diagnose::Diagnosis;
 
@@ -17,6 +17,8 @@ pub struct About<'a> {
     pub alerts: &'a [Alert],
     /// The diagnosis.
     pub diagnosis: Option<&'a Diagnosis>,
+    /// What was asked.
+    pub asked: Asked,
     /// The time.
     pub window: Window,
     /// What the store knows to have happened.
@@ -37,6 +39,7 @@ pub fn build(about: About<'_>, seen: Seen, made_at: Timestamp) -> Report {
         incident: about.incident,
         alerts: about.alerts.to_vec(),
         diagnosis: about.diagnosis.cloned(),
+        asked: about.asked,
         answers,
         timeline,
         logs: seen

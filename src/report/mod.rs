@@ -68,6 +68,9 @@ pub struct Report {
     pub alerts: Vec<Alert>,
     /// The diagnosis with its evidence.
     pub diagnosis: Option<Diagnosis>,
+    /// What was asked when it was made, so that it can be made again.
+    #[serde(default)]
+    pub asked: Asked,
     /// The seven questions that serving engineers ask.
     pub answers: Answers,
     /// What happened, oldest first.
@@ -84,6 +87,16 @@ pub struct Report {
     pub parts: Vec<Part>,
     /// What was taken out of which file.
     pub redacted: Vec<Redacted>,
+}
+
+/// What a diagnosis does not tell of its request.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Asked {
+    /// When the incident began.
+    #[schemars(with = "Option<String>")]
+    pub since: Option<Timestamp>,
+    /// How much earlier its normal lies, seconds; none compares with nothing.
+    pub baseline_seconds: Option<u64>,
 }
 
 /// What is known of an incident's life.

@@ -1,6 +1,5 @@
 //! The pages that people open: incidents, an incident's report, playbooks, the fleet's health.
 
-use std::time::Duration;
 
 use axum::extract::{Path, Query, Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
@@ -12,7 +11,7 @@ use super::{Shared, looks};
 use crate::bundle::Subject;
 use crate::clock;
 use crate::render::{self, Around, Find, IncidentList, IncidentRow, Words};
-use crate::report::{self, Logged, Seen, Window};
+use crate::report::{self, Seen};
 use crate::store::{Incident, StoreError};
 
 /// Incidents of a page.
@@ -25,8 +24,6 @@ const LOOKED_AT: usize = 400;
 const BATCH: u32 = 50;
 /// Lines of an incident's log that its page tells.
 const EVENTS: u32 = 500;
-/// What a report is about, before the incident and after it.
-const AROUND: Duration = Duration::from_secs(30 * 60);
 
 fn words(shared: &Shared) -> &Words {
     &shared.pipeline.notifier.words
@@ -98,20 +95,11 @@ pub(super) async fn incident(State(shared): State<Shared>, Path(id): Path<String
         Ok(events) => events,
         Err(error) => return unavailable(&shared, &error),
     };
-    let logged: Vec<Logged<'_>> =
-        events.iter().map(|event| Logged { at: event.at, what: &event.what, detail: &event.detail }).collect();
     let now = clock::now();
-    let config = &shared.pipeline.config.diagnose;
-    let to = incident.resolved_at.map_or(now, |at| clock::after(at, AROUND).min(now));
-    let playbook = incident.playbook.as_deref().unwrap_or_default();
-    let subject = Subject {
-        headline: shared.pipeline.notifier.message(&incident).headline,
-        request: config.request(playbook, &incident.alerts, incident.started_at, now),
-        diagnosis: incident.diagnosis.clone(),
-        window: Window { from: clock::before(incident.started_at, AROUND), to },
-        happened: report::story(&incident.alerts, incident.diagnosis.as_ref(), &logged, &incident.notes),
-        incident: Some(incident.clone()),
-    };
+    let config = &shared.pipeline.config;
+    let headline = shared.pipeline.notifier.message(&incident).headline;
+    let margin = config.bundle.margin;
+    let subject = Subject::of_incident(incident.clone(), headline, &events, &config.diagnose, margin, now);
     let report = report::build(subject.about(), Seen::default(), now);
     let drawn = looks::drawn(&shared, &incident).await;
     let pictures: Vec<(String, String)> = drawn.iter().map(|drawn| (**drawn).clone()).collect();

@@ -17,6 +17,7 @@ use llm_diagnose::bundle::{
     Subject, Workshop, make,
 };
 use llm_diagnose::clock;
+use llm_diagnose::diagnose::LogSources;
 use llm_diagnose::exporter::Reader;
 use llm_diagnose::incident::Rules;
 use llm_diagnose::notify::{self, Notifier};
@@ -24,7 +25,7 @@ use llm_diagnose::redact::Redacted;
 use llm_diagnose::render::{self, Place, Words};
 use llm_diagnose::report::{self, Part, Report, Seen, Stage};
 use llm_diagnose::store::{Store, Wanted};
-use llm_diagnose::{diagnose, exporter, kubernetes, slack};
+use llm_diagnose::{diagnose, exporter, slack};
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
@@ -56,12 +57,11 @@ fn workshop_with(dir: &Path, notifier: &Arc<Notifier>, config: Config) -> Arc<Wo
 fn reach(notifier: &Notifier) -> Reach {
     let configured = Configured {
         exporters: &exporter::Config { learn: false, ..exporter::Config::default() },
-        kubernetes: &kubernetes::Config::default(),
-        loki: &[],
         diagnosing: &diagnose::Config::default(),
     };
     let (library, words) = (Arc::clone(&notifier.library), Arc::clone(&notifier.words));
-    Reach::new(library, words, notifier.prometheus.clone(), Reader::new(&[]).unwrap(), configured).unwrap()
+    let logs = LogSources::default();
+    Reach::new(library, words, notifier.prometheus.clone(), Reader::new(&[]).unwrap(), logs, configured)
 }
 
 /// The `summary.json` of a bundle; fails for what is no whole zip.

@@ -181,12 +181,19 @@ async fn without_scripts_the_page_says_the_same_and_reloads_by_itself() {
 fn a_report_is_a_file_that_asks_nobody() {
     use llm_diagnose::diagnose::Diagnosis;
     use llm_diagnose::render::{Around, Words, report_page};
-    use llm_diagnose::report::{About, Seen, Window, build};
+    use llm_diagnose::report::{About, Asked, Seen, Window, build};
 
     let diagnosis: Diagnosis = serde_json::from_str(&fixture("diagnoses/longer-prompts.high-ttft.json")).unwrap();
     let window = Window { from: diagnosis.at, to: diagnosis.at };
-    let about =
-        About { headline: "x", incident: None, alerts: &[], diagnosis: Some(&diagnosis), window, happened: &[] };
+    let about = About {
+        headline: "x",
+        incident: None,
+        alerts: &[],
+        diagnosis: Some(&diagnosis),
+        asked: Asked::default(),
+        window,
+        happened: &[],
+    };
     let report = build(about, Seen::default(), diagnosis.at);
     let page = report_page(&report, &Around::default(), &Words::english());
     assert!(!page.contains("<script") && !page.contains("src=") && !page.contains("href=\"/"), "{page}");

@@ -4,7 +4,7 @@ use llm_diagnose::diagnose::{Diagnosis, diagnose};
 use llm_diagnose::kubernetes::{self, Container, Ended, Pod};
 use llm_diagnose::playbook::load;
 use llm_diagnose::render::{Words, report_markdown, ticket};
-use llm_diagnose::report::{About, Incident, Report, Seen, Window, build};
+use llm_diagnose::report::{About, Asked, Incident, Report, Seen, Window, build};
 
 use crate::chains::{asked, moment};
 use crate::harness::{at, library, run, shared};
@@ -28,14 +28,23 @@ fn incident() -> Incident {
         truncated: 0,
         seen_before: 0,
         external_url: String::new(),
+        acknowledged: None,
+        impact: None,
     }
 }
 
 fn reported(headline: &str, seen: Seen) -> Report {
     let diagnosis = diagnosis();
     let window = Window { from: at(moment(CASE) - 1_800), to: at(moment(CASE)) };
-    let about =
-        About { headline, incident: Some(incident()), alerts: &[], diagnosis: Some(&diagnosis), window, happened: &[] };
+    let about = About {
+        headline,
+        incident: Some(incident()),
+        alerts: &[],
+        diagnosis: Some(&diagnosis),
+        asked: Asked::default(),
+        window,
+        happened: &[],
+    };
     build(about, seen, at(moment(CASE)))
 }
 

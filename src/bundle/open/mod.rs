@@ -18,8 +18,6 @@ use server::Server;
 
 /// How long the questions of a diagnosis may take; nobody else asks this Prometheus.
 const DEADLINE: Duration = Duration::from_secs(60);
-/// How far back the same time of day lies, as bundles are made unless configured otherwise.
-const DAY: Duration = Duration::from_secs(86_400);
 
 /// Why a bundle cannot be opened.
 #[derive(Debug, thiserror::Error)]
@@ -110,7 +108,6 @@ impl Opened {
 /// What was asked when the bundle's diagnosis was made, as far as the report tells it.
 pub fn request(report: &Report) -> Option<Request> {
     let diagnosis = report.diagnosis.as_ref()?;
-    let first = report.alerts.iter().map(|alert| alert.starts_at).min();
     Some(Request {
         playbook: diagnosis.symptom.playbook.clone(),
         scope: Scope {
@@ -118,9 +115,9 @@ pub fn request(report: &Report) -> Option<Request> {
             replicas: diagnosis.scope.named.iter().cloned().collect(),
         },
         at: diagnosis.at,
-        since: report.incident.as_ref().map(|incident| incident.started_at).or(first),
+        since: report.asked.since,
         window: Duration::from_secs(diagnosis.window_seconds.max(1)),
-        baseline: Baseline::Earlier(DAY),
+        baseline: report.asked.baseline_seconds.map_or(Baseline::Off, |by| Baseline::Earlier(Duration::from_secs(by))),
         deadline: DEADLINE,
     })
 }

@@ -212,6 +212,7 @@ async fn what_people_write_about_a_cause_stays_text_in_the_message_and_on_the_pa
         incident: None,
         alerts: &incident.alerts,
         diagnosis: None,
+        asked: report::Asked::default(),
         window: report::Window { from: incident.started_at, to: incident.opened_at },
         happened: &notes,
     };

@@ -44,12 +44,15 @@ pub(super) fn reported(request: &Request) -> Report {
         truncated: 0,
         seen_before: 0,
         external_url: String::new(),
+        acknowledged: None,
+        impact: None,
     };
     let about = About {
         headline: "First tokens are late",
         incident: Some(incident),
         alerts: &[],
         diagnosis: Some(&diagnosis),
+        asked: report::Asked { since: request.since, baseline_seconds: Some(86_400) },
         window: window(request),
         happened: &[],
     };
