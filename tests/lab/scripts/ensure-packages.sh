@@ -1,6 +1,6 @@
 #!/bin/sh
-# Prometheus, Alertmanager, PostgreSQL and Python's venv for the demo and the tests: installs Debian's packages where they
-# are missing.
+# Prometheus, Alertmanager, PostgreSQL, Chromium and Python's venv for the demo and the tests: installs Debian's packages
+# where they are missing.
 # Silent when all is there.
 set -eu
 
@@ -23,6 +23,7 @@ if ! have prometheus-alertmanager && ! have alertmanager; then
     packages="$packages prometheus-alertmanager"
 fi
 have_postgres || packages="$packages postgresql"
+have chromium || packages="$packages chromium"
 # Debian's Python comes without what makes virtual environments.
 if have python3 && ! python3 -c 'import ensurepip' 2>/dev/null; then
     packages="$packages python3-venv"
@@ -32,7 +33,7 @@ packages=${packages# }
 
 fail() {
     echo "ensure-packages: $packages missing from PATH, and $1." >&2
-    echo "Install Prometheus (with promtool), Alertmanager, PostgreSQL and Python's venv, and run this again:" >&2
+    echo "Install Prometheus (with promtool), Alertmanager, PostgreSQL, Chromium and Python's venv, and run this again:" >&2
     echo "  https://prometheus.io/download/ https://www.postgresql.org/download/" >&2
     exit 1
 }
