@@ -1,5 +1,6 @@
 //! What can be typed.
 
+mod beside;
 mod bundle;
 mod capacity;
 
@@ -8,6 +9,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+pub(super) use beside::BesideArgs;
 pub(super) use bundle::{BundleArgs, Span};
 pub(super) use capacity::{CapacityArgs, Format};
 
@@ -154,9 +156,9 @@ pub struct DiagnoseArgs {
     /// Read engines and GPU exporters themselves too, in place of what Prometheus says of now.
     #[arg(long, conflicts_with = "at")]
     pub fresh: bool,
-    /// A log as evidence, best named after its pod (`llama-0.log`); repeat for more.
-    #[arg(long = "logs", value_name = "FILE")]
-    pub logs: Vec<PathBuf>,
+    /// What is read beside.
+    #[command(flatten)]
+    pub beside: BesideArgs,
     /// When to stop waiting for Prometheus [default: the configuration's, else 10s].
     #[arg(long, value_name = "DURATION", value_parser = window)]
     pub deadline: Option<Duration>,

@@ -18,7 +18,8 @@ use crate::render::{self, Words};
 const NO_PROMETHEUS: u8 = 3;
 
 pub(super) fn run(args: DiagnoseArgs) -> anyhow::Result<ExitCode> {
-    let config = args.config.as_deref().map(Config::load).transpose()?.unwrap_or_default();
+    let mut config = args.config.as_deref().map(Config::load).transpose()?.unwrap_or_default();
+    args.beside.put_into(&mut config);
     let mut library = match library(args.playbooks.as_deref().or(config.playbooks.dir.as_deref())) {
         Ok(library) => library,
         Err(code) => return Ok(code),
@@ -43,7 +44,7 @@ pub(super) fn run(args: DiagnoseArgs) -> anyhow::Result<ExitCode> {
     let exporters = Exporters { reader, targets, learn: config.exporters.learn, fresh: args.fresh };
     // Pages tell of now only.
     let exporters = Some(&exporters).filter(|_| args.what.when.at.is_none());
-    let logs = runtime.block_on(ask::logs(&config, &args.logs))?;
+    let logs = runtime.block_on(ask::logs(&config, &args.beside.logs))?;
     let beside = Beside { exporters, logs: Some(&logs) };
     let source = (&prometheus, &chosen.labels);
     let named = args.what.target.as_deref();

@@ -1,6 +1,5 @@
 //! The pages that people open: incidents, an incident's report, playbooks, the fleet's health.
 
-
 use axum::extract::{Path, Query, Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::middleware::Next;

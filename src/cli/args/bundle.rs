@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::{label, window};
+use super::{BesideArgs, label, window};
 use crate::chatops::command::When;
 use crate::clock::Moment;
 
@@ -38,9 +38,9 @@ pub struct BundleArgs {
     /// [default: the configuration's, else 30m].
     #[arg(long, value_name = "DURATION|FROM..TO", value_parser = span)]
     pub window: Option<Span>,
-    /// A log, or a directory of logs, to take in and to read; repeat for more.
-    #[arg(long = "logs", value_name = "PATH", num_args = 1..)]
-    pub logs: Vec<PathBuf>,
+    /// What is read beside.
+    #[command(flatten)]
+    pub beside: BesideArgs,
     /// Where to write [default: llm-diagnose-<incident or pool>-<time>.zip here].
     #[arg(long, short, value_name = "FILE|DIR")]
     pub output: Option<PathBuf>,

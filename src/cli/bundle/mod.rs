@@ -40,6 +40,7 @@ pub(super) fn run(args: &BundleArgs) -> anyhow::Result<ExitCode> {
     if let Some(dir) = &args.state_dir {
         config.state_dir.clone_from(dir);
     }
+    args.beside.put_into(&mut config);
     let mut library = match library(args.playbooks.as_deref().or(config.playbooks.dir.as_deref())) {
         Ok(library) => library,
         Err(code) => return Ok(code),
@@ -79,7 +80,7 @@ async fn work(args: &BundleArgs, config: Config, library: Library) -> anyhow::Re
     let alerts = subject.incident.as_ref().map(|incident| incident.alerts.clone());
     let alerts: Vec<Alert> = alerts.or_else(|| group.map(|group| group.alerts)).unwrap_or_default();
     let subject = Subject { window: bench.window(&subject)?, ..subject };
-    let sources = reach.sources(&alerts, remembered, args.logs.clone());
+    let sources = reach.sources(&alerts, remembered, args.beside.logs.clone());
     let asked = match &sources.prometheus {
         Some(prometheus) => prometheus.ping(clock::now(), PING).await.map_err(|error| (prometheus, error)),
         None => Ok(()),

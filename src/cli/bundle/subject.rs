@@ -106,7 +106,7 @@ pub(super) async fn of_pool(bench: &Bench<'_>, group: Option<&AlertGroup>, why: 
     // Pages tell of now only.
     let exporters = Some(&exporters).filter(|_| args.when.at.is_none());
     // A log that cannot be read is told by the bundle.
-    let (files, _) = crate::logs::files::read(&args.logs, config.bundle.log_bytes);
+    let (files, _) = crate::logs::files::read(&args.beside.logs, config.bundle.log_bytes);
     let logs = LogSources { files, ..ask::logs(config, &[]).await? };
     let beside = Beside { exporters, logs: Some(&logs) };
     let source = (&prometheus, &chosen.labels);

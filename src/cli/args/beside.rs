@@ -1,0 +1,44 @@
+//! What is read beside Prometheus, for once: a laptop has a kubeconfig, and rarely the service's configuration.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::config::Config;
+use crate::loki;
+
+/// Logs and a cluster, beside what the configuration names.
+#[derive(Debug, Clone, Default, Args)]
+pub struct BesideArgs {
+    /// A log as evidence, best named after its pod (`llama-0.log`), or a directory of logs; repeat for more.
+    #[arg(long, value_name = "PATH")]
+    pub logs: Vec<PathBuf>,
+    /// Ask the cluster of this context, else of the current one, for pods, events and logs; as kubectl finds it.
+    #[arg(long, value_name = "CONTEXT", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    pub kubernetes: Option<String>,
+    /// A Loki to ask for the pods' logs.
+    #[arg(long, value_name = "URL")]
+    pub loki: Option<String>,
+}
+
+impl BesideArgs {
+    /// Puts what is told in place of what is configured.
+    pub fn put_into(&self, config: &mut Config) {
+        if let Some(context) = &self.kubernetes {
+            config.kubernetes.enabled = Some(true);
+            config.kubernetes.context =
+                (!context.is_empty()).then(|| context.clone()).or(config.kubernetes.context.take());
+            config.kubernetes.kubeconfig = config.kubernetes.kubeconfig.take().or_else(kubeconfig);
+        }
+        if let Some(url) = &self.loki {
+            config.loki = vec![loki::Config { url: url.clone(), ..loki::Config::default() }];
+        }
+    }
+}
+
+/// Where kubectl looks: the first file of $KUBECONFIG, else ~/.kube/config.
+fn kubeconfig() -> Option<PathBuf> {
+    let told = std::env::var_os("KUBECONFIG").and_then(|list| std::env::split_paths(&list).next());
+    told.filter(|path| !path.as_os_str().is_empty())
+        .or_else(|| std::env::home_dir().map(|home| home.join(".kube").join("config")).filter(|path| path.is_file()))
+}
