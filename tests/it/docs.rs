@@ -20,11 +20,12 @@ use crate::harness::library;
 /// A map that is read in one sitting.
 const ARCHITECTURE_LINES: usize = 160;
 /// Pages whose relative links must lead somewhere.
-const PAGES: [&str; 8] = [
+const PAGES: [&str; 9] = [
     "README.md",
     "ARCHITECTURE.md",
     "CONTRIBUTING.md",
     "CHANGELOG.md",
+    "docs/bundle.md",
     "docs/commands.md",
     "docs/json-output.md",
     "docs/slack.md",
