@@ -57,8 +57,7 @@ pub fn build(about: About<'_>, seen: Seen, made_at: Timestamp) -> Report {
 
 /// Everything that happened, oldest first; what several sources tell at the same time in the same words stands once.
 fn timeline(about: &About<'_>, seen: &Seen) -> Vec<Happened> {
-    let mut timeline = about.happened.to_vec();
-    timeline.extend(seen.facts.iter().flat_map(|facts| facts.happened.iter().cloned()));
+    let mut timeline: Vec<Happened> = seen.facts.iter().flat_map(|facts| facts.happened.iter().cloned()).collect();
     if let Some(kubernetes) = &seen.kubernetes {
         let told = kubernetes.events.iter().filter(|event| event.warning).filter_map(|event| {
             let often = if event.count > 1 { format!(" ({} times)", event.count) } else { String::new() };
@@ -84,6 +83,8 @@ fn timeline(about: &About<'_>, seen: &Seen) -> Vec<Happened> {
         }
     }
     timeline.retain(|happened| happened.at <= about.window.to && happened.at >= about.window.from);
+    // What people did with it belongs to it, however late.
+    timeline.extend(about.happened.iter().cloned());
     timeline.sort_by(|a, b| (a.at, a.kind, &a.what).cmp(&(b.at, b.kind, &b.what)));
     timeline.dedup_by(|a, b| a.at == b.at && a.what == b.what);
     timeline
