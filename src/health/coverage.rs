@@ -139,8 +139,12 @@ fn sight(library: &Library, playbook: &Playbook, missing: &BTreeSet<&str>) -> Op
         let checks = evidence.checks().into_iter().filter(|(signal, _)| missing.contains(signal));
         checks.map(|(signal, _)| signal.to_owned()).collect()
     };
-    // An entry of alternatives is blind when all of them are.
-    let blind = |evidence: &Evidence| evidence.checks().iter().all(|(signal, _)| missing.contains(signal));
+    // An entry of alternatives is blind when all of them are; a log may stand in once somebody reads it.
+    let blind = |evidence: &Evidence| {
+        let of_log = |signal: &str| library.signals.get(signal).is_some_and(|signal| signal.is_of_log());
+        let mut metrics = evidence.checks().into_iter().filter(|(signal, _)| !of_log(signal)).peekable();
+        metrics.peek().is_some() && metrics.all(|(signal, _)| missing.contains(signal))
+    };
     let symptom = &playbook.symptom;
     let must = symptom.iter().any(|evidence| evidence.required && blind(evidence));
     let lacks: BTreeSet<String> = symptom.iter().chain(below).flat_map(lacking).collect();
