@@ -20,6 +20,8 @@ use crate::signal::Engine;
 const RESERVE: Duration = Duration::from_secs(3);
 /// Of what is missing, how much a part tells; all of it stands in the raw files.
 const TOLD: usize = 4;
+/// Of what one of them is, so many characters.
+const WHAT_CHARS: usize = 80;
 
 /// A part that is being made.
 pub(super) struct Making<'a> {
@@ -46,12 +48,20 @@ impl<'a> Making<'a> {
             (false, false) => Stage::Partial,
             (false, true) => Stage::Failed,
         };
-        let mut told: Vec<String> = missing.iter().take(TOLD).map(|(what, why)| format!("{what}: {why}")).collect();
+        let mut told: Vec<String> = missing.iter().take(TOLD).map(|(what, why)| format!("{}: {why}", clipped(what))).collect();
         if missing.len() > TOLD {
             told.push(format!("and {} more", missing.len() - TOLD));
         }
         let note = [note].into_iter().filter(|note| !note.is_empty()).chain(told).collect::<Vec<_>>().join("; ");
         self.progress.end(self.name, self.began, stage, note, bytes);
+    }
+}
+
+/// The beginning of a list that may be long.
+fn clipped(what: &str) -> String {
+    match what.char_indices().nth(WHAT_CHARS) {
+        Some((end, _)) => format!("{}…", &what[..end]),
+        None => what.to_owned(),
     }
 }
 

@@ -325,7 +325,7 @@ fn in_an_incidents_thread_mentions_are_about_that_incident() {
             ("why?", "This incident has no diagnosis"),
             ("", "CRITICAL"),
             ("again", "Prometheus cannot be reached"),
-            ("bundle", "is not complete"),
+            ("bundle", "but not complete"),
         ] {
             let messages = thread(text).await;
             // The file of a bundle is a message too.
