@@ -2,6 +2,7 @@
 
 ## Der erste Bildschirm
 
+report-utc = Zeiten in UTC
 report-incomplete = unvollständig
 report-incomplete-why = Nicht jeder Teil ließ sich herstellen. Was fehlschlug und warum, steht hier; alles andere ist ganz.
 report-not-diagnosed = Er war vorbei, bevor er diagnostiziert wurde.
@@ -13,10 +14,10 @@ report-hurt = Wen es trifft
 report-unknown = noch nicht bekannt
 report-whole-pool = den Pool
 report-all = { $total ->
-    [one] das einzige Replica
-   *[other] alle { $total } Replicas
+    [one] das einzige Replikat
+   *[other] alle { $total } Replikate
  }
-report-some = { $n } von { $total } Replicas
+report-some = { $n } von { $total } Replikaten
 report-sure = Wie sicher
 report-agree = { $agree } von { $known } Prüfungen stimmen überein
 report-no-cause = noch keine Ursache
@@ -72,8 +73,12 @@ report-rank-root = Ursprung
 report-rank-sign = Anzeichen
 report-rank-secondary = folgt aus etwas Früherem
 report-rank-benign = harmlos
-report-topology = Replicas und wo sie laufen
+report-topology = Replikate und wo sie laufen
 report-no-node = Knoten nicht bekannt
+report-not-hit = { $n ->
+    [one] Das Replikat auf einer Maschine ohne Störung
+   *[other] { $n } Replikate auf Maschinen ohne Störung
+ }
 report-affected = betroffen
 report-alerts = Alarme
 report-fires = feuert
@@ -97,6 +102,10 @@ report-rule = Regel
 report-count = Anzahl
 report-tickets = Tickets zum Einfügen
 report-tickets-lead = Text für die, die übernehmen, mit den Angaben, nach denen sie fragen.
+report-bundles = Bündel dazu
+report-bundles-how = `/llm-diagnose bundle { $incident }` in Slack oder `llm-diagnose bundle { $incident }` neben dem Dienst legt alles dazu in eine Datei: diesen Bericht, die Zeitreihen, Logs und was der Cluster sagt, ohne Geheimnisse.
+report-no-bundles = Hier liegt noch keines.
+report-no-numbers = Vorerst keine Zahlen außer denen der Diagnose: Prometheus hat nicht rechtzeitig geantwortet. Sie kommen mit der nächsten Aktualisierung.
 
 ## Die sieben Fragen
 
@@ -117,6 +126,10 @@ report-before = Davor
 report-during = Währenddessen
 report-after = Danach
 report-change = Änderung
+report-untold = { $n ->
+    [one] Eine Größe, die niemand nennt
+   *[other] { $n } Größen, die niemand nennt
+ }
 report-input = Länge der Prompts.
 report-output = Länge der Antworten.
 report-spread = { $count } Anfragen: Mittel { $mean }, die Hälfte unter { $half }, 90 % unter { $most }, 99 % unter { $nearly }.

@@ -2,6 +2,7 @@
 
 ## The first screen
 
+report-utc = Times are UTC
 report-incomplete = incomplete
 report-incomplete-why = Not every part could be made. What failed, and why, stands here; everything else is whole.
 report-not-diagnosed = It was over before it was diagnosed.
@@ -74,6 +75,10 @@ report-rank-secondary = follows from something earlier
 report-rank-benign = harmless
 report-topology = Replicas and where they run
 report-no-node = node not known
+report-not-hit = { $n ->
+    [one] The replica on a machine without trouble
+   *[other] { $n } replicas on machines without trouble
+ }
 report-affected = affected
 report-alerts = Alerts
 report-fires = fires
@@ -97,6 +102,10 @@ report-rule = Rule
 report-count = Times
 report-tickets = Tickets to paste
 report-tickets-lead = Text for those who take over, with the fields that they ask for.
+report-bundles = Bundles of it
+report-bundles-how = `/llm-diagnose bundle { $incident }` in Slack, or `llm-diagnose bundle { $incident }` beside the service, puts everything about it into one file: this report, the series, logs and what the cluster says, with secrets taken out.
+report-no-bundles = None is kept here yet.
+report-no-numbers = No numbers beyond the diagnosis for now: Prometheus did not answer in time. They come with the next update.
 
 ## The seven questions
 
@@ -117,6 +126,10 @@ report-before = Before
 report-during = During
 report-after = After
 report-change = Change
+report-untold = { $n ->
+    [one] One quantity that nobody tells
+   *[other] { $n } quantities that nobody tells
+ }
 report-input = Prompt length.
 report-output = Answer length.
 report-spread = { $count } requests: mean { $mean }, half below { $half }, 90 % below { $most }, 99 % below { $nearly }.

@@ -2,17 +2,18 @@
 
 use maud::{Markup, html};
 
+use super::Around;
 use super::workload::drawn;
 use crate::render::page::html::{fold, line, moment, table};
 use crate::render::{Line, Words};
-use crate::report::{Answers, Measured, Question, Report};
+use crate::report::{Answers, Measured, Question, Report, moved};
 use crate::signal::{Unit, format_value};
 
 /// Pods named beside a command line.
 const PODS: usize = 4;
 
 /// All seven.
-pub(super) fn answers(report: &Report, words: &Words) -> Markup {
+pub(super) fn answers(report: &Report, around: &Around<'_>, words: &Words) -> Markup {
     let a = &report.answers;
     let all = [
         (Question::Model, "report-q-model", model(a, words)),
@@ -24,6 +25,7 @@ pub(super) fn answers(report: &Report, words: &Words) -> Markup {
         (Question::Goal, "report-q-goal", goal(a, words)),
     ];
     html! {
+        @if let Some(why) = around.no_numbers { p.none { (words.text(why, &[])) } }
         @for (question, title, answer) in all {
             div.qa {
                 h3 { (words.text(title, &[])) }
@@ -78,27 +80,37 @@ fn hardware(a: &Answers, words: &Words) -> Option<Markup> {
     })
 }
 
-/// Numbers before, during and after, with how much they changed.
+/// Numbers before, during and after, with how much they changed: what moved stands out, what nobody tells is folded.
 pub(super) fn measured(key: &str, list: &[Measured], words: &Words) -> Markup {
     let say = |key: &str| words.text(key, &[]);
-    let heads = ["page-check", "report-before", "report-during", "report-after", "report-change"].map(say);
-    let rows: Vec<Vec<Markup>> = list
-        .iter()
-        .map(|m| {
-            let value = |v: Option<f64>| html! { span.num { (v.map_or("–".to_owned(), |v| format_value(v, m.unit))) } };
-            vec![
-                html! { (m.title) @if let Some(why) = &m.why { small { (line(&words.said(why))) } } },
-                value(m.before),
-                value(m.during),
-                value(m.after),
-                html! { span.num { (change(m)) } },
-            ]
-        })
-        .collect();
+    let (told, untold): (Vec<&Measured>, Vec<&Measured>) =
+        list.iter().partition(|m| [m.before, m.during, m.after].iter().any(Option::is_some));
+    let over = told.iter().any(|m| m.after.is_some());
+    let all = [("page-check", true), ("report-before", true), ("report-during", true), ("report-after", over)];
+    let heads = all.into_iter().chain([("report-change", true)]).filter(|(_, shown)| *shown);
+    let heads: Vec<String> = heads.map(|(key, _)| say(key)).collect();
+    let value =
+        |m: &Measured, v: Option<f64>| html! { span.num { (v.map_or("–".to_owned(), |v| format_value(v, m.unit))) } };
+    let row = |m: &&Measured| {
+        let moved = moved(m).is_some();
+        let title = html! {
+            @if moved { b { (m.title) } } @else { (m.title) }
+            @if let Some(why) = &m.why { small { (line(&words.said(why))) } }
+        };
+        let after = over.then(|| value(m, m.after));
+        let change = html! { span.num.dim[!moved] { @if moved { b { (change(m)) } } @else { (change(m)) } } };
+        [title, value(m, m.before), value(m, m.during)].into_iter().chain(after).chain([change]).collect()
+    };
+    let rows: Vec<Vec<Markup>> = told.iter().map(row).collect();
     let queries: Vec<(&str, &str)> =
         list.iter().filter_map(|m| Some((m.title.as_str(), m.query.as_deref()?))).collect();
     html! {
-        (table(&say("report-q-metrics"), &heads, &rows))
+        @if !rows.is_empty() { (table(&say("report-q-metrics"), &heads, &rows)) }
+        @if !untold.is_empty() {
+            (fold(&format!("{key}/untold"), &html! { (words.text("report-untold", &[("n", untold.len().into())])) }, false, &html! {
+                dl.kv { @for m in &untold { dt { (m.title) } dd { (line(&words.said(m.why.as_deref().unwrap_or_default()))) } } }
+            }))
+        }
         @if !queries.is_empty() {
             (fold(&format!("{key}/queries"), &html! { (say("evidence-queries")) }, false, &html! {
                 @for (title, query) in queries { p { (title) } pre tabindex="0" { code { (query) } } }
@@ -110,15 +122,16 @@ pub(super) fn measured(key: &str, list: &[Measured], words: &Words) -> Markup {
 /// `▲ 2.2x`, `▼ 0.5x`: of shares the difference in points, because a factor of a small share says nothing.
 fn change(m: &Measured) -> String {
     let (Some(before), Some(during)) = (m.before, m.during) else { return String::new() };
-    let sign = match during.total_cmp(&before) {
-        std::cmp::Ordering::Greater => "▲",
-        std::cmp::Ordering::Less => "▼",
-        std::cmp::Ordering::Equal => return "=".to_owned(),
+    let shown = match m.unit {
+        Unit::Ratio => format_value((during - before).abs(), Unit::Ratio),
+        _ if before.abs() < 1e-12 => String::new(),
+        _ => format_value(during / before, Unit::Factor),
     };
-    match m.unit {
-        Unit::Ratio => format!("{sign} {}", format_value((during - before).abs(), Unit::Ratio)),
-        _ if before.abs() < 1e-12 => sign.to_owned(),
-        _ => format!("{sign} {}", format_value(during / before, Unit::Factor)),
+    let (still, sign) = (format_value(before, m.unit) == format_value(during, m.unit), during > before);
+    match (still, sign) {
+        (true, _) => "=".to_owned(),
+        (false, true) => format!("▲ {shown}"),
+        (false, false) => format!("▼ {shown}"),
     }
 }
 

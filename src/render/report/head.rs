@@ -27,6 +27,7 @@ pub(super) fn head(report: &Report, around: &Around<'_>, words: &Words) -> Marku
                 (pill(Look::of(message::tone(&view)), &message::state(&view, words)))
                 @if let Some(incident) = &report.incident { code { (incident.id) } }
                 @if !report.complete { (pill(Look::Warn, &words.text("report-incomplete", &[]))) }
+                span { (words.text("report-utc", &[])) }
             }
             h1 { (title) }
             @if !whom.is_empty() { p.whom { (whom) } }
