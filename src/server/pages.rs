@@ -9,7 +9,7 @@ use axum::response::{Html, IntoResponse, Response};
 use serde::Deserialize;
 
 use super::{Shared, looks};
-use crate::bundle::{Kept, Subject};
+use crate::bundle::{Kept, Subject, clean};
 use crate::clock;
 use crate::render::{self, Around, Find, IncidentList, IncidentRow, Words};
 use crate::report::{self, Report, Seen};
@@ -162,8 +162,16 @@ pub(super) async fn ticket(State(shared): State<Shared>, Path((id, ticket)): Pat
     };
     let facts = looks::numbers(&shared, &subject).await;
     let seen = Seen { facts: facts.map(Arc::unwrap_or_clone), ..Seen::default() };
-    let text = render::ticket(form, &report::build(subject.about(), seen, clock::now()), &Words::english());
-    shared.pages.redactor.text("ticket", &text).into_owned().into_response()
+    let report = report::build(subject.about(), seen, clock::now());
+    // Cleaned before it is written: what Markdown escapes is not known for a secret any more.
+    match clean(report, &shared.pages.redactor) {
+        Ok(report) => render::ticket(form, &report, &Words::english()).into_response(),
+        Err(error) => {
+            tracing::error!(%error, "cannot clean a ticket");
+            let why = "The ticket cannot be cleaned of secrets: see the log of llm-diagnose.\n";
+            (StatusCode::INTERNAL_SERVER_ERROR, why).into_response()
+        }
+    }
 }
 
 /// Where to look further: label and address.

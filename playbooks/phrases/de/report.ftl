@@ -10,6 +10,7 @@ report-since = Seit
 report-at = Angesehen
 report-lasts = seit { $time }
 report-lasted = dauerte { $time }
+report-lasted-then = nach { $time } noch offen, als dies entstand
 report-hurt = Wen es trifft
 report-unknown = noch nicht bekannt
 report-whole-pool = den Pool
@@ -28,6 +29,7 @@ report-mechanism = Mechanismus
 report-symptom = Was Nutzer spüren
 report-from = seit
 report-escalate = Wer übernimmt: { $whom }
+report-log-first = Erster Fehler in den Logs:
 report-nothing-now = Nichts ist bekannt, das sofort hilft.
 report-more-steps = { $n ->
     [one] Noch ein Schritt
@@ -110,7 +112,7 @@ report-no-numbers = Vorerst keine Zahlen außer denen der Diagnose: Prometheus h
 ## Die sieben Fragen
 
 report-answers = Wonach gefragt wird
-report-not-known = Nicht bekannt.
+report-not-known = Offen:
 report-not-known-bundle = Hier nicht bekannt: Ein Bundle fragt Engines, Cluster und Prometheus danach.
 report-q-model = Welches Modell, mit welchen Argumenten?
 report-q-hardware = Auf welcher Hardware?
@@ -121,6 +123,13 @@ report-q-versions = Welche Versionen?
 report-q-goal = Was war erwartet, und was kam?
 report-served-as = Angeboten als
 report-weights = Gewichte
+report-settings = Einstellungen, die die Engine nennt
+report-nodes = Maschinen
+report-machines = { $n ->
+    [one] Eine Maschine
+   *[other] { $n } Maschinen
+ }
+report-read-from = gelesen aus { $source }
 report-interconnect = Verbindung
 report-before = Davor
 report-during = Währenddessen

@@ -10,6 +10,7 @@ report-since = Since
 report-at = Looked at
 report-lasts = for { $time } now
 report-lasted = lasted { $time }
+report-lasted-then = still open after { $time }, when this was made
 report-hurt = Who is hurt
 report-unknown = not known yet
 report-whole-pool = the pool
@@ -28,6 +29,7 @@ report-mechanism = Mechanism
 report-symptom = What users feel
 report-from = since
 report-escalate = Who takes over: { $whom }
+report-log-first = First error in the logs:
 report-nothing-now = Nothing is known to help at once.
 report-more-steps = { $n ->
     [one] One more step
@@ -49,7 +51,7 @@ report-cause = Cause
 report-because = Because
 report-needed = Would need
 report-unchecked = What could not be checked
-report-unchecked-lead = These stay open. No data speaks neither for nor against.
+report-unchecked-lead = Without data these speak neither for nor against.
 report-enable = To turn it on:
 report-timeline = Timeline
 report-between = { $n } in between
@@ -110,7 +112,7 @@ report-no-numbers = No numbers beyond the diagnosis for now: Prometheus did not 
 ## The seven questions
 
 report-answers = What engineers ask
-report-not-known = Not known.
+report-not-known = Open:
 report-not-known-bundle = Not known here: a bundle asks the engines, the cluster and Prometheus for it.
 report-q-model = Which model, with which arguments?
 report-q-hardware = On which hardware?
@@ -121,6 +123,13 @@ report-q-versions = Which versions?
 report-q-goal = What was expected, and what came?
 report-served-as = Served as
 report-weights = Weights
+report-settings = Settings that the engine tells
+report-nodes = Machines
+report-machines = { $n ->
+    [one] One machine
+   *[other] { $n } machines
+ }
+report-read-from = read from { $source }
 report-interconnect = Interconnect
 report-before = Before
 report-during = During

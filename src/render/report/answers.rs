@@ -11,6 +11,8 @@ use crate::signal::{Unit, format_value};
 
 /// Pods named beside a command line.
 const PODS: usize = 4;
+/// Machines that are named.
+const NODES: usize = 100;
 
 /// All seven.
 pub(super) fn answers(report: &Report, around: &Around<'_>, words: &Words) -> Markup {
@@ -32,7 +34,7 @@ pub(super) fn answers(report: &Report, around: &Around<'_>, words: &Words) -> Ma
                 @let none = answer.is_none();
                 @if let Some(answer) = answer { (answer) }
                 @let open: Vec<&String> = a.open.iter().filter(|(of, _)| *of == question).map(|(_, how)| how).collect();
-                @for how in &open { p.none { (words.text("report-not-known", &[])) " " (line(&words.said(how))) } }
+                @for how in &open { p.none { b { (words.text("report-not-known", &[])) } " " (line(&words.said(how))) } }
                 @if none && open.is_empty() { p.none { (words.text("report-not-known-bundle", &[])) } }
             }
         }
@@ -46,12 +48,19 @@ fn list(key: &str, values: &[String], words: &Words) -> Markup {
 fn model(a: &Answers, words: &Words) -> Option<Markup> {
     let m = &a.model;
     let empty = m.names.is_empty() && m.weights.is_empty() && m.arguments.is_empty() && m.settings.is_empty();
+    // What is not set says nothing.
+    let settings =
+        m.settings.iter().filter(|(_, values)| values.iter().any(|value| value != "None" && !value.is_empty()));
     (!empty).then(|| {
         html! {
             dl.kv {
                 (list("report-served-as", &m.names, words))
                 (list("report-weights", &m.weights, words))
-                @for (name, values) in &m.settings { dt { (name) } dd { (values.join(", ")) } }
+            }
+            @if settings.clone().next().is_some() {
+                (fold("model/settings", &html! { (words.text("report-settings", &[])) }, false, &html! {
+                    dl.kv { @for (name, values) in settings { dt { code { (name) } } dd { (values.join(", ")) } } }
+                }))
             }
             @for arguments in &m.arguments {
                 @let more = arguments.of.len().saturating_sub(PODS);
@@ -69,12 +78,20 @@ fn model(a: &Answers, words: &Words) -> Option<Markup> {
 fn hardware(a: &Answers, words: &Words) -> Option<Markup> {
     let h = &a.hardware;
     let empty = h.gpus.is_empty() && h.interconnect.is_none() && h.nodes.is_empty();
+    let (told, plain): (Vec<_>, Vec<_>) = h.nodes.iter().partition(|(_, facts)| !facts.is_empty());
+    let plain: Vec<String> = plain.into_iter().take(NODES).map(|(node, _)| node.clone()).collect();
     (!empty).then(|| {
         html! {
-            ul { @for gpu in &h.gpus { li { b { (gpu.count) " × " (gpu.kind) } " " small { (gpu.source) } } } }
+            ul { @for gpu in &h.gpus { li { b { (gpu.count) " × " (gpu.kind) } " " small { (words.text("report-read-from", &[("source", gpu.source.as_str().into())])) } } } }
             dl.kv {
                 @if let Some(interconnect) = &h.interconnect { dt { (words.text("report-interconnect", &[])) } dd { (interconnect) } }
-                @for (node, facts) in h.nodes.iter().take(100) { dt { (node) } dd { (facts.join(", ")) } }
+                (list("report-nodes", &plain, words))
+            }
+            @if !told.is_empty() {
+                @let n = told.len();
+                (fold("hardware/nodes", &html! { (words.text("report-machines", &[("n", n.into())])) }, n <= 4, &html! {
+                    dl.kv { @for (node, facts) in told.iter().take(NODES) { dt { (node) } dd { (facts.join(", ")) } } }
+                }))
             }
         }
     })
@@ -86,7 +103,7 @@ pub(super) fn measured(key: &str, list: &[Measured], words: &Words) -> Markup {
     let (told, untold): (Vec<&Measured>, Vec<&Measured>) =
         list.iter().partition(|m| [m.before, m.during, m.after].iter().any(Option::is_some));
     let over = told.iter().any(|m| m.after.is_some());
-    let all = [("page-check", true), ("report-before", true), ("report-during", true), ("report-after", over)];
+    let all = [("report-what", true), ("report-before", true), ("report-during", true), ("report-after", over)];
     let heads = all.into_iter().chain([("report-change", true)]).filter(|(_, shown)| *shown);
     let heads: Vec<String> = heads.map(|(key, _)| say(key)).collect();
     let value =
@@ -119,20 +136,16 @@ pub(super) fn measured(key: &str, list: &[Measured], words: &Words) -> Markup {
     }
 }
 
-/// `▲ 2.2x`, `▼ 0.5x`: of shares the difference in points, because a factor of a small share says nothing.
+/// `▲ 2.2x`, `▼ 0.5x`, `≈`: of shares the difference in points, because a factor of a small share says nothing.
 fn change(m: &Measured) -> String {
     let (Some(before), Some(during)) = (m.before, m.during) else { return String::new() };
+    let Some(by) = moved(m) else { return "≈".to_owned() };
     let shown = match m.unit {
         Unit::Ratio => format_value((during - before).abs(), Unit::Ratio),
-        _ if before.abs() < 1e-12 => String::new(),
+        _ if by.is_infinite() => String::new(),
         _ => format_value(during / before, Unit::Factor),
     };
-    let (still, sign) = (format_value(before, m.unit) == format_value(during, m.unit), during > before);
-    match (still, sign) {
-        (true, _) => "=".to_owned(),
-        (false, true) => format!("▲ {shown}"),
-        (false, false) => format!("▼ {shown}"),
-    }
+    format!("{} {shown}", if by > 0.0 { "▲" } else { "▼" })
 }
 
 fn workload(a: &Answers, words: &Words) -> Option<Markup> {

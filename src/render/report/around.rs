@@ -208,7 +208,8 @@ fn one_alert(alert: &Alert, words: &Words) -> Markup {
             dd { (moment(alert.starts_at)) @if ended { " – " (moment(alert.ends_at)) } }
             @for (name, value) in &alert.annotations {
                 dt { (name) }
-                dd { (link(&facts::clip(value, 1_000), value)) }
+                @let shown = facts::clip(value, 1_000);
+                dd { @if value.contains('`') { (line(&Line::of(&shown))) } @else { (link(&shown, value)) } }
             }
         }
         p { @for (name, value) in &alert.labels { code { (facts::clip(name, 80)) "=" (facts::clip(value, 300)) } " " } }
