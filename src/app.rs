@@ -23,6 +23,7 @@ use crate::notify::{Notifier, PagerClient, Parts};
 use crate::pipeline::Pipeline;
 use crate::playbook::Library;
 use crate::prom::Prometheus;
+use crate::redact::Redactor;
 use crate::render::Words;
 use crate::server::{Access, Credentials, Door, Pages, Shared, router};
 use crate::slack::socket::{self, Socket, Timing};
@@ -65,7 +66,9 @@ pub async fn run(
     let credentials = Arc::new(Credentials::new(&config.webhook)?);
     let address = listener.local_addr().context("cannot tell the own address")?;
     let loopback = address.ip().is_loopback();
-    let pages = Arc::new(Pages::new(Access::new(&config.pages, &config.webhook, loopback)?));
+    let access = Access::new(&config.pages, &config.webhook, address, &config.public_url)?;
+    let redactor = Redactor::new(&library.redaction, false).context("cannot read the rules of redaction")?;
+    let pages = Arc::new(Pages::new(access, redactor));
     if !loopback && !credentials.are_set() {
         warn!("the webhook takes calls from everywhere without credentials: set webhook.bearer_token_file");
     }

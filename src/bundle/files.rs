@@ -88,7 +88,7 @@ impl Files<'_> {
 ///
 /// # Errors
 /// When what is left is no report any more: then nothing is written, rather than what should not be.
-pub(super) fn clean(report: Report, redactor: &Redactor) -> Result<Report, BundleError> {
+pub fn clean(report: Report, redactor: &Redactor) -> Result<Report, BundleError> {
     let unclean = |error: serde_json::Error| BundleError::Unclean(error.to_string());
     let mut value = serde_json::to_value(&report).map_err(unclean)?;
     redactor.json("summary.json", &mut value);

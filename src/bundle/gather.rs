@@ -9,7 +9,7 @@ use crate::chart::Chart;
 use crate::diagnose::{Frame, picture, targets};
 use crate::endpoint;
 use crate::exporter::Target;
-use crate::facts::{self, Windows};
+use crate::facts;
 use crate::kubernetes::{self, Wanted};
 use crate::logs::{self, Log};
 use crate::prom;
@@ -48,7 +48,8 @@ impl<'a> Making<'a> {
             (false, false) => Stage::Partial,
             (false, true) => Stage::Failed,
         };
-        let mut told: Vec<String> = missing.iter().take(TOLD).map(|(what, why)| format!("{}: {why}", clipped(what))).collect();
+        let mut told: Vec<String> =
+            missing.iter().take(TOLD).map(|(what, why)| format!("{}: {why}", clipped(what))).collect();
         if missing.len() > TOLD {
             told.push(format!("and {} more", missing.len() - TOLD));
         }
@@ -70,19 +71,6 @@ pub(super) fn until(options: &Options, began: Instant) -> Instant {
     began + options.deadline.saturating_sub(RESERVE).max(options.deadline / 2)
 }
 
-/// Before, during and after.
-fn windows(subject: &Subject) -> Windows {
-    let Window { from, to } = subject.window;
-    let since = subject.request.since.unwrap_or(subject.request.at).max(from).min(to);
-    let resolved = subject.incident.as_ref().and_then(|incident| incident.resolved_at);
-    let over = resolved.filter(|at| *at > since && *at < to);
-    Windows {
-        before: Window { from, to: since },
-        during: Window { from: since, to: over.unwrap_or(to) },
-        after: over.map(|at| Window { from: at, to }),
-    }
-}
-
 /// What Prometheus tells beyond the diagnosis.
 pub(super) async fn metrics(
     sources: &Sources,
@@ -96,7 +84,7 @@ pub(super) async fn metrics(
         return None;
     };
     let diagnosis = subject.diagnosis.as_ref();
-    let windows = windows(subject);
+    let windows = subject.windows();
     let seen = facts::look(&sources.library, prometheus, &subject.request, diagnosis, &windows, until).await;
     let measured = seen.measured.iter().filter(|one| one.during.is_some()).count();
     let note = match measured {

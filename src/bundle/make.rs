@@ -110,11 +110,7 @@ async fn told(sources: &Sources, report: &Report, chart: Option<&Chart>, files: 
     let clean = |text: String| files.redactor.text("report.html", &text).into_owned();
     let pictures: Vec<_> = chart.iter().map(|chart| (clean(chart::alt(chart)), clean(chart::svg(chart)))).collect();
     let english = Words::english();
-    let tickets: Vec<(&Ticket, String)> = sources
-        .library
-        .tickets
-        .values()
-        .filter(|ticket| suits(ticket, report))
+    let tickets: Vec<(&Ticket, String)> = render::tickets_for(&sources.library, report)
         .map(|ticket| (ticket, render::ticket(ticket, report, &english)))
         .collect();
     let shown: Vec<_> = tickets.iter().map(|(ticket, text)| (ticket.title.clone(), text.clone())).collect();
@@ -126,12 +122,6 @@ async fn told(sources: &Sources, report: &Report, chart: Option<&Chart>, files: 
     }
     archive.add("summary.json", serde_json::to_vec_pretty(report).unwrap_or_default()).await?;
     Ok(())
-}
-
-/// Whether somebody's form is of use: their engine was found, or it is nobody's in particular.
-fn suits(ticket: &Ticket, report: &Report) -> bool {
-    let found = report.diagnosis.iter().flat_map(|diagnosis| &diagnosis.engines);
-    ticket.engines.is_empty() || found.into_iter().any(|engine| ticket.engines.contains(&engine.engine))
 }
 
 /// The series, straight into the archive.

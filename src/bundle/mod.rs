@@ -30,6 +30,7 @@ use crate::render::Words;
 use crate::report::{self, About, Asked, Happened, Report, Window};
 use crate::store::Incident;
 pub use config::Config;
+pub use files::clean;
 pub use incident::incident_json;
 pub use link::{Links, Refused, own_key};
 pub use make::make;

@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use super::Subject;
 use crate::clock;
 use crate::diagnose::{self, Scope};
+use crate::facts::Windows;
 use crate::report::{Logged, Window, story};
 use crate::store::{Event, Incident};
 
@@ -34,6 +35,19 @@ impl Subject {
             window: around(incident.started_at, end, margin, now),
             happened: story(&incident.alerts, incident.diagnosis.as_ref(), &logged, &incident.notes),
             incident: Some(incident),
+        }
+    }
+
+    /// Before it began, while it lasted, and after it was over.
+    pub fn windows(&self) -> Windows {
+        let Window { from, to } = self.window;
+        let since = self.request.since.unwrap_or(self.request.at).max(from).min(to);
+        let resolved = self.incident.as_ref().and_then(|incident| incident.resolved_at);
+        let over = resolved.filter(|at| *at > since && *at < to);
+        Windows {
+            before: Window { from, to: since },
+            during: Window { from: since, to: over.unwrap_or(to) },
+            after: over.map(|at| Window { from: at, to }),
         }
     }
 

@@ -34,12 +34,13 @@ pub async fn look(
     let (at, window) = asked(windows.during);
     let request = Request { at, window, ..request.clone() };
     let asking = Asking { library, prometheus, request: &request, windows, deadline };
+    // Large futures are kept on the heap.
     let (numbers, server, rules, targets, (pool, told)) = tokio::join!(
-        measured::measured(asking),
+        Box::pin(measured::measured(asking)),
         prometheus.build_info(deadline),
         prometheus.alerting_rules(deadline),
         prometheus.targets(deadline),
-        of_pool(asking, diagnosis),
+        Box::pin(of_pool(asking, diagnosis)),
     );
     let mut seen = told;
     (seen.measured, seen.load) = (numbers.metrics, numbers.load);

@@ -22,7 +22,8 @@ pub(super) struct Numbers {
 pub(super) async fn measured(asking: Asking<'_>) -> Numbers {
     let Asking { library, windows, .. } = asking;
     let names = library.report.all();
-    let over = |window: Window| over(asking, &names, window);
+    // Large futures are kept on the heap.
+    let over = |window: Window| Box::pin(over(asking, &names, window));
     let after = OptionFuture::from(windows.after.map(over));
     let (before, during, after) = join3(over(windows.before), over(windows.during), after).await;
     let seen = Observations { before, during, after };

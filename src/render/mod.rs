@@ -41,7 +41,7 @@ pub use health::health;
 pub use links::graph;
 pub use links::links_of;
 pub use logs::logs;
-pub use markdown::{report_markdown, ticket};
+pub use markdown::{report_markdown, ticket, tickets_for};
 pub use message::incident_message;
 pub use notes::note;
 pub use page::{

@@ -117,6 +117,8 @@ impl Words {
                     _ if SENTENCES.contains(&name) => {
                         self.said_within(value, depth).unwrap_or_else(|| Line::of(value)).into()
                     }
+                    // Code within it stays code.
+                    _ if value.contains('`') => Line::of(value).into(),
                     _ => value.into(),
                 };
                 (name, piece)

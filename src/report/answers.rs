@@ -267,21 +267,21 @@ fn versions(seen: &Seen) -> Vec<Version> {
 
 fn goal(about: &About<'_>, seen: &Seen, timeline: &[Happened]) -> Goal {
     let mut expected = Vec::new();
-    for rule in seen.facts.iter().flat_map(|facts| &facts.rules) {
-        let fires = about.alerts.iter().any(|alert| alert.name() == rule.name);
-        if fires {
-            expected.push(Expected {
-                title: rule.name.clone(),
-                limit: format!("{} for {}", rule.query, crate::clock::spoken(seconds(rule.for_seconds))),
-                actual: rule.state.clone(),
-                source: "the alert's rule".to_owned(),
-            });
-        }
-    }
+    // What users feel comes first.
     if let Some(diagnosis) = about.diagnosis {
         let met = diagnosis.symptom.evidence.iter().filter(|e| e.outcome == Outcome::Met);
         expected.extend(met.map(|e| limit(e, &diagnosis.symptom.playbook)));
     }
+    let rules = seen.facts.iter().flat_map(|facts| &facts.rules);
+    let alerted = rules.filter(|rule| about.alerts.iter().any(|alert| alert.name() == rule.name));
+    let fires = alerted.clone().any(|rule| rule.state != "inactive");
+    // Of an alert's rules for several severities only those count that hold, as long as any does.
+    expected.extend(alerted.filter(|rule| !fires || rule.state != "inactive").map(|rule| Expected {
+        title: rule.name.clone(),
+        limit: format!("{} for {}", rule.query, crate::clock::spoken(seconds(rule.for_seconds))),
+        actual: rule.state.clone(),
+        source: "the alert's rule".to_owned(),
+    }));
     let since = since(about);
     let changed = timeline
         .iter()
@@ -375,11 +375,12 @@ fn open(answers: &Answers, seen: &Seen) -> Vec<(Question, String)> {
     open
 }
 
-/// Whether numbers differ enough to be told: by a tenth.
+/// By how much of itself a number changed, when that is enough to be told: a tenth. What was zero before and is not
+/// any more changed without a bound.
 pub fn moved(measured: &Measured) -> Option<f64> {
     let (before, during) = (measured.before?, measured.during?);
     let change = (during - before) / before.abs();
-    change.is_finite().then_some(change).filter(|change| change.abs() >= 0.1)
+    (change.abs() >= 0.1).then_some(change)
 }
 
 /// Which parts failed, for a first line.

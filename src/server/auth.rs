@@ -1,8 +1,9 @@
 //! Who may call: bearer or basic, compared in constant time; and, for pages, an authenticating proxy.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use axum::extract::{ConnectInfo, Request, State};
+use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderName, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
@@ -65,17 +66,18 @@ fn same(headers: &HeaderMap, expected: &SecretString) -> Choice {
 pub struct Access {
     accepted: Vec<SecretString>,
     proxy: Option<(HeaderName, Vec<Allowed>)>,
-    /// Nothing is asked for, because only this machine can reach us and nothing was configured for the pages.
-    open: bool,
+    /// Nothing is asked for, because only this machine can reach us and nothing was configured for the pages; then
+    /// these are the hosts under which we may be asked. A web page elsewhere may have its own name lead here.
+    open: Option<Vec<String>>,
 }
 
 impl Access {
     /// Reads the configured secrets. The webhook's credentials open the pages as well; on loopback they are open until
-    /// something is configured for them.
+    /// something is configured for them, to whoever asks for loopback, `listen`, or the host of `public_url`.
     ///
     /// # Errors
     /// When a secret's file cannot be read or is empty, or the header's name is none.
-    pub fn new(config: &Config, webhook: &Webhook, loopback: bool) -> anyhow::Result<Self> {
+    pub fn new(config: &Config, webhook: &Webhook, listen: SocketAddr, public_url: &str) -> anyhow::Result<Self> {
         let mut accepted = Vec::new();
         if let Some(path) = &config.bearer_token_file {
             accepted.push(bearer(&secret(path)?));
@@ -87,14 +89,16 @@ impl Access {
             Some(name) => Some((HeaderName::try_from(name.as_str())?, config.proxy_from.clone())),
             None => None,
         };
-        let open = loopback && accepted.is_empty() && proxy.is_none();
+        let public = url::Url::parse(public_url).ok().and_then(|url| Some(url.host_str()?.to_owned()));
+        let hosts = || [Some("localhost".to_owned()), public].into_iter().flatten().collect();
+        let open = (listen.ip().is_loopback() && accepted.is_empty() && proxy.is_none()).then(hosts);
         accepted.extend(Credentials::new(webhook)?.0);
         Ok(Self { accepted, proxy, open })
     }
 
     /// Whether somebody can be let in at all.
     fn is_possible(&self) -> bool {
-        self.open || self.proxy.is_some() || !self.accepted.is_empty()
+        self.open.is_some() || self.proxy.is_some() || !self.accepted.is_empty()
     }
 
     fn allow(&self, headers: &HeaderMap, from: SocketAddr) -> bool {
@@ -107,7 +111,15 @@ impl Access {
                 matches!((told.next(), told.next()), (Some(who), None) if !who.as_bytes().trim_ascii().is_empty());
             one && proxies.iter().any(|proxy| proxy.holds(from.ip()))
         });
-        self.open || bool::from(known) || vouched
+        bool::from(known) || vouched
+    }
+
+    /// Whether nothing is asked for under this host.
+    fn is_open_for(&self, host: Option<&str>) -> bool {
+        let (Some(hosts), Some(host)) = (&self.open, host) else { return false };
+        let host = host.trim_end_matches('.');
+        let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+        address.is_ok_and(|address| address.is_loopback()) || hosts.iter().any(|known| known.eq_ignore_ascii_case(host))
     }
 
     /// What a browser is asked for; none where no browser could give it.
@@ -131,6 +143,17 @@ pub(super) async fn webhook(State(shared): State<Shared>, request: Request, next
     (StatusCode::UNAUTHORIZED, challenge, "wrong or missing credentials\n").into_response()
 }
 
+/// The host that is asked for, without its port; none when several are told.
+fn host(request: &Request) -> Option<String> {
+    let mut told = request.headers().get_all(header::HOST).iter();
+    let authority = match (request.uri().authority(), told.next(), told.next()) {
+        (Some(authority), ..) => authority.clone(),
+        (None, Some(host), None) => Authority::try_from(host.as_bytes()).ok()?,
+        _ => return None,
+    };
+    Some(authority.host().to_owned())
+}
+
 /// Pages are for those who may; everybody else gets a page that says what is missing.
 pub(super) async fn pages(
     State(shared): State<Shared>,
@@ -139,8 +162,11 @@ pub(super) async fn pages(
     next: Next,
 ) -> Response {
     let access = &shared.pages.access;
-    if access.allow(request.headers(), from) {
+    if access.is_open_for(host(&request).as_deref()) || access.allow(request.headers(), from) {
         return next.run(request).await;
+    }
+    if access.open.is_some() {
+        return pages::problem(&shared, StatusCode::FORBIDDEN, "page-host", "page-host-why");
     }
     if !access.is_possible() {
         return pages::problem(&shared, StatusCode::FORBIDDEN, "page-closed", "page-closed-why");
@@ -158,6 +184,8 @@ pub(super) async fn pages(
 mod tests {
     use super::*;
 
+    const HERE: &str = "127.0.0.1:9095";
+
     #[test]
     fn a_proxys_word_counts_only_from_its_own_address_and_only_once() {
         let config = Config {
@@ -165,7 +193,7 @@ mod tests {
             proxy_from: vec![Allowed::try_from("10.0.0.7".to_owned()).unwrap()],
             ..Config::default()
         };
-        let access = Access::new(&config, &Webhook::default(), true).unwrap();
+        let access = Access::new(&config, &Webhook::default(), HERE.parse().unwrap(), "").unwrap();
         let may = |from: &str, told: &[&str]| {
             let mut headers = HeaderMap::new();
             told.iter().for_each(|who| _ = headers.append("x-forwarded-user", who.parse().unwrap()));
@@ -179,10 +207,36 @@ mod tests {
 
     #[test]
     fn without_anything_configured_pages_are_open_on_loopback_alone() {
-        let may = |loopback| {
-            let access = Access::new(&Config::default(), &Webhook::default(), loopback).unwrap();
-            (access.allow(&HeaderMap::new(), "127.0.0.1:1".parse().unwrap()), access.is_possible())
+        let may = |listen: &str| {
+            let access = Access::new(&Config::default(), &Webhook::default(), listen.parse().unwrap(), "").unwrap();
+            (access.is_open_for(Some("localhost")), access.is_possible())
         };
-        assert_eq!([may(true), may(false)], [(true, true), (false, false)]);
+        assert_eq!([may(HERE), may("0.0.0.0:9095")], [(true, true), (false, false)]);
+    }
+
+    #[test]
+    fn a_page_elsewhere_whose_name_leads_here_is_not_let_in() {
+        let public = "https://triage.example.org/llm";
+        let access = Access::new(&Config::default(), &Webhook::default(), HERE.parse().unwrap(), public).unwrap();
+        for (host, may) in [
+            ("localhost:9095", true),
+            ("LOCALHOST.", true),
+            ("127.0.0.1:9095", true),
+            ("127.8.8.8", true),
+            ("[::1]:9095", true),
+            ("triage.example.org", true),
+            ("rebound.example.net:9095", false),
+            ("localhost.example.net", false),
+            ("127.0.0.1.example.net", false),
+            ("192.0.2.7", false),
+            ("", false),
+        ] {
+            let request = Request::builder().uri("/incidents").header("host", host);
+            let request = request.body(axum::body::Body::empty()).unwrap();
+            assert_eq!(access.is_open_for(super::host(&request).as_deref()), may, "{host}");
+        }
+        let twice = Request::builder().header("host", "localhost").header("host", "rebound.example.net");
+        assert_eq!(super::host(&twice.body(axum::body::Body::empty()).unwrap()), None);
+        assert!(!access.is_open_for(None), "whoever names no host is no browser of ours");
     }
 }

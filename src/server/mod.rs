@@ -60,6 +60,7 @@ pub fn router(shared: Shared) -> Router {
         .route("/", get(|| async { axum::response::Redirect::temporary("/incidents") }))
         .route("/incidents", get(pages::incidents))
         .route("/incidents/{id}", get(pages::incident))
+        .route("/incidents/{id}/tickets/{ticket}", get(pages::ticket))
         .route("/playbooks", get(pages::playbooks))
         .route("/playbooks/{id}", get(pages::playbook))
         .route("/health", get(pages::health))

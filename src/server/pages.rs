@@ -1,5 +1,7 @@
 //! The pages that people open: incidents, an incident's report, playbooks, the fleet's health.
 
+use std::sync::Arc;
+
 use axum::extract::{Path, Query, Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::middleware::Next;
@@ -7,10 +9,11 @@ use axum::response::{Html, IntoResponse, Response};
 use serde::Deserialize;
 
 use super::{Shared, looks};
-use crate::bundle::Subject;
+use crate::bundle::{Kept, Subject, clean};
 use crate::clock;
 use crate::render::{self, Around, Find, IncidentList, IncidentRow, Words};
-use crate::report::{self, Seen};
+use crate::report::{self, Report, Seen};
+use crate::signal::{Unit, format_value};
 use crate::store::{Incident, StoreError};
 
 /// Incidents of a page.
@@ -23,6 +26,8 @@ const LOOKED_AT: usize = 400;
 const BATCH: u32 = 50;
 /// Lines of an incident's log that its page tells.
 const EVENTS: u32 = 500;
+/// Bundles of an incident that its page lists.
+const BUNDLES: usize = 10;
 
 fn words(shared: &Shared) -> &Words {
     &shared.pipeline.notifier.words
@@ -84,34 +89,89 @@ fn row(shared: &Shared, incident: &Incident) -> IncidentRow {
 }
 
 pub(super) async fn incident(State(shared): State<Shared>, Path(id): Path<String>, headers: HeaderMap) -> Response {
-    let store = &shared.pipeline.store;
-    let incident = match store.incident(&id).await {
-        Ok(Some(incident)) => incident,
-        Ok(None) => return problem(&shared, StatusCode::NOT_FOUND, "page-no-incident", "page-no-incident-why"),
-        Err(error) => return unavailable(&shared, &error),
+    let subject = match subject(&shared, &id).await {
+        Ok(subject) => subject,
+        Err(answer) => return *answer,
     };
-    let events = match store.events(&id, EVENTS).await {
-        Ok(events) => events,
-        Err(error) => return unavailable(&shared, &error),
-    };
-    let now = clock::now();
-    let config = &shared.pipeline.config;
-    let headline = shared.pipeline.notifier.message(&incident).headline;
-    let margin = config.bundle.margin;
-    let subject = Subject::of_incident(incident.clone(), headline, &events, &config.diagnose, margin, now);
-    let report = report::build(subject.about(), Seen::default(), now);
-    let drawn = looks::drawn(&shared, &incident).await;
+    let Some(incident) = &subject.incident else { return missing(&shared) };
+    let (drawn, facts) = tokio::join!(looks::drawn(&shared, incident), looks::numbers(&shared, &subject));
+    let away = facts
+        .as_ref()
+        .is_none_or(|facts| facts.measured.iter().all(|one| one.during.is_none()) && !facts.failed().is_empty());
+    let seen = Seen { facts: facts.map(Arc::unwrap_or_clone), ..Seen::default() };
+    let report = report::build(subject.about(), seen, clock::now());
     let pictures: Vec<(String, String)> = drawn.iter().map(|drawn| (**drawn).clone()).collect();
     // Where a cause was found there was something to draw.
     let expected = incident.diagnosis.as_ref().is_some_and(|d| d.root().is_some());
     let around = Around {
         pictures: &pictures,
         no_picture: (pictures.is_empty() && expected).then_some("report-no-picture"),
-        actions: &actions(&shared, &incident),
+        no_numbers: away.then_some("report-no-numbers"),
+        actions: &actions(&shared, incident),
+        bundles: &bundles(&shared, &id),
+        ticket_pages: &tickets(&shared, &report),
         tickets: &[],
         live: true,
     };
     live(&headers, render::report_page(&report, &around, words(&shared)))
+}
+
+/// An incident with its log; else the page that says why there is none.
+async fn subject(shared: &Shared, id: &str) -> Result<Subject, Box<Response>> {
+    let store = &shared.pipeline.store;
+    let read = async { Ok::<_, StoreError>((store.incident(id).await?, store.events(id, EVENTS).await?)) };
+    let (incident, events) = match read.await {
+        Ok((Some(incident), events)) => (incident, events),
+        Ok((None, _)) => return Err(Box::new(missing(shared))),
+        Err(error) => return Err(Box::new(unavailable(shared, &error))),
+    };
+    let config = &shared.pipeline.config;
+    let headline = shared.pipeline.notifier.message(&incident).headline;
+    Ok(Subject::of_incident(incident, headline, &events, &config.diagnose, config.bundle.margin, clock::now()))
+}
+
+fn missing(shared: &Shared) -> Response {
+    problem(shared, StatusCode::NOT_FOUND, "page-no-incident", "page-no-incident-why")
+}
+
+/// The bundles that stand here, newest first: name and size, and the address.
+fn bundles(shared: &Shared, id: &str) -> Vec<(String, String)> {
+    let kept = shared.workshop.shelf.list(Some(id)).unwrap_or_else(|error| {
+        tracing::error!(%error, "cannot list bundles");
+        Vec::new()
+    });
+    let label = |kept: &Kept| format!("{} ({})", kept.name, format_value(kept.bytes as f64, Unit::Bytes));
+    kept.iter().rev().take(BUNDLES).map(|kept| (label(kept), format!("/bundles/{}", kept.name))).collect()
+}
+
+/// For whom there is a ticket, and its address.
+fn tickets(shared: &Shared, report: &Report) -> Vec<(String, String)> {
+    let Some(incident) = &report.incident else { return Vec::new() };
+    let forms = render::tickets_for(&shared.pipeline.library, report);
+    forms.map(|form| (form.title.clone(), format!("/incidents/{}/tickets/{}", incident.id, form.ticket))).collect()
+}
+
+/// A ticket's text, ready to be pasted: it goes to others, so what must not leave is taken out.
+pub(super) async fn ticket(State(shared): State<Shared>, Path((id, ticket)): Path<(String, String)>) -> Response {
+    let Some(form) = shared.pipeline.library.tickets.get(&ticket) else {
+        return problem(&shared, StatusCode::NOT_FOUND, "page-nowhere", "page-nowhere-why");
+    };
+    let subject = match subject(&shared, &id).await {
+        Ok(subject) => subject,
+        Err(answer) => return *answer,
+    };
+    let facts = looks::numbers(&shared, &subject).await;
+    let seen = Seen { facts: facts.map(Arc::unwrap_or_clone), ..Seen::default() };
+    let report = report::build(subject.about(), seen, clock::now());
+    // Cleaned before it is written: what Markdown escapes is not known for a secret any more.
+    match clean(report, &shared.pages.redactor) {
+        Ok(report) => render::ticket(form, &report, &Words::english()).into_response(),
+        Err(error) => {
+            tracing::error!(%error, "cannot clean a ticket");
+            let why = "The ticket cannot be cleaned of secrets: see the log of llm-diagnose.\n";
+            (StatusCode::INTERNAL_SERVER_ERROR, why).into_response()
+        }
+    }
 }
 
 /// Where to look further: label and address.

@@ -1,13 +1,15 @@
 //! The pages as people open them: what they say, whom they let in, and how they behave in a real browser.
 
 mod browser;
+mod full;
 
 use llm_diagnose::config::Config;
 use serde_json::{Value, json};
 
-use crate::harness::fixture;
+use crate::harness::{fixture, run};
 use crate::running::{Running, group};
 use browser::Browser;
+use full::Full;
 
 const NOWHERE: &str = "prometheus: [{ url: \"http://127.0.0.1:1\" }]";
 const HOSTILE: &str = "<script>alert(1)</script>\u{202e}\"'><img src=x onerror=alert(2)>";
@@ -199,4 +201,140 @@ fn a_report_is_a_file_that_asks_nobody() {
     assert!(!page.contains("<script") && !page.contains("src=") && !page.contains("href=\"/"), "{page}");
     assert!(page.contains("Content-Security-Policy") && page.contains("prompts became longer"));
     assert!(page.len() < 150_000, "{}", page.len());
+}
+
+/// Writes a page into PAGES_SHOW, a directory, for whoever wants to look at it.
+fn show(name: &str, page: &str) {
+    if let Some(directory) = std::env::var_os("PAGES_SHOW") {
+        std::fs::write(std::path::Path::new(&directory).join(name), page).unwrap();
+    }
+}
+
+#[test]
+fn a_report_with_every_section_reads_on_a_phone_by_night_and_without_a_mouse() {
+    use llm_diagnose::render::Words;
+
+    let odd = format!("{HOSTILE}שלום{}", "long".repeat(40));
+    let full = run(Full::of("longer-prompts", "high-ttft", &odd));
+    assert!(full.diagnosis().root().is_some());
+    let dir = tempfile::tempdir().unwrap();
+    for language in ["en", "de"] {
+        let page = full.page(&Words::load(language, None).unwrap());
+        show(&format!("full-{language}.html"), &page);
+        assert!(page.len() < 400_000, "{language}: {}", page.len());
+        std::fs::write(dir.path().join(format!("{language}.html")), page).unwrap();
+    }
+    run(async {
+        let mut browser = Browser::start().await;
+        for language in ["en", "de"] {
+            browser.open(&format!("file://{}/{language}.html", dir.path().display())).await;
+            for section in SECTIONS {
+                let there = format!("document.querySelector('section#{section} h2') !== null");
+                assert_eq!(browser.value(&there).await, json!(true), "{language}: {section} is missing");
+            }
+            let markup = "document.querySelectorAll('main script, main img, main style').length";
+            assert_eq!(browser.value(markup).await, json!(0), "nothing from outside is markup");
+            assert_eq!(browser.value(JUMPS).await, json!([]), "headings go down by one");
+            assert_eq!(browser.value(NAMELESS).await, json!([]), "pictures have names");
+            let reached =
+                "[...document.querySelectorAll('summary, a[href], pre, .scroll')].filter(e => e.tabIndex < 0).length";
+            assert_eq!(browser.value(reached).await, json!(0), "all that opens, leads or scrolls is reached by keys");
+            for width in [360, 768, 1280] {
+                let screen = json!({ "width": width, "height": 740, "deviceScaleFactor": 1, "mobile": width < 500 });
+                browser.call("Emulation.setDeviceMetricsOverride", screen).await;
+                browser.value("document.querySelectorAll('details').forEach(one => { one.open = true; })").await;
+                let wide = browser.value(WIDE).await;
+                assert_eq!(wide, json!([]), "{language}: scrolls sideways at {width} px");
+            }
+            browser.call("Emulation.setEmulatedMedia", json!({ "media": "print" })).await;
+            let shown = "getComputedStyle(document.querySelector('.toc')).display";
+            assert_eq!(browser.value(shown).await, json!("none"), "paper has nothing to press");
+            browser.call("Emulation.setEmulatedMedia", json!({ "media": "" })).await;
+        }
+        assert_eq!(browser.complaints, Vec::<String>::new());
+        let elsewhere: Vec<&String> =
+            browser.asked.iter().filter(|url| !url.starts_with("file:") && !url.starts_with("data:")).collect();
+        assert_eq!(elsewhere, Vec::<&String>::new());
+    });
+}
+
+/// The sections of a report that knows everything.
+const SECTIONS: [&str; 15] = [
+    "why",
+    "do",
+    "picture",
+    "evidence",
+    "not",
+    "unchecked",
+    "timeline",
+    "answers",
+    "logs",
+    "topology",
+    "alerts",
+    "rules",
+    "parts",
+    "redacted",
+    "tickets",
+];
+/// Headings that skip a level.
+const JUMPS: &str = "[...document.querySelectorAll('h1,h2,h3,h4')].map(h => [Number(h.tagName[1]), h.textContent])\
+    .filter(([level], i, all) => level > (i ? all[i - 1][0] : 0) + 1).map(([, text]) => text)";
+/// Pictures without a name.
+const NAMELESS: &str = "[...document.querySelectorAll('svg, figure')].filter(one => !one.closest('[aria-hidden]') && \
+    !one.getAttribute('aria-label') && !one.querySelector('title') && !one.closest('figure[aria-label]'))\
+    .map(one => one.outerHTML.slice(0, 80))";
+/// What stands out of the page sideways.
+const WIDE: &str = "document.documentElement.scrollWidth <= window.innerWidth ? [] : \
+    [...document.querySelectorAll('main *')].filter(one => one.getBoundingClientRect().right > window.innerWidth + 1 && \
+    !one.closest('.scroll, .pictures figure')).map(one => one.outerHTML.slice(0, 120)).slice(0, 5)";
+
+#[tokio::test]
+async fn the_page_of_a_web_site_whose_name_leads_here_sees_nothing() {
+    let run = Running::start(&format!("{NOWHERE}\npublic_url: https://triage.example.org")).await;
+    let id = incident(&run, "Strange", "critical", &["a"]).await;
+    let status = async |path: &str, host: &str| {
+        let request = run.http.get(format!("{}{path}", run.service.url)).header("Host", host);
+        request.send().await.unwrap().status().as_u16()
+    };
+    let own = [format!("/incidents/{id}"), format!("/api/v1/incidents/{id}"), format!("/incidents/{id}/tickets/vllm")];
+    for path in own.iter().map(String::as_str).chain(["/", "/incidents", "/health", "/bundles/x"]) {
+        assert_eq!(status(path, "rebound.example.net").await, 403, "{path}");
+        assert_ne!(status(path, "localhost").await, 403, "{path}");
+        assert_ne!(status(path, "triage.example.org").await, 403, "{path}");
+    }
+    assert_eq!(status("/healthz", "rebound.example.net").await, 200);
+    let alert = run.http.post(format!("{}/webhook/alertmanager", run.service.url)).header("Host", "anything.svc");
+    let alert = alert.json(&group("Other", "firing", "warning", &["b"])).send().await.unwrap();
+    assert_eq!(alert.status(), 200, "the webhook does not care");
+}
+
+#[tokio::test]
+async fn a_page_without_prometheus_comes_in_time_and_says_so() {
+    // It takes connections and never answers.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", silent.local_addr().unwrap());
+    let run = Running::start(&format!("prometheus: [{{ url: \"{url}\" }}]")).await;
+    let id = incident(&run, "LLMHighTTFT", "critical", &["a"]).await;
+    let began = std::time::Instant::now();
+    let (status, _, text) = page(&run, &format!("/incidents/{id}")).await;
+    assert!(began.elapsed() < std::time::Duration::from_secs(6), "{:?}", began.elapsed());
+    assert_eq!(status, 200);
+    assert!(text.contains("They come with the next update") && text.contains(&format!("llm-diagnose bundle {id}")));
+}
+
+#[tokio::test]
+async fn a_ticket_is_text_without_secrets_and_its_page_lists_it() {
+    let run = Running::start(NOWHERE).await;
+    let secret = format!("hf_{}", "aB3dE5gH7jK9".repeat(3));
+    let id = incident(&run, "LLMHighTTFT", "critical", &[&secret, HOSTILE]).await;
+    let (_, _, text) = page(&run, &format!("/incidents/{id}")).await;
+    let address = format!("/incidents/{id}/tickets/platform");
+    assert!(text.contains(&format!("href=\"{address}\"")), "{text}");
+    let (status, headers, ticket) = page(&run, &address).await;
+    assert_eq!((status, headers["content-type"].to_str().unwrap()), (200, "text/plain; charset=utf-8"));
+    assert_eq!(headers["x-content-type-options"], "nosniff");
+    assert!(ticket.contains("[redacted: hf-token") && !ticket.contains("aB3dE5gH7jK9"), "{ticket}");
+    for nothing in ["/incidents/nope/tickets/platform".to_owned(), format!("/incidents/{id}/tickets/nope")] {
+        assert_eq!(page(&run, &nothing).await.0, 404, "{nothing}");
+    }
 }

@@ -86,6 +86,8 @@ page-no-pool = In Prometheus wurde keine Serving-Engine gefunden. `llm-diagnose 
 
 page-closed = Die Seiten sind geschlossen
 page-closed-why = Andere als dieser Rechner können sie erreichen, und niemand wird gefragt, wer er ist. Setze `pages.username` und `pages.password_file`, `pages.bearer_token_file` oder `pages.proxy_header` mit `pages.proxy_from`; auch die Zugangsdaten des Webhooks öffnen sie. Auf Loopback sind sie offen.
+page-host = Dieser Name ist nicht unserer
+page-host-why = Die Adresszeile nennt einen anderen Rechner als diesen, und ohne Anmeldung werden nur Anfragen an `localhost`, eine Loopback-Adresse oder den Namen aus `public_url` beantwortet: Sonst könnte eine fremde Webseite alles mitlesen. Die Seite unter einem davon öffnen, oder `pages.username` und `pages.password_file` setzen.
 page-refused = Falsche oder fehlende Zugangsdaten
 page-refused-why = Frage, wer diesen Dienst betreibt, nach Nutzer und Passwort der Seiten, oder öffne sie über euren Proxy.
 page-no-incident = Diesen Vorfall gibt es nicht

@@ -2,6 +2,7 @@
 
 ## Der erste Bildschirm
 
+report-utc = Zeiten in UTC
 report-incomplete = unvollständig
 report-incomplete-why = Nicht jeder Teil ließ sich herstellen. Was fehlschlug und warum, steht hier; alles andere ist ganz.
 report-not-diagnosed = Er war vorbei, bevor er diagnostiziert wurde.
@@ -9,14 +10,15 @@ report-since = Seit
 report-at = Angesehen
 report-lasts = seit { $time }
 report-lasted = dauerte { $time }
+report-lasted-then = nach { $time } noch offen, als dies entstand
 report-hurt = Wen es trifft
 report-unknown = noch nicht bekannt
 report-whole-pool = den Pool
 report-all = { $total ->
-    [one] das einzige Replica
-   *[other] alle { $total } Replicas
+    [one] das einzige Replikat
+   *[other] alle { $total } Replikate
  }
-report-some = { $n } von { $total } Replicas
+report-some = { $n } von { $total } Replikaten
 report-sure = Wie sicher
 report-agree = { $agree } von { $known } Prüfungen stimmen überein
 report-no-cause = noch keine Ursache
@@ -27,6 +29,7 @@ report-mechanism = Mechanismus
 report-symptom = Was Nutzer spüren
 report-from = seit
 report-escalate = Wer übernimmt: { $whom }
+report-log-first = Erster Fehler in den Logs:
 report-nothing-now = Nichts ist bekannt, das sofort hilft.
 report-more-steps = { $n ->
     [one] Noch ein Schritt
@@ -72,8 +75,12 @@ report-rank-root = Ursprung
 report-rank-sign = Anzeichen
 report-rank-secondary = folgt aus etwas Früherem
 report-rank-benign = harmlos
-report-topology = Replicas und wo sie laufen
+report-topology = Replikate und wo sie laufen
 report-no-node = Knoten nicht bekannt
+report-not-hit = { $n ->
+    [one] Das Replikat auf einer Maschine ohne Störung
+   *[other] { $n } Replikate auf Maschinen ohne Störung
+ }
 report-affected = betroffen
 report-alerts = Alarme
 report-fires = feuert
@@ -97,11 +104,15 @@ report-rule = Regel
 report-count = Anzahl
 report-tickets = Tickets zum Einfügen
 report-tickets-lead = Text für die, die übernehmen, mit den Angaben, nach denen sie fragen.
+report-bundles = Bündel dazu
+report-bundles-how = `/llm-diagnose bundle { $incident }` in Slack oder `llm-diagnose bundle { $incident }` neben dem Dienst legt alles dazu in eine Datei: diesen Bericht, die Zeitreihen, Logs und was der Cluster sagt, ohne Geheimnisse.
+report-no-bundles = Hier liegt noch keines.
+report-no-numbers = Vorerst keine Zahlen außer denen der Diagnose: Prometheus hat nicht rechtzeitig geantwortet. Sie kommen mit der nächsten Aktualisierung.
 
 ## Die sieben Fragen
 
 report-answers = Wonach gefragt wird
-report-not-known = Nicht bekannt.
+report-not-known = Offen:
 report-not-known-bundle = Hier nicht bekannt: Ein Bundle fragt Engines, Cluster und Prometheus danach.
 report-q-model = Welches Modell, mit welchen Argumenten?
 report-q-hardware = Auf welcher Hardware?
@@ -112,11 +123,22 @@ report-q-versions = Welche Versionen?
 report-q-goal = Was war erwartet, und was kam?
 report-served-as = Angeboten als
 report-weights = Gewichte
+report-settings = Einstellungen, die die Engine nennt
+report-nodes = Maschinen
+report-machines = { $n ->
+    [one] Eine Maschine
+   *[other] { $n } Maschinen
+ }
+report-read-from = gelesen aus { $source }
 report-interconnect = Verbindung
 report-before = Davor
 report-during = Währenddessen
 report-after = Danach
 report-change = Änderung
+report-untold = { $n ->
+    [one] Eine Größe, die niemand nennt
+   *[other] { $n } Größen, die niemand nennt
+ }
 report-input = Länge der Prompts.
 report-output = Länge der Antworten.
 report-spread = { $count } Anfragen: Mittel { $mean }, die Hälfte unter { $half }, 90 % unter { $most }, 99 % unter { $nearly }.

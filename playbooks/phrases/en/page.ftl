@@ -86,6 +86,8 @@ page-no-pool = No serving engine was found in Prometheus. `llm-diagnose doctor` 
 
 page-closed = The pages are closed
 page-closed-why = Others than this machine can reach them, and nobody is asked who they are. Set `pages.username` and `pages.password_file`, `pages.bearer_token_file`, or `pages.proxy_header` with `pages.proxy_from`; the webhook's credentials open them as well. On loopback they are open.
+page-host = This name is not ours
+page-host-why = The address bar names another host than this machine, and without credentials only requests to `localhost`, a loopback address or the host of `public_url` are answered: a web page elsewhere could read everything otherwise. Open it under one of those, or set `pages.username` and `pages.password_file`.
 page-refused = Wrong or missing credentials
 page-refused-why = Ask whoever runs this service for the user and password of the pages, or open them through your proxy.
 page-no-incident = There is no such incident

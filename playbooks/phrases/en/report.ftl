@@ -2,6 +2,7 @@
 
 ## The first screen
 
+report-utc = Times are UTC
 report-incomplete = incomplete
 report-incomplete-why = Not every part could be made. What failed, and why, stands here; everything else is whole.
 report-not-diagnosed = It was over before it was diagnosed.
@@ -9,6 +10,7 @@ report-since = Since
 report-at = Looked at
 report-lasts = for { $time } now
 report-lasted = lasted { $time }
+report-lasted-then = still open after { $time }, when this was made
 report-hurt = Who is hurt
 report-unknown = not known yet
 report-whole-pool = the pool
@@ -27,6 +29,7 @@ report-mechanism = Mechanism
 report-symptom = What users feel
 report-from = since
 report-escalate = Who takes over: { $whom }
+report-log-first = First error in the logs:
 report-nothing-now = Nothing is known to help at once.
 report-more-steps = { $n ->
     [one] One more step
@@ -48,7 +51,7 @@ report-cause = Cause
 report-because = Because
 report-needed = Would need
 report-unchecked = What could not be checked
-report-unchecked-lead = These stay open. No data speaks neither for nor against.
+report-unchecked-lead = Without data these speak neither for nor against.
 report-enable = To turn it on:
 report-timeline = Timeline
 report-between = { $n } in between
@@ -74,6 +77,10 @@ report-rank-secondary = follows from something earlier
 report-rank-benign = harmless
 report-topology = Replicas and where they run
 report-no-node = node not known
+report-not-hit = { $n ->
+    [one] The replica on a machine without trouble
+   *[other] { $n } replicas on machines without trouble
+ }
 report-affected = affected
 report-alerts = Alerts
 report-fires = fires
@@ -97,11 +104,15 @@ report-rule = Rule
 report-count = Times
 report-tickets = Tickets to paste
 report-tickets-lead = Text for those who take over, with the fields that they ask for.
+report-bundles = Bundles of it
+report-bundles-how = `/llm-diagnose bundle { $incident }` in Slack, or `llm-diagnose bundle { $incident }` beside the service, puts everything about it into one file: this report, the series, logs and what the cluster says, with secrets taken out.
+report-no-bundles = None is kept here yet.
+report-no-numbers = No numbers beyond the diagnosis for now: Prometheus did not answer in time. They come with the next update.
 
 ## The seven questions
 
 report-answers = What engineers ask
-report-not-known = Not known.
+report-not-known = Open:
 report-not-known-bundle = Not known here: a bundle asks the engines, the cluster and Prometheus for it.
 report-q-model = Which model, with which arguments?
 report-q-hardware = On which hardware?
@@ -112,11 +123,22 @@ report-q-versions = Which versions?
 report-q-goal = What was expected, and what came?
 report-served-as = Served as
 report-weights = Weights
+report-settings = Settings that the engine tells
+report-nodes = Machines
+report-machines = { $n ->
+    [one] One machine
+   *[other] { $n } machines
+ }
+report-read-from = read from { $source }
 report-interconnect = Interconnect
 report-before = Before
 report-during = During
 report-after = After
 report-change = Change
+report-untold = { $n ->
+    [one] One quantity that nobody tells
+   *[other] { $n } quantities that nobody tells
+ }
 report-input = Prompt length.
 report-output = Answer length.
 report-spread = { $count } requests: mean { $mean }, half below { $half }, 90 % below { $most }, 99 % below { $nearly }.

@@ -9,7 +9,7 @@ mod ticket;
 
 use super::{Line, Part, Span, is_unseen, time_of_day};
 pub use sections::report_markdown;
-pub use ticket::ticket;
+pub use ticket::{ticket, tickets_for};
 
 /// Characters that are markup wherever they stand. Round brackets are none without square ones before them.
 const MARKUP: &str = "\\`*_[]|~$";

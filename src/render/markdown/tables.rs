@@ -28,7 +28,10 @@ pub(super) fn metrics(metrics: &[Measured], words: &Words) -> String {
     let rows = metrics.iter().filter(|one| one.before.or(one.during).or(one.after).is_some());
     let rows = rows.map(|one| {
         let shown = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), |value| format_value(value, one.unit));
-        let change = moved(one).map(|change| format!("{:+.0} %", change * 100.0)).unwrap_or_default();
+        let change = moved(one)
+            .filter(|change| change.is_finite())
+            .map(|change| format!("{:+.0} %", change * 100.0))
+            .unwrap_or_default();
         vec![plain(&one.title), shown(one.before), shown(one.during), shown(one.after), change]
     });
     let head = head(["doc-what", "doc-before", "doc-during", "doc-after", "doc-change"], words);

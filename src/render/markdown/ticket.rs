@@ -2,7 +2,7 @@
 
 use super::sections::{section, title};
 use super::{line, plain};
-use crate::playbook::Ticket;
+use crate::playbook::{Library, Ticket};
 use crate::render::{Line, Words};
 use crate::report::Report;
 
@@ -30,6 +30,12 @@ pub fn ticket(ticket: &Ticket, report: &Report, words: &Words) -> String {
         }
     }
     out
+}
+
+/// The forms that are of use: their engine was found, or they are nobody's in particular.
+pub fn tickets_for<'a>(library: &'a Library, report: &'a Report) -> impl Iterator<Item = &'a Ticket> {
+    let found = |engine: &String| report.diagnosis.iter().flat_map(|d| &d.engines).any(|known| known.engine == *engine);
+    library.tickets.values().filter(move |ticket| ticket.engines.is_empty() || ticket.engines.iter().any(found))
 }
 
 /// Text within a comment, which it cannot end.

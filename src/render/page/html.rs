@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use maud::{Markup, html};
 
 use crate::diagnose::{Outcome, Verdict};
-use crate::render::{Line, Span, Tone, Words, facts, time_of_day};
+use crate::render::{Line, Span, Tone, Words, facts};
 
 /// Text with its look.
 pub(in crate::render) fn line(line: &Line) -> Markup {
@@ -34,9 +34,9 @@ pub(in crate::render) fn link(label: &str, url: &str) -> Markup {
     }
 }
 
-/// The time of day.
+/// The time of day; the page says once that times are UTC.
 pub(in crate::render) fn clock(at: Timestamp) -> Markup {
-    html! { time datetime=(at) { (time_of_day(at)) } }
+    html! { time datetime=(at) title=(at.strftime("%Y-%m-%d %H:%M:%S UTC")) { (at.strftime("%H:%M")) } }
 }
 
 /// Date and time.

@@ -145,6 +145,8 @@ pub fn tagged(page: String) -> (String, String) {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
 
     #[test]
@@ -167,5 +169,51 @@ mod tests {
         let ((first, tag), (_, same), (_, other)) = (page("a"), page("a"), page("b"));
         assert!(tag == same && tag != other);
         assert!(first.contains(&format!("data-tag=\"{}\"", tag.replace('"', "&quot;"))), "{first}");
+    }
+
+    /// How much a colour differs from another, 1 to 21.
+    /// Source: <https://www.w3.org/TR/WCAG22/#dfn-contrast-ratio>
+    fn contrast(one: &str, other: &str) -> f64 {
+        let luminance = |colour: &str| {
+            let digits = colour.trim_start_matches('#');
+            let long: String = match digits.len() {
+                3 => digits.chars().flat_map(|digit| [digit, digit]).collect(),
+                _ => digits.to_owned(),
+            };
+            let parts = [0, 2, 4].map(|at| f64::from(u8::from_str_radix(&long[at..at + 2], 16).unwrap()) / 255.0);
+            let [r, g, b] = parts.map(|c| if c <= 0.040_45 { c / 12.92 } else { ((c + 0.055) / 1.055).powf(2.4) });
+            0.2126 * r + 0.7152 * g + 0.0722 * b
+        };
+        let (one, other) = (luminance(one), luminance(other));
+        (one.max(other) + 0.05) / (one.min(other) + 0.05)
+    }
+
+    #[test]
+    fn every_text_stands_out_from_what_it_stands_on_by_day_and_by_night() {
+        let schemes: Vec<BTreeMap<&str, &str>> = STYLE
+            .split(":root{")
+            .skip(1)
+            .take(2)
+            .map(|block| block.split('}').next().unwrap_or_default())
+            .map(|block| block.split(';').filter_map(|rule| rule.trim().strip_prefix("--")?.split_once(':')).collect())
+            .collect();
+        assert_eq!(schemes.len(), 2, "light and dark");
+        for (scheme, colours) in ["light", "dark"].iter().zip(&schemes) {
+            let holds = |text: &str, ground: &str, least: f64| {
+                let found = contrast(colours[text], colours[ground]);
+                assert!(found >= least, "{scheme}: {text} on {ground} has {found:.2}, {least} is needed");
+            };
+            for text in ["fg", "dim", "link"] {
+                ["bg", "card", "sunk", "bad-bg"].iter().for_each(|ground| holds(text, ground, 4.5));
+            }
+            for tone in ["bad", "warn", "good", "mute"] {
+                [format!("{tone}-bg"), "card".into(), "sunk".into()].iter().for_each(|ground| holds(tone, ground, 4.5));
+            }
+            holds("card", "fg", 4.5);
+            // Of what is drawn less is enough.
+            for drawn in colours.keys().filter(|name| name.starts_with("chart-")) {
+                holds(drawn, "card", 3.0);
+            }
+        }
     }
 }

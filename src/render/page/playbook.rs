@@ -215,12 +215,12 @@ fn steps(steps: &[Step], title: &str, words: &Words) -> Markup {
     html! {
         @if !steps.is_empty() {
             h3 { (words.text(title, &[])) }
-            ul {
+            ul.fixes {
                 @for step in steps {
                     li {
                         (line(&Line::of(step.action.trim())))
                         @if let Some(engine) = &step.engine { " " small { "(" (engine) ")" } }
-                        @if let Some(source) = &step.source { " " small { (link(source, source)) } }
+                        @if let Some(source) = &step.source { " " small { (link(&words.text("source", &[]), source)) } }
                     }
                 }
             }

@@ -2,17 +2,20 @@
 
 use maud::{Markup, html};
 
+use super::Around;
 use super::workload::drawn;
 use crate::render::page::html::{fold, line, moment, table};
 use crate::render::{Line, Words};
-use crate::report::{Answers, Measured, Question, Report};
+use crate::report::{Answers, Measured, Question, Report, moved};
 use crate::signal::{Unit, format_value};
 
 /// Pods named beside a command line.
 const PODS: usize = 4;
+/// Machines that are named.
+const NODES: usize = 100;
 
 /// All seven.
-pub(super) fn answers(report: &Report, words: &Words) -> Markup {
+pub(super) fn answers(report: &Report, around: &Around<'_>, words: &Words) -> Markup {
     let a = &report.answers;
     let all = [
         (Question::Model, "report-q-model", model(a, words)),
@@ -24,13 +27,14 @@ pub(super) fn answers(report: &Report, words: &Words) -> Markup {
         (Question::Goal, "report-q-goal", goal(a, words)),
     ];
     html! {
+        @if let Some(why) = around.no_numbers { p.none { (words.text(why, &[])) } }
         @for (question, title, answer) in all {
             div.qa {
                 h3 { (words.text(title, &[])) }
                 @let none = answer.is_none();
                 @if let Some(answer) = answer { (answer) }
                 @let open: Vec<&String> = a.open.iter().filter(|(of, _)| *of == question).map(|(_, how)| how).collect();
-                @for how in &open { p.none { (words.text("report-not-known", &[])) " " (line(&words.said(how))) } }
+                @for how in &open { p.none { b { (words.text("report-not-known", &[])) } " " (line(&words.said(how))) } }
                 @if none && open.is_empty() { p.none { (words.text("report-not-known-bundle", &[])) } }
             }
         }
@@ -44,12 +48,19 @@ fn list(key: &str, values: &[String], words: &Words) -> Markup {
 fn model(a: &Answers, words: &Words) -> Option<Markup> {
     let m = &a.model;
     let empty = m.names.is_empty() && m.weights.is_empty() && m.arguments.is_empty() && m.settings.is_empty();
+    // What is not set says nothing.
+    let settings =
+        m.settings.iter().filter(|(_, values)| values.iter().any(|value| value != "None" && !value.is_empty()));
     (!empty).then(|| {
         html! {
             dl.kv {
                 (list("report-served-as", &m.names, words))
                 (list("report-weights", &m.weights, words))
-                @for (name, values) in &m.settings { dt { (name) } dd { (values.join(", ")) } }
+            }
+            @if settings.clone().next().is_some() {
+                (fold("model/settings", &html! { (words.text("report-settings", &[])) }, false, &html! {
+                    dl.kv { @for (name, values) in settings { dt { code { (name) } } dd { (values.join(", ")) } } }
+                }))
             }
             @for arguments in &m.arguments {
                 @let more = arguments.of.len().saturating_sub(PODS);
@@ -67,38 +78,56 @@ fn model(a: &Answers, words: &Words) -> Option<Markup> {
 fn hardware(a: &Answers, words: &Words) -> Option<Markup> {
     let h = &a.hardware;
     let empty = h.gpus.is_empty() && h.interconnect.is_none() && h.nodes.is_empty();
+    let (told, plain): (Vec<_>, Vec<_>) = h.nodes.iter().partition(|(_, facts)| !facts.is_empty());
+    let plain: Vec<String> = plain.into_iter().take(NODES).map(|(node, _)| node.clone()).collect();
     (!empty).then(|| {
         html! {
-            ul { @for gpu in &h.gpus { li { b { (gpu.count) " × " (gpu.kind) } " " small { (gpu.source) } } } }
+            ul { @for gpu in &h.gpus { li { b { (gpu.count) " × " (gpu.kind) } " " small { (words.text("report-read-from", &[("source", gpu.source.as_str().into())])) } } } }
             dl.kv {
                 @if let Some(interconnect) = &h.interconnect { dt { (words.text("report-interconnect", &[])) } dd { (interconnect) } }
-                @for (node, facts) in h.nodes.iter().take(100) { dt { (node) } dd { (facts.join(", ")) } }
+                (list("report-nodes", &plain, words))
+            }
+            @if !told.is_empty() {
+                @let n = told.len();
+                (fold("hardware/nodes", &html! { (words.text("report-machines", &[("n", n.into())])) }, n <= 4, &html! {
+                    dl.kv { @for (node, facts) in told.iter().take(NODES) { dt { (node) } dd { (facts.join(", ")) } } }
+                }))
             }
         }
     })
 }
 
-/// Numbers before, during and after, with how much they changed.
+/// Numbers before, during and after, with how much they changed: what moved stands out, what nobody tells is folded.
 pub(super) fn measured(key: &str, list: &[Measured], words: &Words) -> Markup {
     let say = |key: &str| words.text(key, &[]);
-    let heads = ["page-check", "report-before", "report-during", "report-after", "report-change"].map(say);
-    let rows: Vec<Vec<Markup>> = list
-        .iter()
-        .map(|m| {
-            let value = |v: Option<f64>| html! { span.num { (v.map_or("–".to_owned(), |v| format_value(v, m.unit))) } };
-            vec![
-                html! { (m.title) @if let Some(why) = &m.why { small { (line(&words.said(why))) } } },
-                value(m.before),
-                value(m.during),
-                value(m.after),
-                html! { span.num { (change(m)) } },
-            ]
-        })
-        .collect();
+    let (told, untold): (Vec<&Measured>, Vec<&Measured>) =
+        list.iter().partition(|m| [m.before, m.during, m.after].iter().any(Option::is_some));
+    let over = told.iter().any(|m| m.after.is_some());
+    let all = [("report-what", true), ("report-before", true), ("report-during", true), ("report-after", over)];
+    let heads = all.into_iter().chain([("report-change", true)]).filter(|(_, shown)| *shown);
+    let heads: Vec<String> = heads.map(|(key, _)| say(key)).collect();
+    let value =
+        |m: &Measured, v: Option<f64>| html! { span.num { (v.map_or("–".to_owned(), |v| format_value(v, m.unit))) } };
+    let row = |m: &&Measured| {
+        let moved = moved(m).is_some();
+        let title = html! {
+            @if moved { b { (m.title) } } @else { (m.title) }
+            @if let Some(why) = &m.why { small { (line(&words.said(why))) } }
+        };
+        let after = over.then(|| value(m, m.after));
+        let change = html! { span.num.dim[!moved] { @if moved { b { (change(m)) } } @else { (change(m)) } } };
+        [title, value(m, m.before), value(m, m.during)].into_iter().chain(after).chain([change]).collect()
+    };
+    let rows: Vec<Vec<Markup>> = told.iter().map(row).collect();
     let queries: Vec<(&str, &str)> =
         list.iter().filter_map(|m| Some((m.title.as_str(), m.query.as_deref()?))).collect();
     html! {
-        (table(&say("report-q-metrics"), &heads, &rows))
+        @if !rows.is_empty() { (table(&say("report-q-metrics"), &heads, &rows)) }
+        @if !untold.is_empty() {
+            (fold(&format!("{key}/untold"), &html! { (words.text("report-untold", &[("n", untold.len().into())])) }, false, &html! {
+                dl.kv { @for m in &untold { dt { (m.title) } dd { (line(&words.said(m.why.as_deref().unwrap_or_default()))) } } }
+            }))
+        }
         @if !queries.is_empty() {
             (fold(&format!("{key}/queries"), &html! { (say("evidence-queries")) }, false, &html! {
                 @for (title, query) in queries { p { (title) } pre tabindex="0" { code { (query) } } }
@@ -107,19 +136,16 @@ pub(super) fn measured(key: &str, list: &[Measured], words: &Words) -> Markup {
     }
 }
 
-/// `▲ 2.2x`, `▼ 0.5x`: of shares the difference in points, because a factor of a small share says nothing.
+/// `▲ 2.2x`, `▼ 0.5x`, `≈`: of shares the difference in points, because a factor of a small share says nothing.
 fn change(m: &Measured) -> String {
     let (Some(before), Some(during)) = (m.before, m.during) else { return String::new() };
-    let sign = match during.total_cmp(&before) {
-        std::cmp::Ordering::Greater => "▲",
-        std::cmp::Ordering::Less => "▼",
-        std::cmp::Ordering::Equal => return "=".to_owned(),
+    let Some(by) = moved(m) else { return "≈".to_owned() };
+    let shown = match m.unit {
+        Unit::Ratio => format_value((during - before).abs(), Unit::Ratio),
+        _ if by.is_infinite() => String::new(),
+        _ => format_value(during / before, Unit::Factor),
     };
-    match m.unit {
-        Unit::Ratio => format!("{sign} {}", format_value((during - before).abs(), Unit::Ratio)),
-        _ if before.abs() < 1e-12 => sign.to_owned(),
-        _ => format!("{sign} {}", format_value(during / before, Unit::Factor)),
-    }
+    format!("{} {shown}", if by > 0.0 { "▲" } else { "▼" })
 }
 
 fn workload(a: &Answers, words: &Words) -> Option<Markup> {

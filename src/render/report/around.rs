@@ -1,9 +1,10 @@
 //! What happened when, what logs say, where replicas stand, which alerts and rules, and what the bundle holds.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use maud::{Markup, html};
 
+use super::Around;
 use crate::alert::{Alert, AlertStatus};
 use crate::diagnose::Diagnosis;
 use crate::logs::Found;
@@ -19,6 +20,8 @@ const EVENTS: usize = 40;
 const ALERTS: usize = 60;
 /// Replicas that are drawn.
 const REPLICAS: usize = 300;
+/// Machines that stand open beside those with replicas that are hit.
+const NODES: usize = 12;
 /// Findings of one log.
 const FINDINGS: usize = 12;
 
@@ -27,7 +30,13 @@ pub(super) fn timeline(report: &Report, words: &Words) -> Option<Markup> {
     let all = &report.timeline;
     let (first, rest) = all.split_at(all.len().min(EVENTS / 2));
     let (middle, last) = rest.split_at(rest.len().saturating_sub(EVENTS / 2));
-    let list = |entries: &[Happened]| html! { ol.time { @for one in entries { (happened(one, words)) } } };
+    let day = |one: &Happened| one.at.strftime("%Y-%m-%d").to_string();
+    // The date stands only where it is not the same for all.
+    let form = match (all.first().map(day), all.last().map(day)) {
+        (Some(first), Some(last)) if first != last => "%m-%d %H:%M:%S",
+        _ => "%H:%M:%S",
+    };
+    let list = |entries: &[Happened]| html! { ol.time { @for one in entries { (happened(one, form, words)) } } };
     (!all.is_empty()).then(|| {
         html! {
             (list(first))
@@ -40,7 +49,7 @@ pub(super) fn timeline(report: &Report, words: &Words) -> Option<Markup> {
     })
 }
 
-fn happened(one: &Happened, words: &Words) -> Markup {
+fn happened(one: &Happened, form: &str, words: &Words) -> Markup {
     let key = match one.kind {
         HappenedKind::Alert => "report-kind-alert",
         HappenedKind::Onset => "report-kind-onset",
@@ -54,7 +63,7 @@ fn happened(one: &Happened, words: &Words) -> Markup {
     };
     html! {
         li {
-            time datetime=(one.at) { (one.at.strftime("%m-%d %H:%M:%S")) }
+            time datetime=(one.at) { (one.at.strftime(form)) }
             div { (line(&words.said(&one.what))) " " small { (words.text(key, &[])) " · " (one.source) } }
         }
     }
@@ -106,9 +115,9 @@ fn rank(rank: LogRank, words: &Words) -> Markup {
     pill(look, &words.text(key, &[]))
 }
 
-/// Replicas by machine, those that are hit marked.
+/// Replicas by machine: machines with some that are hit first, and those marked; many others fold.
 pub(super) fn topology(report: &Report, words: &Words) -> Option<Markup> {
-    let hit: Vec<&str> = report
+    let hit: BTreeSet<&str> = report
         .diagnosis
         .as_ref()
         .map(|d| d.root().filter(|root| !root.replicas.affected.is_empty()).map_or(&d.replicas, |root| &root.replicas))
@@ -116,19 +125,32 @@ pub(super) fn topology(report: &Report, words: &Words) -> Option<Markup> {
         .unwrap_or_default();
     let known = told_by_diagnosis(report.diagnosis.as_ref());
     let replicas: &[Replica] = if report.topology.is_empty() { &known } else { &report.topology };
+    let is_hit = |replica: &Replica| hit.contains(replica.name.as_str());
     let mut nodes: BTreeMap<Option<&str>, Vec<&Replica>> = BTreeMap::new();
-    for replica in replicas.iter().take(REPLICAS) {
+    for replica in replicas.iter().filter(|r| is_hit(r)).chain(replicas.iter().filter(|r| !is_hit(r))).take(REPLICAS) {
         nodes.entry(replica.node.as_deref()).or_default().push(replica);
     }
-    let left = replicas.len().saturating_sub(REPLICAS);
-    (!nodes.is_empty()).then(|| {
+    let (with, without): (Vec<_>, Vec<_>) = nodes.into_iter().partition(|(_, on_it)| on_it.iter().any(|r| is_hit(r)));
+    let drawn = |nodes: &[(Option<&str>, Vec<&Replica>)]| {
         html! {
             div.nodes { @for (node, replicas) in nodes {
                 div.node {
                     h3 { @if let Some(node) = node { (node) } @else { (words.text("report-no-node", &[])) } }
-                    ul { @for replica in replicas { (one_replica(replica, hit.contains(&replica.name.as_str()), words)) } }
+                    ul { @for replica in replicas { (one_replica(replica, is_hit(replica), words)) } }
                 }
             } }
+        }
+    };
+    let few = with.len() + without.len() <= NODES;
+    let left = replicas.len().saturating_sub(REPLICAS);
+    (!replicas.is_empty()).then(|| {
+        html! {
+            @if !with.is_empty() { (drawn(&with)) }
+            @if few && !without.is_empty() { (drawn(&without)) }
+            @else if !without.is_empty() {
+                @let n = without.iter().map(|(_, on_it)| on_it.len()).sum::<usize>();
+                (fold("topology/rest", &html! { (words.text("report-not-hit", &[("n", n.into())])) }, false, &drawn(&without)))
+            }
             @if left > 0 { p.dim { (words.text("and-others", &[("n", left.into())])) } }
         }
     })
@@ -186,7 +208,8 @@ fn one_alert(alert: &Alert, words: &Words) -> Markup {
             dd { (moment(alert.starts_at)) @if ended { " – " (moment(alert.ends_at)) } }
             @for (name, value) in &alert.annotations {
                 dt { (name) }
-                dd { (link(&facts::clip(value, 1_000), value)) }
+                @let shown = facts::clip(value, 1_000);
+                dd { @if value.contains('`') { (line(&Line::of(&shown))) } @else { (link(&shown, value)) } }
             }
         }
         p { @for (name, value) in &alert.labels { code { (facts::clip(name, 80)) "=" (facts::clip(value, 300)) } " " } }
@@ -242,14 +265,25 @@ pub(super) fn redacted(report: &Report, words: &Words) -> Option<Markup> {
     (!rows.is_empty()).then(|| table(&words.text("report-redacted", &[]), &heads, &rows))
 }
 
-/// Texts for vendors.
-pub(super) fn tickets(tickets: &[(String, String)], words: &Words) -> Option<Markup> {
-    (!tickets.is_empty()).then(|| {
+/// Texts for vendors, or where they are.
+pub(super) fn tickets(around: &Around<'_>, words: &Words) -> Option<Markup> {
+    (!around.tickets.is_empty() || !around.ticket_pages.is_empty()).then(|| {
         html! {
             p.dim { (words.text("report-tickets-lead", &[])) }
-            @for (whom, text) in tickets {
-                (fold(&format!("ticket/{whom}"), &html! { (whom) }, false, &html! { pre tabindex="0" { code { (text) } } }))
+            @for (whom, text) in around.tickets {
+                (fold(&format!("ticket/{whom}"), &html! { (whom) }, false, &html! { pre.copy tabindex="0" { code { (text) } } }))
             }
+            ul { @for (whom, address) in around.ticket_pages { li { (link(whom, address)) } } }
         }
+    })
+}
+
+/// Bundles that were made of the incident, and how to make one.
+pub(super) fn bundles(report: &Report, around: &Around<'_>, words: &Words) -> Option<Markup> {
+    let incident = report.incident.as_ref().filter(|_| around.live)?;
+    Some(html! {
+        p { (line(&words.line("report-bundles-how", &[("incident", incident.id.as_str().into())]))) }
+        @if around.bundles.is_empty() { p.none { (words.text("report-no-bundles", &[])) } }
+        ul { @for (name, address) in around.bundles { li { (link(name, address)) } } }
     })
 }

@@ -67,7 +67,7 @@ fn row(e: &EvidenceResult, words: &Words) -> Vec<Markup> {
         },
         html! { span.num { (value(e.value)) } },
         html! { span.num { (value(e.baseline)) } },
-        html! { code { (e.when) } },
+        html! { code.when { (e.when) } },
         html! { @if let Some(at) = e.since { (clock(at)) } },
     ]
 }
@@ -82,9 +82,12 @@ pub(super) fn ruled_out(diagnosis: &Diagnosis, words: &Words) -> Option<Markup> 
         .map(|cause| {
             let because = cause.because.as_ref();
             vec![
-                html! { (cause.title) small { (facts::verdict(cause.verdict, words)) } },
+                html! {
+                    (cause.title)
+                    @if cause.verdict != Verdict::RuledOut { small { (facts::verdict(cause.verdict, words)) } }
+                },
                 html! { @if let Some(e) = because { (facts::fact(e, words)) } },
-                html! { @if let Some(e) = because { code { (e.when) } } },
+                html! { @if let Some(e) = because { code.when { (e.when) } } },
             ]
         })
         .collect();

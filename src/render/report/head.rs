@@ -27,11 +27,12 @@ pub(super) fn head(report: &Report, around: &Around<'_>, words: &Words) -> Marku
                 (pill(Look::of(message::tone(&view)), &message::state(&view, words)))
                 @if let Some(incident) = &report.incident { code { (incident.id) } }
                 @if !report.complete { (pill(Look::Warn, &words.text("report-incomplete", &[]))) }
+                span { (words.text("report-utc", &[])) }
             }
             h1 { (title) }
             @if !whom.is_empty() { p.whom { (whom) } }
             p.lead { (lead(report, words)) }
-            (facts_of(report, words))
+            (facts_of(report, around.live, words))
             @if !around.actions.is_empty() {
                 ul.acts { @for (label, url) in around.actions { li { (link(label, url)) } } }
             }
@@ -40,6 +41,7 @@ pub(super) fn head(report: &Report, around: &Around<'_>, words: &Words) -> Marku
             section.card #why data-part aria-labelledby="h-why" {
                 h2 #h-why { (words.text("why", &[])) }
                 (why(diagnosis, words))
+                (logged(report, words))
             }
             @if !diagnosis.fix.now.is_empty() || !diagnosis.fix.lasting.is_empty() {
                 section.card #do data-part aria-labelledby="h-do" { (steps(diagnosis, words)) }
@@ -63,7 +65,7 @@ fn lead(report: &Report, words: &Words) -> Markup {
     html! { (line(&said)) @for more in cost.iter().chain(&flaps) { " " (line(more)) } }
 }
 
-fn facts_of(report: &Report, words: &Words) -> Markup {
+fn facts_of(report: &Report, live: bool, words: &Words) -> Markup {
     let say = |key: &str| words.text(key, &[]);
     let fact = |key: &str, value: Markup| html! { div { dt { (say(key)) } dd { (value) } } };
     let root = report.diagnosis.as_ref().and_then(Diagnosis::root);
@@ -74,7 +76,12 @@ fn facts_of(report: &Report, words: &Words) -> Markup {
                 @let lasted = clock::spoken(clock::between(incident.started_at, ended.unwrap_or(report.made_at)));
                 (fact("report-since", html! {
                     (moment(incident.started_at))
-                    small { (words.text(if ended.is_some() { "report-lasted" } else { "report-lasts" }, &[("time", lasted.into())])) }
+                    @let how = match (ended, live) {
+                        (Some(_), _) => "report-lasted",
+                        (None, true) => "report-lasts",
+                        (None, false) => "report-lasted-then",
+                    };
+                    small { (words.text(how, &[("time", lasted.into())])) }
                 }))
             } @else {
                 (fact("report-at", html! { (moment(report.window.to)) }))
@@ -164,6 +171,24 @@ fn why(diagnosis: &Diagnosis, words: &Words) -> Markup {
         @if let Some(hits) = facts::hits(root, words) { p { (line(&hits)) } }
         @if let Some(also) = also { p.dim { (line(&also)) } }
         @if let Some(whom) = &root.escalate { p { (words.text("report-escalate", &[("whom", whom.as_str().into())])) } }
+    }
+}
+
+/// The first error that a log tells, where one does: the fastest way to many causes.
+fn logged(report: &Report, words: &Words) -> Markup {
+    let roots = report.logs.iter().filter_map(|log| {
+        let root = log.report.first_root.as_ref()?;
+        let found = log.report.findings.iter().find(|found| found.id == *root)?;
+        Some((log, found))
+    });
+    let first = roots.min_by_key(|(_, found)| (found.first.is_none(), found.first.clone()));
+    html! {
+        @if let Some((log, found)) = first {
+            p {
+                (link(&words.text("report-log-first", &[]), "#logs")) " " b { (found.title) } " "
+                small { code { (facts::clip(&log.name, 120)) } @if let Some(at) = &found.first { " " (at) } }
+            }
+        }
     }
 }
 

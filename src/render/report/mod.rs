@@ -28,10 +28,16 @@ pub struct Around<'a> {
     pub pictures: &'a [(String, String)],
     /// Why there is no picture, as a phrase's name; none when nothing is to be drawn.
     pub no_picture: Option<&'static str>,
-    /// Where to look further, or what to fetch: label and address.
+    /// Why there are no numbers beyond the diagnosis, as a phrase's name.
+    pub no_numbers: Option<&'static str>,
+    /// Where to look further: label and address.
     pub actions: &'a [(String, String)],
+    /// Bundles that were made: label and address.
+    pub bundles: &'a [(String, String)],
     /// Texts to paste into a vendor's form: for whom, and the text.
     pub tickets: &'a [(String, String)],
+    /// Where such texts are to be had: for whom, and the address.
+    pub ticket_pages: &'a [(String, String)],
     /// The page of the service; without, it is a file.
     pub live: bool,
 }
@@ -60,14 +66,15 @@ pub fn report_page(report: &Report, around: &Around<'_>, words: &Words) -> Strin
         section("not", "report-not", diagnosis.and_then(|d| evidence::ruled_out(d, words))),
         section("unchecked", "report-unchecked", diagnosis.and_then(|d| evidence::unchecked(d, words))),
         section("timeline", "report-timeline", around::timeline(report, words)),
-        section("answers", "report-answers", Some(answers::answers(report, words))),
+        section("answers", "report-answers", Some(answers::answers(report, around, words))),
         section("logs", "report-logs", around::logs(report, words)),
         section("topology", "report-topology", around::topology(report, words)),
         section("alerts", "report-alerts", around::alerts(report, words)),
         section("rules", "report-rules", around::rules(report, words)),
         section("parts", "report-parts", around::parts(report, words)),
         section("redacted", "report-redacted", around::redacted(report, words)),
-        section("tickets", "report-tickets", around::tickets(around.tickets, words)),
+        section("tickets", "report-tickets", around::tickets(around, words)),
+        section("bundles", "report-bundles", around::bundles(report, around, words)),
     ]
     .into_iter()
     .flatten()

@@ -1,0 +1,218 @@
+//! A report with every section filled: a simulated fleet that broke, as Prometheus tells of it, and what the cluster, the
+//! engines and logs would say beside it.
+
+use std::time::{Duration, Instant};
+
+use llm_diagnose::alert::Alert;
+use llm_diagnose::chart::{alt, svg};
+use llm_diagnose::diagnose::{Baseline, Diagnosis, Frame, diagnose, picture};
+use llm_diagnose::facts::{Windows, look};
+use llm_diagnose::kubernetes::{self, Container, Ended, Event, Node, Object, Pod};
+use llm_diagnose::logs::{Log, Reader};
+use llm_diagnose::redact::Redacted;
+use llm_diagnose::render::{Around, Words, diagnosis_message, report_page, ticket, tickets_for};
+use llm_diagnose::report::{About, Asked, Happened, HappenedKind, Incident, Part, Report, Seen, Stage, Window, build};
+use serde_json::{Value, json};
+
+use crate::chains::{FAULT_SECONDS, asked, moment};
+use crate::harness::{DEADLINE, at, library, shared};
+
+/// A report, and what stands around it.
+pub(crate) struct Full {
+    pub(crate) report: Report,
+    pictures: Vec<(String, String)>,
+}
+
+impl Full {
+    /// Of a case of the simulated fleets, as the playbook of its alert sees it. `odd` stands in names and texts that
+    /// come from outside.
+    pub(crate) async fn of(case: &str, playbook: &str, odd: &str) -> Self {
+        let (library, words) = (library(), Words::english());
+        let request = asked(case, playbook);
+        let diagnosis = diagnose(library, shared(), &request).await;
+        let now = moment(case);
+        let broke = now - FAULT_SECONDS;
+        let window = Window { from: at(broke - 1_800), to: at(now) };
+        let windows = Windows {
+            before: Window { from: window.from, to: at(broke) },
+            during: Window { from: at(broke), to: at(now) },
+            after: None,
+        };
+        let until = Instant::now() + DEADLINE;
+        let facts = look(library, shared(), &request, Some(&diagnosis), &windows, until).await;
+        let past = Baseline::Earlier(Duration::from_secs(86_400));
+        let frame = Frame { since: at(now - 30), baseline: past, deadline: DEADLINE };
+        let chart = picture(library, shared(), &diagnosis, &frame, &words).await;
+        let pods: Vec<String> = facts.replicas.iter().map(|replica| replica.name.clone()).collect();
+        let logs = vec![log(pods.first().map_or("llama-0", String::as_str), odd, broke)];
+        let logs: Vec<_> = logs
+            .into_iter()
+            .map(|log| {
+                let mut reader = Reader::new(library.logs.values());
+                log.text.lines().for_each(|line| reader.line(line));
+                (log, reader.finish())
+            })
+            .collect();
+        let alerts: Vec<Alert> = serde_json::from_value(json!([alert(case, odd, now), alert(odd, odd, now)])).unwrap();
+        let seen =
+            Seen { facts: Some(facts), kubernetes: Some(cluster(case, &pods, odd, broke)), logs, ..Seen::default() };
+        let happened = [Happened {
+            at: at(now - 10),
+            kind: HappenedKind::Act,
+            what: format!("anna is on it {odd}"),
+            source: "anna".to_owned(),
+        }];
+        let about = About {
+            headline: &diagnosis_message(&diagnosis, None, &words).headline,
+            incident: Some(incident(now)),
+            alerts: &alerts,
+            diagnosis: Some(&diagnosis),
+            asked: Asked::default(),
+            window,
+            happened: &happened,
+        };
+        let mut report = build(about, seen, at(now));
+        report.logs.iter_mut().for_each(|log| log.file = format!("logs/001-{odd}.log"));
+        report.complete = false;
+        report.parts = parts(odd);
+        report.redacted = vec![Redacted { place: format!("raw/{odd}.json"), rule: "hf-token".to_owned(), count: 3 }];
+        Self { report, pictures: chart.iter().map(|chart| (alt(chart), svg(chart))).collect() }
+    }
+
+    /// The diagnosis.
+    pub(crate) fn diagnosis(&self) -> &Diagnosis {
+        self.report.diagnosis.as_ref().unwrap()
+    }
+
+    /// As a file of a bundle.
+    pub(crate) fn page(&self, words: &Words) -> String {
+        let forms: Vec<_> = tickets_for(library(), &self.report)
+            .map(|form| (form.title.clone(), ticket(form, &self.report, &Words::english())))
+            .collect();
+        report_page(&self.report, &Around { pictures: &self.pictures, tickets: &forms, ..Around::default() }, words)
+    }
+}
+
+fn incident(now: i64) -> Incident {
+    Incident {
+        id: "01K9W2E4Z0000000000000TEST".to_owned(),
+        group_key: "{}".to_owned(),
+        open: true,
+        playbook: Some("high-ttft".to_owned()),
+        started_at: at(now - 60),
+        opened_at: at(now - 30),
+        resolved_at: None,
+        refired: 0,
+        truncated: 0,
+        seen_before: 0,
+        external_url: "https://alertmanager.example".to_owned(),
+        acknowledged: None,
+        impact: None,
+    }
+}
+
+fn alert(namespace: &str, odd: &str, now: i64) -> Value {
+    json!({
+        "status": "firing", "fingerprint": namespace, "generatorURL": "", "startsAt": at(now - 60), "endsAt": at(now + 240),
+        "labels": { "alertname": "LLMHighTTFT", "namespace": namespace, "severity": "critical", "note": odd },
+        "annotations": { "summary": format!("first tokens come late {odd}"), "runbook_url": "https://runbooks.example/ttft" },
+    })
+}
+
+fn log(pod: &str, odd: &str, broke: i64) -> Log {
+    let stamp = at(broke).strftime("%m-%d %H:%M:%S");
+    let text = [
+        format!(
+            "INFO {stamp} [loggers.py:127] Engine 000: Avg prompt throughput: 5000.0 tokens/s, Avg generation throughput: 900.0 tokens/s, Running: 60 reqs, Waiting: 12 reqs, GPU KV cache usage: 97.1%, Prefix cache hit rate: 3.0%"
+        ),
+        format!(
+            "(EngineCore_0 pid=7) ERROR {stamp} [core.py:590] ValueError: No available memory for the cache blocks. Try increasing `gpu_memory_utilization` when initializing the engine. {odd}"
+        ),
+        format!(
+            "ERROR {stamp} [async_llm.py:480] vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue. See stack trace (above) for the root cause. {odd}"
+        ),
+    ];
+    let (pod, container) = (Some(pod.to_owned()), Some("vllm".to_owned()));
+    Log { source: "kubernetes".to_owned(), pod, container, previous: true, text: text.join("\n"), cut: true }
+}
+
+fn cluster(namespace: &str, pods: &[String], odd: &str, broke: i64) -> kubernetes::Seen {
+    let args = ["vllm", "serve", "meta-llama/Llama-3.1-8B-Instruct", "--max-num-seqs", "256", "--max-model-len=32768"];
+    let pod = |name: &String| Pod {
+        namespace: namespace.to_owned(),
+        name: name.clone(),
+        node: Some(format!("node-{name}")),
+        phase: "Running".to_owned(),
+        owner: Some("Deployment/llama".to_owned()),
+        containers: vec![Container {
+            name: "vllm".to_owned(),
+            image: "registry.example/vllm/vllm-openai:v0.28.1".to_owned(),
+            image_id: Some(format!("registry.example/vllm/vllm-openai@sha256:{}", "ab".repeat(32))),
+            args: args.iter().map(|&arg| arg.to_owned()).chain([odd.to_owned()]).collect(),
+            resources: [("limits.nvidia.com/gpu".to_owned(), "1".to_owned())].into(),
+            ready: true,
+            ended: Some(Ended {
+                reason: "OOMKilled".to_owned(),
+                exit_code: 137,
+                at: Some(at(broke - 600)),
+                message: Some(odd.to_owned()),
+            }),
+            ..Container::default()
+        }],
+        ..Pod::default()
+    };
+    let node = |name: &String| Node {
+        name: format!("node-{name}"),
+        versions: [("kubelet", "v1.34.2"), ("kernel", "6.8.0-45-generic")]
+            .map(|(a, b)| (a.to_owned(), b.to_owned()))
+            .into(),
+        labels: [("nvidia.com/gpu.product", "NVIDIA-H100-80GB-HBM3"), ("topology.kubernetes.io/zone", "eu-west-1a")]
+            .map(|(a, b)| (a.to_owned(), b.to_owned()))
+            .into(),
+        troubles: vec![format!("DiskPressure: {odd}")],
+        ..Node::default()
+    };
+    kubernetes::Seen {
+        version: Some("v1.34.2".to_owned()),
+        pods: pods.iter().map(pod).collect(),
+        nodes: pods.iter().map(node).collect(),
+        events: vec![Event {
+            at: Some(at(broke - 300)),
+            about: format!("Pod/{odd}"),
+            warning: true,
+            reason: "BackOff".to_owned(),
+            message: format!("Back-off restarting failed container {odd}"),
+            count: 7,
+        }],
+        objects: vec![Object {
+            kind: "apps/v1/Deployment".to_owned(),
+            namespace: namespace.to_owned(),
+            name: "llama".to_owned(),
+            value: Value::Null,
+        }],
+        ..kubernetes::Seen::default()
+    }
+}
+
+fn parts(odd: &str) -> Vec<Part> {
+    let part = |name: &str, stage, note: &str, bytes, took_seconds| Part {
+        name: name.to_owned(),
+        stage,
+        note: note.to_owned(),
+        bytes,
+        took_seconds,
+    };
+    vec![
+        part("metrics", Stage::Done, "31 quantities over 6 replicas", 0, 1.2),
+        part(
+            "series",
+            Stage::Partial,
+            &format!("12000 samples of 300 series, 40 queries; {odd}: timed out"),
+            1_200_000,
+            8.1,
+        ),
+        part("endpoints", Stage::Skipped, "engines are not read directly", 0, 0.0),
+        part("kubernetes", Stage::Failed, &format!("pods: forbidden {odd}"), 0, 0.3),
+        part("logs", Stage::Done, "1 logs", 900, 0.1),
+    ]
+}
