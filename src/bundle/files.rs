@@ -4,6 +4,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::archive::Archive;
+use super::queries::queries;
 use super::{BundleError, Subject, incident_json};
 use crate::endpoint::Said;
 use crate::logs;
@@ -45,6 +46,10 @@ impl Files<'_> {
         if let Some(incident) = &subject.incident {
             self.json("raw/alerts.json", &incident.alerts).await?;
             self.json("raw/incident.json", &incident_json(subject)).await?;
+        }
+        let queries = queries(subject.diagnosis.as_ref(), seen);
+        if !queries.is_empty() {
+            self.json("raw/queries.json", &queries).await?;
         }
         if let Some(facts) = &seen.facts {
             self.json("raw/prometheus.json", facts).await?;

@@ -100,12 +100,18 @@ async fn write(
     report.complete = !report.parts.iter().any(|part| part.stage.is_trouble());
     let mut report = clean(report, &redactor)?;
     report.redacted = redactor.found();
-    told(sources, &report, chart.as_ref(), &files).await?;
+    told(sources, options, &report, chart.as_ref(), &files).await?;
     Ok(report)
 }
 
 /// The report in every dress.
-async fn told(sources: &Sources, report: &Report, chart: Option<&Chart>, files: &Files<'_>) -> Result<(), BundleError> {
+async fn told(
+    sources: &Sources,
+    options: &Options,
+    report: &Report,
+    chart: Option<&Chart>,
+    files: &Files<'_>,
+) -> Result<(), BundleError> {
     let (archive, words) = (files.archive, &sources.words);
     let clean = |text: String| files.redactor.text("report.html", &text).into_owned();
     let pictures: Vec<_> = chart.iter().map(|chart| (clean(chart::alt(chart)), clean(chart::svg(chart)))).collect();
@@ -119,6 +125,7 @@ async fn told(sources: &Sources, report: &Report, chart: Option<&Chart>, files: 
         .collect();
     let shown: Vec<_> = tickets.iter().map(|(ticket, text)| (ticket.title.clone(), text.clone())).collect();
     let around = Around { pictures: &pictures, tickets: &shown, ..Around::default() };
+    archive.add("README.txt", render::readme(report, !options.redact, words)).await?;
     archive.add("report.html", render::report_page(report, &around, words)).await?;
     archive.add("report.md", render::report_markdown(report, words)).await?;
     for (ticket, text) in tickets {
