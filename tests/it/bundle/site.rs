@@ -28,8 +28,8 @@ use crate::harness::{at, library, shared, tls};
 
 /// The case whose fleet it is, and its namespace.
 pub(super) const CASE: &str = "longer-prompts";
-/// Its replicas that the cluster knows.
-pub(super) const PODS: [&str; 2] = ["vllm-llama-8b-0", "vllm-llama-8b-1"];
+/// Its replicas.
+pub(super) const PODS: [&str; 4] = ["vllm-llama-8b-0", "vllm-llama-8b-1", "vllm-llama-8b-2", "vllm-llama-8b-3"];
 /// The nodes that they run on, as the fleet's metrics have it.
 pub(super) const NODE: &str = "gpu-node-0";
 const IMAGE: &str = "vllm/vllm-openai:v0.33.0";
@@ -143,7 +143,8 @@ pub(super) fn ago(seconds: i64) -> Timestamp {
 }
 
 pub(super) fn alert() -> Alert {
-    let map = |all: &[(&str, &str)]| all.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+    let map =
+        |all: &[(&str, &str)]| all.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
     Alert {
         status: AlertStatus::Firing,
         labels: map(&[("alertname", "LLMHighTTFT"), ("namespace", CASE), ("severity", "warning")]),
