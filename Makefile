@@ -43,3 +43,4 @@ generate: build ## Refreshes what is generated and committed
 	$(BIN) generate commands --output docs/commands.md
 	$(BIN) generate schema --output playbooks/schema.json
 	$(BIN) generate webhook-schema --output docs/webhook.schema.json
+	$(BIN) generate report-schema --output docs/report.schema.json

@@ -1,5 +1,6 @@
 //! The file itself: a zip that a task of its own writes, entry by entry, so that nobody's loop waits for compression.
 
+use std::collections::HashSet;
 use std::fs::File;
 use std::io::{BufWriter, Seek, SeekFrom, Write};
 use std::path::Path;
@@ -29,6 +30,8 @@ pub(super) struct Archive {
     steps: mpsc::Sender<Step>,
     writing: tokio::task::JoinHandle<Result<u64, BundleError>>,
     failed: Failed,
+    /// Names that are taken, in small letters: disks of Windows and macOS tell no others apart.
+    taken: Mutex<HashSet<String>>,
 }
 
 /// Why writing ended early; whoever notices first takes it.
@@ -67,10 +70,24 @@ impl Archive {
                 BundleError::Disk(path, error)
             })
         });
-        Ok(Self { steps, writing, failed })
+        Ok(Self { steps, writing, failed, taken: Mutex::default() })
     }
 
-    /// A whole file.
+    /// A name as near to this one as is safe, that no other entry has; it is taken from now on.
+    pub(super) fn free(&self, name: &str) -> String {
+        let name = entry(name);
+        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        let (stem, ending) = split(&name);
+        let mut free = name.clone();
+        let mut number = 1;
+        while !taken.insert(free.to_lowercase()) {
+            number += 1;
+            free = format!("{stem}-{number}{ending}");
+        }
+        free
+    }
+
+    /// A whole file. Names from outside go through [`Self::free`] first: an entry that is there twice ends the archive.
     ///
     /// # Errors
     /// When the archive cannot be written any more.
@@ -87,7 +104,7 @@ impl Archive {
     /// # Errors
     /// As [`Self::add`].
     pub(super) async fn begin(&self, name: &str) -> Result<(), BundleError> {
-        self.steps.send(Step::Begin(entry(name))).await.map_err(|_| self.lost())
+        self.steps.send(Step::Begin(name.to_owned())).await.map_err(|_| self.lost())
     }
 
     /// The next piece.
@@ -167,14 +184,40 @@ fn write(file: Bounded, steps: &mut mpsc::Receiver<Step>) -> std::io::Result<u64
     Ok(file.file.metadata()?.len())
 }
 
+/// Characters of one part of a path.
+const PART: usize = 120;
+/// Names of devices, which Windows opens whatever their ending.
+/// Source: <https://learn.microsoft.com/windows/win32/fileio/naming-a-file>
+const DEVICES: [&str; 6] = ["con", "prn", "aux", "nul", "conin$", "conout$"];
+
 /// A safe path inside the archive: no way up, no root, nothing unseen, no name that Windows refuses.
 pub(super) fn entry(name: &str) -> String {
+    let fine = |c: char| if c.is_ascii_alphanumeric() || "-_.+@=,".contains(c) { c } else { '_' };
     let part = |part: &str| -> String {
-        let fine = |c: char| if c.is_ascii_alphanumeric() || "-_.+@=,".contains(c) { c } else { '_' };
-        let clean: String = part.chars().map(fine).take(120).collect();
-        if clean.chars().all(|c| c == '.') { "_".repeat(clean.len()) } else { clean }
+        let clean: String = part.chars().map(fine).collect();
+        let (stem, ending) = split(&clean);
+        let clean: String = stem.chars().take(PART - ending.len()).chain(ending.chars()).collect();
+        // Windows drops dots at an end; `.` and `..` lead elsewhere.
+        let kept = clean.trim_end_matches('.');
+        let clean = format!("{kept}{}", "_".repeat(clean.len() - kept.len()));
+        if is_device(&clean) { format!("_{clean}") } else { clean }
     };
     name.split('/').filter(|p| !p.is_empty()).map(part).collect::<Vec<_>>().join("/")
+}
+
+/// A name and its ending, as in `pods` and `.json`.
+fn split(name: &str) -> (&str, &str) {
+    match name.rfind('.') {
+        Some(at) if at > 0 && name.len() - at <= 6 && !name[at..].contains('/') => name.split_at(at),
+        _ => (name, ""),
+    }
+}
+
+fn is_device(part: &str) -> bool {
+    let stem = part.split('.').next().unwrap_or_default().to_lowercase();
+    let port =
+        |kind: &str| stem.strip_prefix(kind).is_some_and(|n| n.len() == 1 && n.bytes().all(|b| b.is_ascii_digit()));
+    DEVICES.contains(&stem.as_str()) || port("com") || port("lpt")
 }
 
 /// Writes into the archive from a blocking thread.

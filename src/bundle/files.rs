@@ -4,6 +4,8 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::archive::Archive;
+use super::progress::Missing;
+use super::queries::queries;
 use super::{BundleError, Subject, incident_json};
 use crate::endpoint::Said;
 use crate::logs;
@@ -27,17 +29,26 @@ impl Files<'_> {
     /// When the archive cannot be written any more; here and below.
     pub(super) async fn json(&self, name: &str, value: &impl Serialize) -> Result<u64, BundleError> {
         let mut value = serde_json::to_value(value).unwrap_or(Value::Null);
-        let name = self.redactor.path(name);
+        let name = self.archive.free(&self.redactor.path(name));
         self.redactor.json(&name, &mut value);
         let text = serde_json::to_vec_pretty(&value).unwrap_or_default();
         self.archive.add(&name, text).await
     }
 
-    /// A text.
-    pub(super) async fn text(&self, name: &str, text: &str) -> Result<u64, BundleError> {
-        let name = self.redactor.path(name);
+    /// A text; its name in the archive, and its bytes.
+    pub(super) async fn text(&self, name: &str, text: &str) -> Result<(String, u64), BundleError> {
+        let name = self.archive.free(&self.redactor.path(name));
         let clean = self.redactor.text(&name, text).into_owned();
-        self.archive.add(&name, clean).await
+        let bytes = self.archive.add(&name, clean).await?;
+        Ok((name, bytes))
+    }
+
+    /// What parts lack, all of it.
+    pub(super) async fn missing(&self, missing: &[Missing]) -> Result<(), BundleError> {
+        if !missing.is_empty() {
+            self.json("raw/missing.json", &missing).await?;
+        }
+        Ok(())
     }
 
     /// Everything that sources said, in a file each.
@@ -45,6 +56,10 @@ impl Files<'_> {
         if let Some(incident) = &subject.incident {
             self.json("raw/alerts.json", &incident.alerts).await?;
             self.json("raw/incident.json", &incident_json(subject)).await?;
+        }
+        let queries = queries(subject.diagnosis.as_ref(), seen);
+        if !queries.is_empty() {
+            self.json("raw/queries.json", &queries).await?;
         }
         if let Some(facts) = &seen.facts {
             self.json("raw/prometheus.json", facts).await?;
@@ -54,7 +69,7 @@ impl Files<'_> {
             let name = format!("endpoints/{}/{}-{path}", answer.target.replace('/', "_"), answer.engine);
             match &answer.said {
                 Said::Json(value) => self.json(&format!("{name}.json"), value).await?,
-                Said::Text(text) => self.text(&format!("{name}.txt"), text).await?,
+                Said::Text(text) => self.text(&format!("{name}.txt"), text).await?.1,
                 Said::Nothing(_) => 0,
             };
         }
@@ -76,9 +91,11 @@ impl Files<'_> {
         let (mut names, mut bytes) = (Vec::new(), 0);
         for (n, (log, _)) in logs.iter().enumerate() {
             // Names from outside may be equal once they are clean; the number tells them apart.
-            let name = format!("logs/{:03}-{}.log", n + 1, log.name().replace(['/', ' '], "-"));
-            bytes += self.text(&name, &log.text).await?;
-            names.push(super::archive::entry(&self.redactor.path(&name)));
+            let own = log.name().replace(['/', ' '], "-").replace(['(', ')'], "");
+            let own = own.strip_suffix(".log").unwrap_or(&own);
+            let (name, length) = self.text(&format!("logs/{:03}-{own}.log", n + 1), &log.text).await?;
+            bytes += length;
+            names.push(name);
         }
         Ok((names, bytes))
     }

@@ -18,7 +18,7 @@ use crate::signal::Engine;
 
 /// Of the deadline, what is left for the report and for closing the file.
 const RESERVE: Duration = Duration::from_secs(3);
-/// Of what is missing, how much a part tells; all of it stands in the raw files.
+/// Of what is missing, how much a part tells; all of it stands in `raw/missing.json`.
 const TOLD: usize = 4;
 /// Of what one of them is, so many characters.
 const WHAT_CHARS: usize = 80;
@@ -43,6 +43,7 @@ impl<'a> Making<'a> {
 
     /// It is over: whole, in part, or not at all, by what there is (`note`) and what is missing of it.
     pub(super) fn over(self, note: String, missing: &[(String, String)], bytes: u64) {
+        self.progress.lacks(self.name, missing);
         let stage = match (missing.is_empty(), note.is_empty()) {
             (true, _) => Stage::Done,
             (false, false) => Stage::Partial,
@@ -111,7 +112,9 @@ pub(super) async fn endpoints(
     let mut missing = Vec::new();
     if let Some(prometheus) = &sources.prometheus {
         let wanted: fn(&Engine) -> bool = |engine| !engine.endpoints.is_empty();
-        match targets(&sources.library, prometheus, &subject.request, wanted, until).await {
+        // When it hangs, those that are known all the same still have time to answer.
+        let half = until - until.saturating_duration_since(Instant::now()) / 2;
+        match targets(&sources.library, prometheus, &subject.request, wanted, half).await {
             Ok(learnt) => known.extend(learnt),
             Err(error) => missing.push(("addresses of the engines".to_owned(), prom::PromError::to_string(&error))),
         }
@@ -155,11 +158,16 @@ pub(super) async fn cluster(
         log_bytes,
     };
     let seen = kubernetes.look(&wanted, until).await;
+    // Metrics remember replicas of before; that they are gone is an answer.
+    let (gone, missing): (Vec<_>, Vec<_>) = seen.missing.iter().cloned().partition(|(_, why)| why == kubernetes::GONE);
     let note = match seen.pods.len() + seen.objects.len() + seen.events.len() {
         0 => String::new(),
-        _ => format!("{} pods, {} events, {} objects", seen.pods.len(), seen.events.len(), seen.objects.len()),
+        _ => {
+            let gone = if gone.is_empty() { String::new() } else { format!(", {} pods are gone", gone.len()) };
+            format!("{} pods, {} events, {} objects{gone}", seen.pods.len(), seen.events.len(), seen.objects.len())
+        }
     };
-    part.over(note, &seen.missing, 0);
+    part.over(note, &missing, 0);
     Some(seen)
 }
 

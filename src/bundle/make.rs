@@ -12,7 +12,7 @@ use super::gather::{self, Making, until};
 use super::{BundleError, Made, Options, Progress, Sources, Subject, series};
 use crate::chart::{self, Chart};
 use crate::clock;
-use crate::diagnose::{Diagnosis, diagnose};
+use crate::diagnose::{Diagnosis, Request, diagnose};
 use crate::endpoint::{self, Answer, Told};
 use crate::logs::{self, Log, Reader};
 use crate::playbook::{Library, Ticket};
@@ -59,7 +59,10 @@ async fn write(
         false => Redactor::off(),
     };
     let files = Files { archive, redactor: &redactor };
-    let facts = gather::metrics(sources, subject, until, progress).await;
+    // A Prometheus that hangs must leave time to whoever needs no answer of it.
+    let left = until.saturating_duration_since(Instant::now());
+    let subject = &diagnosed(sources, subject, until - left * 3 / 4, progress).await;
+    let facts = gather::metrics(sources, subject, until - left / 2, progress).await;
     let mut seen = Seen { facts, ..Seen::default() };
     learn(&redactor, subject, &seen);
     let pods = pods(subject, &seen);
@@ -73,12 +76,12 @@ async fn write(
     series?;
     seen.endpoints = endpoints.into_iter().map(|answer| told_by(&sources.library, answer)).collect();
     seen.kubernetes = kubernetes;
-    learn(&redactor, subject, &seen);
     if let Some(kubernetes) = &mut seen.kubernetes {
         logs.extend(std::mem::take(&mut kubernetes.logs));
     }
     let part = Making::of(progress, "logs");
     seen.logs = logs.into_iter().map(|log| read(&sources.library, log)).collect();
+    learn(&redactor, subject, &seen);
     let (names, bytes) = files.logs(&seen.logs).await?;
     match seen.logs.len() {
         0 if missing.is_empty() => part.skipped("no source of logs: `kubernetes:`, `loki:`, or files with --logs"),
@@ -89,9 +92,9 @@ async fn write(
             part.over(format!("{n} logs"), &missing, bytes);
         }
     }
-    let subject = diagnosed(sources, subject, progress).await;
-    files.raw(&subject, &seen).await?;
-    let chart = gather::drawn(sources, &subject, until).await;
+    files.raw(subject, &seen).await?;
+    files.missing(&progress.missing()).await?;
+    let chart = gather::drawn(sources, subject, until).await;
     let part = Making::of(progress, "report");
     let mut report = report::build(subject.about(), seen, clock::now());
     report.logs.iter_mut().zip(names).for_each(|(log, name)| log.file = name);
@@ -100,12 +103,18 @@ async fn write(
     report.complete = !report.parts.iter().any(|part| part.stage.is_trouble());
     let mut report = clean(report, &redactor)?;
     report.redacted = redactor.found();
-    told(sources, &report, chart.as_ref(), &files).await?;
+    told(sources, options, &report, chart.as_ref(), &files).await?;
     Ok(report)
 }
 
 /// The report in every dress.
-async fn told(sources: &Sources, report: &Report, chart: Option<&Chart>, files: &Files<'_>) -> Result<(), BundleError> {
+async fn told(
+    sources: &Sources,
+    options: &Options,
+    report: &Report,
+    chart: Option<&Chart>,
+    files: &Files<'_>,
+) -> Result<(), BundleError> {
     let (archive, words) = (files.archive, &sources.words);
     let clean = |text: String| files.redactor.text("report.html", &text).into_owned();
     let pictures: Vec<_> = chart.iter().map(|chart| (clean(chart::alt(chart)), clean(chart::svg(chart)))).collect();
@@ -115,6 +124,7 @@ async fn told(sources: &Sources, report: &Report, chart: Option<&Chart>, files: 
         .collect();
     let shown: Vec<_> = tickets.iter().map(|(ticket, text)| (ticket.title.clone(), text.clone())).collect();
     let around = Around { pictures: &pictures, tickets: &shown, ..Around::default() };
+    archive.add("README.txt", render::readme(report, !options.redact, words)).await?;
     archive.add("report.html", render::report_page(report, &around, words)).await?;
     archive.add("report.md", render::report_markdown(report, words)).await?;
     for (ticket, text) in tickets {
@@ -151,8 +161,8 @@ async fn lines(
     Ok(())
 }
 
-/// The subject with its diagnosis: the one that stands, else one made now, with what the logs say.
-async fn diagnosed(sources: &Sources, subject: &Subject, progress: &Progress) -> Subject {
+/// The subject with its diagnosis: the one that stands, else one made now.
+async fn diagnosed(sources: &Sources, subject: &Subject, until: Instant, progress: &Progress) -> Subject {
     let part = Making::of(progress, "diagnosis");
     let mut subject = subject.clone();
     let at = |diagnosis: &Diagnosis| format!("of {}", diagnosis.at.strftime("%Y-%m-%d %H:%M:%S UTC"));
@@ -166,7 +176,9 @@ async fn diagnosed(sources: &Sources, subject: &Subject, progress: &Progress) ->
             part.skipped("no playbook matches, and none was named")
         }
         (None, Some(prometheus)) => {
-            let diagnosis = diagnose(&sources.library, prometheus, &subject.request).await;
+            let deadline = subject.request.deadline.min(until.saturating_duration_since(Instant::now()));
+            let request = Request { deadline, ..subject.request.clone() };
+            let diagnosis = diagnose(&sources.library, prometheus, &request).await;
             let missing: Vec<_> = diagnosis.problems.iter().map(|text| ("it".to_owned(), text.clone())).collect();
             part.over(at(&diagnosis), &missing, 0);
             subject.diagnosis = Some(diagnosis);
@@ -210,8 +222,11 @@ fn pods(subject: &Subject, seen: &Seen) -> Vec<String> {
     pods
 }
 
-/// Makes names known before they are met in free text.
+/// Makes names known before they are met in free text, whichever file is written first.
 fn learn(redactor: &Redactor, subject: &Subject, seen: &Seen) {
+    if !redactor.anonymizes() {
+        return;
+    }
     subject.request.scope.dimensions.get("namespace").iter().for_each(|name| redactor.learn(Kind::Namespace, name));
     subject.request.scope.replicas.iter().for_each(|name| redactor.learn(Kind::Pod, name));
     for replica in seen.facts.iter().flat_map(|facts| &facts.replicas) {
@@ -222,5 +237,17 @@ fn learn(redactor: &Redactor, subject: &Subject, seen: &Seen) {
         kubernetes.pods.iter().for_each(|pod| redactor.learn(Kind::Pod, &pod.name));
         kubernetes.pods.iter().for_each(|pod| redactor.learn(Kind::Namespace, &pod.namespace));
         kubernetes.nodes.iter().for_each(|node| redactor.learn(Kind::Node, &node.name));
+        let owners = kubernetes.pods.iter().filter_map(|pod| pod.owner.as_ref()?.split_once('/'));
+        owners.for_each(|(_, owner)| redactor.learn(Kind::Workload, owner));
+        redactor.learn_from(&kubernetes.events);
+        kubernetes.objects.iter().for_each(|object| redactor.learn_from(&object.value));
     }
+    for (answer, _) in &seen.endpoints {
+        redactor.learn(Kind::Pod, &answer.target);
+    }
+    seen.logs.iter().filter_map(|(log, _)| log.pod.as_ref()).for_each(|pod| redactor.learn(Kind::Pod, pod));
+    redactor.learn_from(&seen.facts);
+    redactor.learn_from(&subject.diagnosis);
+    let alerts = subject.incident.as_ref().map(|incident| &incident.alerts);
+    redactor.learn_from(&alerts);
 }

@@ -12,6 +12,7 @@ mod link;
 mod make;
 pub mod open;
 mod progress;
+mod queries;
 mod reach;
 pub mod series;
 pub mod shelf;

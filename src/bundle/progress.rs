@@ -1,7 +1,9 @@
 //! How far a bundle is, for whoever waits: a terminal, a Slack message.
 
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
+use serde::Serialize;
 use tokio::sync::watch;
 
 use crate::report::{Part, Stage};
@@ -9,25 +11,39 @@ use crate::report::{Part, Stage};
 /// Every part, in the order of the report.
 pub type Board = Vec<Part>;
 
+/// Something that a part should hold and does not; a part's note tells only the first few.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(super) struct Missing {
+    /// The part's name.
+    pub(super) part: &'static str,
+    /// What is missing.
+    pub(super) what: String,
+    /// Why, in a sentence.
+    pub(super) why: String,
+}
+
 /// Tells watchers how far the parts are; cheap to clone.
 #[derive(Debug, Clone)]
-pub struct Progress(watch::Sender<Board>);
+pub struct Progress {
+    board: watch::Sender<Board>,
+    missing: Arc<Mutex<Vec<Missing>>>,
+}
 
 impl Default for Progress {
     fn default() -> Self {
-        Self(watch::Sender::new(Board::new()))
+        Self { board: watch::Sender::new(Board::new()), missing: Arc::default() }
     }
 }
 
 impl Progress {
     /// What is told from now on.
     pub fn watch(&self) -> watch::Receiver<Board> {
-        self.0.subscribe()
+        self.board.subscribe()
     }
 
     /// The parts as they stand.
     pub fn board(&self) -> Board {
-        self.0.borrow().clone()
+        self.board.borrow().clone()
     }
 
     /// Announces the parts.
@@ -39,7 +55,7 @@ impl Progress {
             bytes: 0,
             took_seconds: 0.0,
         };
-        self.0.send_modify(|board| board.extend(names.iter().map(waiting)));
+        self.board.send_modify(|board| board.extend(names.iter().map(waiting)));
     }
 
     /// A part begins.
@@ -57,8 +73,19 @@ impl Progress {
         });
     }
 
+    /// A part lacks something.
+    pub(super) fn lacks(&self, part: &'static str, missing: &[(String, String)]) {
+        let one = |(what, why): &(String, String)| Missing { part, what: what.clone(), why: why.clone() };
+        self.missing.lock().unwrap_or_else(PoisonError::into_inner).extend(missing.iter().map(one));
+    }
+
+    /// Everything that parts lack so far.
+    pub(super) fn missing(&self) -> Vec<Missing> {
+        self.missing.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     fn set(&self, name: &str, change: impl FnOnce(&mut Part)) {
-        self.0.send_modify(|board| {
+        self.board.send_modify(|board| {
             if let Some(part) = board.iter_mut().find(|part| part.name == name) {
                 change(part);
             }

@@ -41,7 +41,10 @@ impl Subject {
     /// Before it began, while it lasted, and after it was over.
     pub fn windows(&self) -> Windows {
         let Window { from, to } = self.window;
-        let since = self.request.since.unwrap_or(self.request.at).max(from).min(to);
+        // Alerts fire late: what was wrong already is not how it was before.
+        let onset = self.diagnosis.iter().flat_map(|diagnosis| &diagnosis.timeline).map(|onset| onset.at).min();
+        let alerted = self.request.since.unwrap_or(self.request.at);
+        let since = onset.map_or(alerted, |onset| onset.min(alerted)).max(from).min(to);
         let resolved = self.incident.as_ref().and_then(|incident| incident.resolved_at);
         let over = resolved.filter(|at| *at > since && *at < to);
         Windows {

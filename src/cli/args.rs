@@ -313,6 +313,12 @@ pub enum GenerateCommand {
         #[arg(long, value_name = "FILE|-", default_value = "-")]
         output: String,
     },
+    /// The JSON schema of `summary.json`, the report that stands in every bundle.
+    ReportSchema {
+        /// Where to write; `-` is standard output.
+        #[arg(long, value_name = "FILE|-", default_value = "-")]
+        output: String,
+    },
     /// The page that explains the commands of Slack.
     Commands {
         /// Where to write; `-` is standard output.

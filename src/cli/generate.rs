@@ -7,7 +7,7 @@ use anyhow::Context;
 use super::args::{GenerateArgs, GenerateCommand, RuleKind};
 use super::library;
 use crate::chatops::command::document;
-use crate::{generate, notify};
+use crate::{generate, notify, report};
 
 pub(super) fn run(args: GenerateArgs) -> anyhow::Result<ExitCode> {
     let (text, output) = match args.what {
@@ -47,6 +47,9 @@ pub(super) fn run(args: GenerateArgs) -> anyhow::Result<ExitCode> {
         }
         GenerateCommand::WebhookSchema { output } => {
             (format!("{}\n", serde_json::to_string_pretty(&notify::webhook_schema())?), output)
+        }
+        GenerateCommand::ReportSchema { output } => {
+            (format!("{}\n", serde_json::to_string_pretty(&report::schema())?), output)
         }
         GenerateCommand::Commands { output } => (document(), output),
         GenerateCommand::Schema { output } => {

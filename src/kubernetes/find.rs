@@ -124,10 +124,7 @@ pub(super) async fn find(ask: Ask<'_>, wanted: &Wanted, allowed: &[String], miss
     if whole && !found.dead {
         let there: BTreeSet<&str> = seen.iter().map(|(pod, _)| pod.name.as_str()).collect();
         for gone in names.iter().filter(|name| !there.contains(*name)) {
-            missing.note(
-                format!("pod {gone}"),
-                "it is gone: the API does not know it any more; its events may still tell",
-            );
+            missing.note(format!("pod {gone}"), super::GONE);
         }
     }
     found.pods = select(seen, &names);

@@ -70,6 +70,9 @@ pub struct Pod {
     pub troubles: Vec<String>,
 }
 
+/// Why a pod is missing that metrics still remember: nothing failed.
+pub const GONE: &str = "it is gone: the API does not know it any more; its events may still tell";
+
 /// A container.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Container {

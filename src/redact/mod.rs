@@ -86,6 +86,20 @@ impl Redactor {
         }
     }
 
+    /// The same for the names that stand in the fields of a value which hold names.
+    pub fn learn_from(&self, value: &impl Serialize) {
+        if let Some(mut names) = self.names()
+            && let Ok(value) = serde_json::to_value(value)
+        {
+            json::learn(&mut names, &value, 0);
+        }
+    }
+
+    /// Whether names are replaced at all.
+    pub fn anonymizes(&self) -> bool {
+        self.names.is_some()
+    }
+
     /// The text without what must not leave. `place` is the file in the bundle.
     pub fn text<'a>(&self, place: &str, text: &'a str) -> Cow<'a, str> {
         let clean = self.secrets(place, text);

@@ -76,15 +76,7 @@ pub fn bundle_message(
         Place::Disk(path) => words.line("bundle-disk", &[("path", Span::Code(path).into())]),
         Place::File(path) => words.line("bundle-file", &[("path", Span::Code(path).into())]),
     }));
-    let missing: Vec<Line> = report
-        .parts
-        .iter()
-        .filter(|part| part.stage.is_trouble())
-        .map(|part| {
-            let why = if part.note.is_empty() { words.line("bundle-why-unknown", &[]) } else { words.said(&part.note) };
-            words.line("bundle-missing-part", &[("part", part.name.as_str().into()), ("why", why.into())])
-        })
-        .collect();
+    let missing = troubles(report, words);
     if !missing.is_empty() {
         parts.push(Part::Section(words.text("bundle-missing", &[]), missing));
     }
@@ -95,8 +87,17 @@ pub fn bundle_message(
     Message { tone, headline: words.text(key, &pieces), parts }
 }
 
+/// What is missing or cut short, and why.
+pub(super) fn troubles(report: &Report, words: &Words) -> Vec<Line> {
+    let trouble = |part: &report::Part| {
+        let why = if part.note.is_empty() { words.line("bundle-why-unknown", &[]) } else { words.said(&part.note) };
+        words.line("bundle-missing-part", &[("part", part.name.as_str().into()), ("why", why.into())])
+    };
+    report.parts.iter().filter(|part| part.stage.is_trouble()).map(trouble).collect()
+}
+
 /// What was taken out: how much of what, in how many files.
-fn taken_out(report: &Report, words: &Words) -> Line {
+pub(super) fn taken_out(report: &Report, words: &Words) -> Line {
     let files: BTreeSet<&str> = report.redacted.iter().map(|redacted| redacted.place.as_str()).collect();
     let mut rules: BTreeMap<&str, u64> = BTreeMap::new();
     for redacted in &report.redacted {

@@ -19,6 +19,7 @@ mod markdown;
 mod message;
 mod notes;
 mod page;
+mod readme;
 mod report;
 mod said;
 mod short;
@@ -48,6 +49,7 @@ pub use page::{
     Find, IncidentList, IncidentRow, health_page, incidents_page, playbook_page, playbooks_page, policy, problem_page,
     tagged,
 };
+pub use readme::readme;
 pub use report::{Around, report_page};
 pub use short::short;
 pub(crate) use text::clean;

@@ -357,11 +357,9 @@ fn open(answers: &Answers, seen: &Seen) -> Vec<(Question, String)> {
     if !answers.metrics.iter().any(|measured| measured.during.is_some()) {
         say(Question::Metrics, "no numbers: Prometheus had none for this pool and time, see the parts");
     }
-    if answers.workload.input.is_none() || answers.workload.output.is_none() {
-        say(
-            Question::Workload,
-            "the lengths of prompts or answers are not known: the engine's histograms were not found",
-        );
+    let lengths = [("prompts", &answers.workload.input), ("answers", &answers.workload.output)];
+    for (what, _) in lengths.iter().filter(|(_, known)| known.is_none()) {
+        say(Question::Workload, &format!("the lengths of {what} are not known: the engine's histogram was not found"));
     }
     if answers.deployment.mode.is_empty() {
         say(Question::Deployment, &format!("how it is deployed is not known{kubernetes}"));

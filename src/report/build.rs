@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use super::{Asked, Happened, HappenedKind, Incident, LogSeen, Report, SCHEMA, Seen, Window, answers};
+use super::{Asked, Happened, HappenedKind, Incident, LogSeen, Report, SCHEMA, Seen, Window, answers, story};
 use crate::alert::Alert;
 use crate::diagnose::Diagnosis;
 
@@ -57,7 +57,9 @@ pub fn build(about: About<'_>, seen: Seen, made_at: Timestamp) -> Report {
 
 /// Everything that happened, oldest first; what several sources tell at the same time in the same words stands once.
 fn timeline(about: &About<'_>, seen: &Seen) -> Vec<Happened> {
-    let mut timeline: Vec<Happened> = seen.facts.iter().flat_map(|facts| facts.happened.iter().cloned()).collect();
+    // What is known of a pool without a store, and of a diagnosis that was made just now.
+    let mut timeline = story(about.alerts, about.diagnosis, &[], &[]);
+    timeline.extend(seen.facts.iter().flat_map(|facts| facts.happened.iter().cloned()));
     if let Some(kubernetes) = &seen.kubernetes {
         let told = kubernetes.events.iter().filter(|event| event.warning).filter_map(|event| {
             let often = if event.count > 1 { format!(" ({} times)", event.count) } else { String::new() };

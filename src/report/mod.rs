@@ -24,6 +24,11 @@ pub use story::{Logged, story};
 /// The version of `summary.json`; a change that breaks readers gives it another name.
 pub const SCHEMA: &str = "llm-diagnose/report/v1";
 
+/// The JSON schema of `summary.json`.
+pub fn schema() -> schemars::Schema {
+    schemars::schema_for!(Report)
+}
+
 /// From when to when.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Window {

@@ -40,6 +40,11 @@ fn the_committed_schema_of_the_webhook_is_what_is_sent() {
 }
 
 #[test]
+fn the_committed_schema_of_the_report_is_what_bundles_hold() {
+    assert_fresh("docs/report.schema.json", &["generate", "report-schema"]);
+}
+
+#[test]
 fn the_committed_rules_are_what_the_playbooks_say() {
     assert_fresh(RULES, &["generate", "rules"]);
 }

@@ -4,6 +4,7 @@
 mod acts;
 mod admission;
 mod adverse;
+mod bundle;
 mod bundle_series;
 mod bundles;
 mod capacity;

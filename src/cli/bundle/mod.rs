@@ -148,7 +148,9 @@ impl Bench<'_> {
     /// Writes the file, and tells how far it is.
     async fn make(&self, sources: &Sources, subject: &Subject) -> anyhow::Result<(PathBuf, Made)> {
         let args = self.args;
-        let path = place(args.output.as_deref(), &subject.of());
+        // The file's name leaves with it: a pool is named by its namespace and model.
+        let of = if args.anonymize && subject.incident.is_none() { "pool".to_owned() } else { subject.of() };
+        let path = place(args.output.as_deref(), &of);
         if path.exists() && !args.force {
             bail!("{} is there already: name another with --output, or pass --force", path.display());
         }
