@@ -1,5 +1,7 @@
 //! What stands in the archive beside the report: everything as it came, secrets taken out.
 
+use std::borrow::Cow;
+
 use serde::Serialize;
 use serde_json::Value;
 
@@ -33,11 +35,15 @@ impl Files<'_> {
         self.archive.add(&name, text).await
     }
 
-    /// A text.
-    pub(super) async fn text(&self, name: &str, text: &str) -> Result<u64, BundleError> {
+    /// A text. It may be long, so a thread of its own searches it: the service has others to answer.
+    pub(super) async fn text(&self, name: &str, text: String) -> Result<u64, BundleError> {
         let name = self.redactor.path(name);
-        let clean = self.redactor.text(&name, text).into_owned();
-        self.archive.add(&name, clean).await
+        let (redactor, place) = (self.redactor.clone(), name.clone());
+        let clean = tokio::task::spawn_blocking(move || match redactor.text(&place, &text) {
+            Cow::Borrowed(_) => text,
+            Cow::Owned(clean) => clean,
+        });
+        self.archive.add(&name, clean.await.map_err(|_| BundleError::Stopped)?).await
     }
 
     /// Everything that sources said, in a file each.
@@ -54,7 +60,7 @@ impl Files<'_> {
             let name = format!("endpoints/{}/{}-{path}", answer.target.replace('/', "_"), answer.engine);
             match &answer.said {
                 Said::Json(value) => self.json(&format!("{name}.json"), value).await?,
-                Said::Text(text) => self.text(&format!("{name}.txt"), text).await?,
+                Said::Text(text) => self.text(&format!("{name}.txt"), text.clone()).await?,
                 Said::Nothing(_) => 0,
             };
         }
@@ -71,13 +77,13 @@ impl Files<'_> {
         Ok(())
     }
 
-    /// The logs' text; the name of each, and the bytes of all.
-    pub(super) async fn logs(&self, logs: &[(Log, logs::Report)]) -> Result<(Vec<String>, u64), BundleError> {
+    /// The logs' text, which is kept no longer; the name of each, and the bytes of all.
+    pub(super) async fn logs(&self, logs: &mut [(Log, logs::Report)]) -> Result<(Vec<String>, u64), BundleError> {
         let (mut names, mut bytes) = (Vec::new(), 0);
-        for (n, (log, _)) in logs.iter().enumerate() {
+        for (n, (log, _)) in logs.iter_mut().enumerate() {
             // Names from outside may be equal once they are clean; the number tells them apart.
             let name = format!("logs/{:03}-{}.log", n + 1, log.name().replace(['/', ' '], "-"));
-            bytes += self.text(&name, &log.text).await?;
+            bytes += self.text(&name, std::mem::take(&mut log.text)).await?;
             names.push(super::archive::entry(&self.redactor.path(&name)));
         }
         Ok((names, bytes))
