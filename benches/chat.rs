@@ -96,7 +96,7 @@ async fn acks(prometheus: &Prometheus) {
     let keys = ", transport: http, storm: { incidents: 0 }, queue: 1000, posts_per_second: 20, commands_per_minute: \
                 [100000, 100000, 100000]";
     let secret = slack.with(|_| Options::default().signing_secret);
-    let service = serve(prometheus, &slack, keys, "", ("SLACK_SIGNING_SECRET", &secret)).await;
+    let service = serve(&prometheus.url, &slack, keys, "", ("SLACK_SIGNING_SECRET", &secret)).await;
     slack.configure(|options| options.request_url = Some(format!("{}/slack", service.url)));
     let client = reqwest::Client::new();
     let flood = iter(0..FLOOD).map(|number| send(&client, &service, number)).buffer_unordered(WEBHOOKS);
@@ -139,7 +139,7 @@ async fn acks(prometheus: &Prometheus) {
 /// A hundred incidents at once, at Slack's real rates.
 async fn storm(prometheus: &Prometheus, how: &str, keys: &str, all: &(dyn Fn(&State) -> bool + Sync)) {
     let slack = FakeSlack::start(Options::default()).await.unwrap();
-    let service = serve(prometheus, &slack, keys, "", ("SLACK_APP_TOKEN", "xapp-lab")).await;
+    let service = serve(&prometheus.url, &slack, keys, "", ("SLACK_APP_TOKEN", "xapp-lab")).await;
     let client = reqwest::Client::new();
     let started = Instant::now();
     iter(0..STORM).map(|number| send(&client, &service, number)).buffer_unordered(WEBHOOKS).collect::<Vec<_>>().await;

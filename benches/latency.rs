@@ -37,7 +37,7 @@ async fn main() {
     let slack = FakeSlack::start(Options { latency: SLACK, ..Options::unlimited() }).await.unwrap();
     let (keys, extra) = (", posts_per_second: 1000, posts_burst: 1000", "diagnose: { refresh: 1h }");
     let started = Instant::now();
-    let service = serve(&prometheus, &slack, keys, extra, ("SLACK_APP_TOKEN", "xapp-lab")).await;
+    let service = serve(&prometheus.url, &slack, keys, extra, ("SLACK_APP_TOKEN", "xapp-lab")).await;
     let ready = started.elapsed();
     slack.wait_for(|s| s.connections() == 2, Duration::from_secs(20)).await.unwrap();
     let idle = memory_mb(&service, "VmRSS");

@@ -15,7 +15,7 @@ pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_llm-diagnose");
 /// Where messages go.
 pub(crate) const CHANNEL: &str = "#llm-alerts";
 /// The fault at the end of the simulated past, in seconds.
-const FAULT: f64 = 600.0;
+pub(crate) const FAULT: f64 = 600.0;
 
 /// A figure against its bar.
 pub(crate) fn bar(what: &str, figure: f64, most: f64, unit: &str) {
@@ -61,16 +61,16 @@ pub(crate) async fn fleet(replicas: usize, seconds: f64) -> Prometheus {
 
 /// The product; `keys` are more of the key `slack:`, `extra` more lines, `secret` opens Slack's way in.
 pub(crate) async fn serve(
-    prometheus: &Prometheus,
+    prometheus: &str,
     slack: &FakeSlack,
     keys: &str,
     extra: &str,
     (secret, value): (&str, &str),
 ) -> Service {
     let config = format!(
-        "listen: 127.0.0.1:$PORT\nstate_dir: $DIR/state\nprometheus: [{{ url: \"{}\" }}]\nslack: {{ api_url: \"{}\", \
+        "listen: 127.0.0.1:$PORT\nstate_dir: $DIR/state\nprometheus: [{{ url: \"{prometheus}\" }}]\nslack: {{ api_url: \"{}\", \
          channel: \"{CHANNEL}\"{keys} }}\n{extra}\n",
-        prometheus.url, slack.base_url
+        slack.base_url
     );
     Service::builder(Path::new(BINARY))
         .args(["serve", "--config", "$CONFIG"])

@@ -16,8 +16,9 @@ use super::BundleError;
 const WAITING: usize = 16;
 /// Bytes of a chunk.
 pub(super) const CHUNK: usize = 256 << 10;
-/// Fast rather than small: series are repetitive, and somebody waits.
-const LEVEL: i64 = 1;
+/// Fast rather than small: series are repetitive, and somebody waits. Of 2 GB of series the first level makes 102 MB, this
+/// 73 with a fifth more work, the sixth 64 with twice as much.
+const LEVEL: i64 = 2;
 
 enum Step {
     Begin(String),

@@ -1,5 +1,7 @@
 //! What stands in the archive beside the report: everything as it came, secrets taken out.
 
+use std::borrow::Cow;
+
 use serde::Serialize;
 use serde_json::Value;
 
@@ -35,11 +37,16 @@ impl Files<'_> {
         self.archive.add(&name, text).await
     }
 
-    /// A text; its name in the archive, and its bytes.
-    pub(super) async fn text(&self, name: &str, text: &str) -> Result<(String, u64), BundleError> {
+    /// A text; its name in the archive, and its bytes. It may be long, so a thread of its own searches it: the service has
+    /// others to answer.
+    pub(super) async fn text(&self, name: &str, text: String) -> Result<(String, u64), BundleError> {
         let name = self.archive.free(&self.redactor.path(name));
-        let clean = self.redactor.text(&name, text).into_owned();
-        let bytes = self.archive.add(&name, clean).await?;
+        let (redactor, place) = (self.redactor.clone(), name.clone());
+        let clean = tokio::task::spawn_blocking(move || match redactor.text(&place, &text) {
+            Cow::Borrowed(_) => text,
+            Cow::Owned(clean) => clean,
+        });
+        let bytes = self.archive.add(&name, clean.await.map_err(|_| BundleError::Stopped)?).await?;
         Ok((name, bytes))
     }
 
@@ -69,7 +76,7 @@ impl Files<'_> {
             let name = format!("endpoints/{}/{}-{path}", answer.target.replace('/', "_"), answer.engine);
             match &answer.said {
                 Said::Json(value) => self.json(&format!("{name}.json"), value).await?,
-                Said::Text(text) => self.text(&format!("{name}.txt"), text).await?.1,
+                Said::Text(text) => self.text(&format!("{name}.txt"), text.clone()).await?.1,
                 Said::Nothing(_) => 0,
             };
         }
@@ -86,14 +93,15 @@ impl Files<'_> {
         Ok(())
     }
 
-    /// The logs' text; the name of each, and the bytes of all.
-    pub(super) async fn logs(&self, logs: &[(Log, logs::Report)]) -> Result<(Vec<String>, u64), BundleError> {
+    /// The logs' text, which is kept no longer; the name of each, and the bytes of all.
+    pub(super) async fn logs(&self, logs: &mut [(Log, logs::Report)]) -> Result<(Vec<String>, u64), BundleError> {
         let (mut names, mut bytes) = (Vec::new(), 0);
-        for (n, (log, _)) in logs.iter().enumerate() {
+        for (n, (log, _)) in logs.iter_mut().enumerate() {
             // Names from outside may be equal once they are clean; the number tells them apart.
             let own = log.name().replace(['/', ' '], "-").replace(['(', ')'], "");
             let own = own.strip_suffix(".log").unwrap_or(&own);
-            let (name, length) = self.text(&format!("logs/{:03}-{own}.log", n + 1), &log.text).await?;
+            let name = format!("logs/{:03}-{own}.log", n + 1);
+            let (name, length) = self.text(&name, std::mem::take(&mut log.text)).await?;
             bytes += length;
             names.push(name);
         }

@@ -1,6 +1,7 @@
 //! Asks every source, puts the report together, and writes the file.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Instant;
 
 use futures::future::BoxFuture;
@@ -80,9 +81,13 @@ async fn write(
         logs.extend(std::mem::take(&mut kubernetes.logs));
     }
     let part = Making::of(progress, "logs");
-    seen.logs = logs.into_iter().map(|log| read(&sources.library, log)).collect();
+    for log in logs {
+        let library = Arc::clone(&sources.library);
+        let reading = tokio::task::spawn_blocking(move || read(&library, log));
+        seen.logs.push(reading.await.map_err(|_| BundleError::Stopped)?);
+    }
     learn(&redactor, subject, &seen);
-    let (names, bytes) = files.logs(&seen.logs).await?;
+    let (names, bytes) = files.logs(&mut seen.logs).await?;
     match seen.logs.len() {
         0 if missing.is_empty() => part.skipped("no source of logs: `kubernetes:`, `loki:`, or files with --logs"),
         0 => part.over(String::new(), &missing, 0),
