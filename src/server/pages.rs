@@ -1,6 +1,5 @@
 //! The pages that people open: incidents, an incident's report, playbooks, the fleet's health.
 
-
 use axum::extract::{Path, Query, Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::middleware::Next;
@@ -12,6 +11,7 @@ use crate::bundle::Subject;
 use crate::clock;
 use crate::render::{self, Around, Find, IncidentList, IncidentRow, Words};
 use crate::report::{self, Seen};
+use crate::signal::{Unit, format_value};
 use crate::store::{Incident, StoreError};
 
 /// Incidents of a page.
@@ -22,6 +22,8 @@ const OPEN: u32 = 60;
 const LOOKED_AT: usize = 400;
 /// Incidents that a search reads at once.
 const BATCH: u32 = 50;
+/// Bundles of an incident that its page links, the newest.
+const BUNDLES: usize = 3;
 /// Lines of an incident's log that its page tells.
 const EVENTS: u32 = 500;
 
@@ -123,6 +125,13 @@ fn actions(shared: &Shared, incident: &Incident) -> Vec<(String, String)> {
     if let Some(playbook) = &incident.playbook {
         let label = words(shared).text("page-playbook-now", &[]);
         all.push((label, format!("/playbooks/{playbook}?incident={}", incident.id)));
+    }
+    // A directory that cannot be read is told where bundles are made and removed.
+    for kept in shared.workshop.shelf.list(Some(&incident.id)).unwrap_or_default().into_iter().rev().take(BUNDLES) {
+        let at = kept.name.at.strftime("%Y-%m-%d %H:%M UTC").to_string();
+        let bytes = format_value(kept.bytes as f64, Unit::Bytes);
+        let label = words(shared).text("page-bundle", &[("at", at.into()), ("bytes", bytes.into())]);
+        all.push((label, format!("/bundles/{}", kept.name)));
     }
     all
 }

@@ -54,6 +54,7 @@ page-gaps = Bekannte Lücken
 page-enters = Alarme, die hierher führen
 page-sources = Quellen
 page-playbook-now = Playbook, mit dem, was zutrifft
+page-bundle = Bundle von { $at }, { $bytes }
 
 ## Prüfungen
 

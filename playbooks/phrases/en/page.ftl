@@ -54,6 +54,7 @@ page-gaps = Known gaps
 page-enters = Alerts that enter here
 page-sources = Sources
 page-playbook-now = Playbook, with what is met
+page-bundle = Bundle of { $at }, { $bytes }
 
 ## Checks
 
