@@ -6,6 +6,7 @@ use std::io::{Cursor, Read};
 use llm_diagnose::clock;
 use llm_diagnose_lab::kubernetes::{FakeKubernetes, Mode, pod};
 use llm_diagnose_lab::slack::{File, State};
+use serde_json::json;
 
 use super::stage::{ANN, Night, all_of, recorded};
 use crate::bundles::summary;
@@ -18,15 +19,15 @@ const WITH_LOG: &str = "a GPU ran out of memory";
 /// A cluster in which the dead engine's last words stand.
 async fn cluster() -> FakeKubernetes {
     let fake = FakeKubernetes::start().await.unwrap();
-    for number in 0..4 {
-        fake.add(pod(
-            "llm",
-            &format!("vllm-llama-8b-{number}"),
-            "vllm/vllm-openai:v0.30.1",
-            &["--model", "m"],
-            "gpu-1",
-        ));
-    }
+    let image = "vllm/vllm-openai:v0.30.1";
+    let replica = |number| pod("llm", &format!("vllm-llama-8b-{number}"), image, &["--model", "m"], "gpu-1");
+    let mut dying = replica(0);
+    dying["status"]["containerStatuses"][0] = json!({
+        "name": "main", "image": image, "imageID": "", "ready": false, "restartCount": 7,
+        "state": { "waiting": { "reason": "CrashLoopBackOff", "message": "back-off" } },
+        "lastState": { "terminated": { "reason": "Error", "exitCode": 1, "finishedAt": clock::now() } },
+    });
+    [dying, replica(1), replica(2), replica(3)].into_iter().for_each(|pod| fake.add(pod));
     let at = clock::before(clock::now(), std::time::Duration::from_secs(120));
     let lines = [
         "(EngineCore_DP0 pid=77) ERROR 11-20 03:00:23 [core.py:710] EngineCore encountered a fatal error.",
@@ -87,6 +88,10 @@ async fn a_night_that_only_a_log_explains_from_the_alert_to_the_bundle_opened_el
     let (name, bytes) = bundles(&night.slack.files()).remove(1);
     let report = summary(&bytes);
     assert_eq!(report["diagnosis"]["causes"][0]["id"], "gpu-oom", "{:#}", report["diagnosis"]["causes"]);
+    for part in ["metrics", "series", "kubernetes", "logs"] {
+        let made = report["parts"].as_array().unwrap().iter().find(|made| made["name"] == part).unwrap();
+        assert_eq!(made["stage"], "done", "{made}");
+    }
     let names = names(&bytes);
     for part in ["report.html", "report.md", "summary.json", "raw/alerts.json", "kubernetes/pods.json"] {
         assert!(names.contains(part), "{part}: {names:?}");
