@@ -36,6 +36,9 @@ async fn cluster() -> FakeKubernetes {
     ];
     let text: String = lines.iter().map(|line| format!("{at} {line}\n")).collect();
     fake.log("llm", POD, "main", true, text);
+    for number in 0..4 {
+        fake.log("llm", &format!("vllm-llama-8b-{number}"), "main", false, format!("{at} INFO starting\n"));
+    }
     fake
 }
 
@@ -77,9 +80,10 @@ async fn a_night_that_only_a_log_explains_from_the_alert_to_the_bundle_opened_el
         })
         .await;
     let ended = ended.unwrap();
-    assert_eq!(ended.thread_ts, Some(night.message().ts));
     assert!(all_of(&ended).contains("*kubernetes*: "), "{ended:?}");
     night.until(|state| bundles(state.files()).len() == 1).await;
+    let shared = night.said("Bundle of incident").await;
+    assert_eq!((shared.thread_ts, shared.files.len()), (Some(night.message().ts), 1), "the file is in the thread");
 
     // All answer: the same cause in every dress, in the thread, on the page, and opened elsewhere.
     cluster.set_mode(Mode::Fine);
