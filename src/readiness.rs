@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::clock;
+use crate::diagnose::{LogSources, NoCluster};
 use crate::prom::Prometheus;
 use crate::slack::{Slack, SocketState};
 use crate::store::Store;
@@ -15,7 +16,7 @@ const CHECK: Duration = Duration::from_millis(700);
 /// What one check found.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Check {
-    /// `store`, `prometheus/<name>`, `slack`, `slack socket`.
+    /// `store`, `prometheus/<name>`, `slack`, `slack socket`, `kubernetes`.
     pub name: String,
     /// It works.
     pub ok: bool,
@@ -32,6 +33,7 @@ pub async fn checks(
     prometheus: &[&Prometheus],
     slack: Option<&Slack>,
     socket: Option<&SocketState>,
+    logs: &LogSources,
 ) -> Vec<Check> {
     let store = async {
         let result = tokio::time::timeout(CHECK, store.ping()).await;
@@ -50,8 +52,20 @@ pub async fn checks(
             result.map(|r| r.map(drop).map_err(|e| format!("{e}; messages wait for it"))),
         ))
     };
-    let (store, prometheus, slack) = futures::future::join3(store, prometheus, slack).await;
-    std::iter::once(store).chain(prometheus).chain(slack).chain(socket.map(connected)).collect()
+    let (store, prometheus, slack, cluster) = futures::future::join4(store, prometheus, slack, cluster(logs)).await;
+    std::iter::once(store).chain(prometheus).chain(slack).chain(socket.map(connected)).chain(cluster).collect()
+}
+
+/// The cluster's API; none where there is to be none.
+async fn cluster(logs: &LogSources) -> Option<Check> {
+    let result = match (&logs.kubernetes, &logs.no_cluster) {
+        (Some((client, _)), _) => client.ping(CHECK).await.map(drop),
+        (None, Some(NoCluster { why, wanted: true })) => Err(why.clone()),
+        // A pod without a token is no trouble where nobody asks for the cluster.
+        (None, _) => return None,
+    };
+    let result = result.map_err(|error| format!("{error}; diagnoses and bundles go without its logs and events"));
+    Some(check("kubernetes".to_owned(), false, Ok(result)))
 }
 
 /// Socket Mode: one connection is enough, the others are for the moments in which one is renewed.

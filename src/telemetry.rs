@@ -16,6 +16,12 @@ use tracing_subscriber::EnvFilter;
 /// Seconds; from a cached answer to a deadline.
 const BUCKETS: [f64; 12] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0];
 
+/// Seconds of a bundle, the waiting for its turn included: up to several deadlines.
+const BUNDLE_SECONDS: [f64; 10] = [0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0];
+/// Bytes of a bundle.
+const BUNDLE_BYTES: [f64; 8] =
+    [65_536.0, 262_144.0, 1_048_576.0, 4_194_304.0, 16_777_216.0, 67_108_864.0, 268_435_456.0, 1_073_741_824.0];
+
 /// Labels of one dimension.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct By {
@@ -77,6 +83,10 @@ pub struct Metrics {
     rate_limit_waits: Family<By, Counter>,
     inbound: Family<ByKind, Counter>,
     acts: Family<ByKind, Counter>,
+    bundles: Family<By, Counter>,
+    bundle_seconds: Histogram,
+    bundle_bytes: Histogram,
+    downloads: Family<By, Counter>,
     /// Webhooks accepted and not yet stored.
     pub webhook_queue: Gauge<i64, AtomicI64>,
     /// Incidents that are open.
@@ -106,6 +116,10 @@ impl Default for Metrics {
             rate_limit_waits: Family::default(),
             inbound: Family::default(),
             acts: Family::default(),
+            bundles: Family::default(),
+            bundle_seconds: Histogram::new(BUNDLE_SECONDS),
+            bundle_bytes: Histogram::new(BUNDLE_BYTES),
+            downloads: Family::default(),
             webhook_queue: Gauge::default(),
             open_incidents: Gauge::default(),
             diagnosis_queue: Gauge::default(),
@@ -139,6 +153,10 @@ impl Metrics {
         );
         r.register("slack_inbound", "What people did in Slack, by kind and what became of it", self.inbound.clone());
         r.register("acts", "Buttons and commands that act, by result", self.acts.clone());
+        r.register("bundles", "Bundles asked for, by what became of them", self.bundles.clone());
+        r.register("bundle_duration_seconds", "From the question to the file", self.bundle_seconds.clone());
+        r.register("bundle_size_bytes", "Size of a bundle's file", self.bundle_bytes.clone());
+        r.register("bundle_downloads", "Downloads of bundles by what was answered", self.downloads.clone());
         r.register("webhook_queue_depth", "Webhooks accepted and not yet stored", self.webhook_queue.clone());
         r.register("incidents_open", "Incidents that are open", self.open_incidents.clone());
         r.register("diagnosis_queue_depth", "Diagnoses that are due", self.diagnosis_queue.clone());
@@ -161,6 +179,23 @@ impl Metrics {
     /// Somebody acted, or was refused.
     pub fn act(&self, act: &str, result: &str) {
         self.acts.get_or_create(&ByKind { kind: act.to_owned(), result: result.to_owned() }).inc();
+    }
+
+    /// A bundle was made.
+    pub fn bundle(&self, complete: bool, bytes: u64, took: Duration) {
+        self.bundles.get_or_create(&By { result: if complete { "complete" } else { "incomplete" }.to_owned() }).inc();
+        self.bundle_seconds.observe(took.as_secs_f64());
+        self.bundle_bytes.observe(bytes as f64);
+    }
+
+    /// A bundle was asked for and not made: busy, failed, stopped.
+    pub fn no_bundle(&self, result: &str) {
+        self.bundles.get_or_create(&By { result: result.to_owned() }).inc();
+    }
+
+    /// Somebody wanted to download a bundle.
+    pub fn download(&self, result: &str) {
+        self.downloads.get_or_create(&By { result: result.to_owned() }).inc();
     }
 
     /// A group was stored.

@@ -6,7 +6,7 @@ use futures::future::join;
 
 use super::{Options, Progress, Sources, Subject};
 use crate::chart::Chart;
-use crate::diagnose::{Frame, picture, targets};
+use crate::diagnose::{Frame, NoCluster, picture, targets};
 use crate::endpoint;
 use crate::exporter::Target;
 use crate::facts;
@@ -148,7 +148,14 @@ pub(super) async fn cluster(
 ) -> Option<kubernetes::Seen> {
     let part = Making::of(progress, "kubernetes");
     let Some(kubernetes) = &sources.kubernetes else {
-        part.skipped("not configured (`kubernetes:`)");
+        match &sources.no_cluster {
+            None => part.skipped("not configured (`kubernetes:`)"),
+            // Whoever wanted it must learn that it is missing.
+            Some(NoCluster { why, wanted: true }) => {
+                part.over(String::new(), &[("the cluster".to_owned(), why.clone())], 0);
+            }
+            Some(NoCluster { why, wanted: false }) => part.skipped(why),
+        }
         return None;
     };
     let wanted = Wanted {

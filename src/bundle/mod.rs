@@ -23,7 +23,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::diagnose::{self, Baseline, Diagnosis, Request};
+use crate::diagnose::{self, Baseline, Diagnosis, NoCluster, Request};
 use crate::exporter::{Reader, Target};
 use crate::playbook::Library;
 use crate::prom::Prometheus;
@@ -54,6 +54,8 @@ pub struct Sources {
     pub reader: Option<(Reader, Vec<Target>)>,
     /// The cluster's API.
     pub kubernetes: Option<crate::kubernetes::Kubernetes>,
+    /// Why the cluster cannot be asked, where there should be one.
+    pub no_cluster: Option<NoCluster>,
     /// Where logs are kept.
     pub loki: Option<crate::loki::Loki>,
     /// Logs that somebody names.

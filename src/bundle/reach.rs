@@ -36,6 +36,8 @@ pub struct Reach {
 
 impl Reach {
     /// Puts the sources together. The service and the command line build theirs here alone.
+    ///
+    /// Alerts come first: bundles get slots of their own everywhere, so that no diagnosis waits for one.
     pub fn new(
         library: Arc<Library>,
         words: Arc<Words>,
@@ -48,10 +50,10 @@ impl Reach {
         Self {
             library,
             words,
-            prometheus,
-            reader,
+            prometheus: prometheus.into_iter().map(|(one, labels)| (one.apart(), labels)).collect(),
+            reader: reader.apart(),
             targets: exporters.given().collect(),
-            logs,
+            logs: logs.apart(),
             diagnosing: diagnosing.clone(),
         }
     }
@@ -77,6 +79,7 @@ impl Reach {
             prometheus: self.prometheus(alerts).cloned(),
             reader: Some((self.reader.clone(), targets)),
             kubernetes: logs.kubernetes.map(|(client, _)| client),
+            no_cluster: logs.no_cluster,
             loki: logs.loki.into_iter().next().map(|(loki, _)| loki),
             files,
             diagnosing: self.diagnosing.clone(),

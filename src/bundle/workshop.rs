@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::CancellationToken;
@@ -141,6 +141,7 @@ impl Workshop {
             return Ok(job.clone());
         }
         if running.len() >= AHEAD {
+            self.notifier.metrics.no_bundle("busy");
             return Err(NoBundle::Busy);
         }
         if self.stop.is_cancelled() {
@@ -150,6 +151,7 @@ impl Workshop {
         let job = Job { progress: Progress::default(), ended };
         running.insert(incident.to_owned(), job.clone());
         let entry = Entry { workshop: Arc::clone(self), incident: incident.to_owned() };
+        let began = Instant::now();
         let (progress, span) = (job.progress.clone(), info_span!("bundle", incident.id = incident));
         self.tasks.spawn(
             async move {
@@ -158,10 +160,7 @@ impl Workshop {
                     made = Box::pin(this.turn(&entry.incident, &progress)) => made,
                     () = this.stop.cancelled() => Err(BundleError::Stopped.into()),
                 };
-                match &made {
-                    Ok(bundle) => info!(bytes = bundle.bytes, complete = bundle.report.complete, "made a bundle"),
-                    Err(error) => warn!(%error, "made no bundle"),
-                }
+                this.told(&made, began.elapsed());
                 // Whoever asks from now on gets a new one.
                 drop(entry);
                 let _ = tell.send(Some(made.map(Arc::new).map_err(Arc::new)));
@@ -169,6 +168,23 @@ impl Workshop {
             .instrument(span),
         );
         Ok(job)
+    }
+
+    /// Logs and counts how it ended.
+    fn told(&self, made: &Result<Bundle, NoBundle>, took: Duration) {
+        let metrics = &self.notifier.metrics;
+        match made {
+            Ok(Bundle { bytes, report, .. }) => {
+                metrics.bundle(report.complete, *bytes, took);
+                let duration_ms = took.as_millis() as u64;
+                info!(bytes, complete = report.complete, duration_ms, "made a bundle");
+            }
+            Err(error) => {
+                let stopped = matches!(error, NoBundle::Bundle(BundleError::Stopped));
+                metrics.no_bundle(if stopped { "stopped" } else { "failed" });
+                warn!(%error, "made no bundle");
+            }
+        }
     }
 
     async fn turn(&self, id: &str, progress: &Progress) -> Result<Bundle, NoBundle> {

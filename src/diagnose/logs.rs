@@ -41,10 +41,21 @@ const FOLLOWS: Duration = Duration::from_secs(900);
 pub struct LogSources {
     /// The cluster's API, and the labels of alerts that it is for.
     pub kubernetes: Option<(Kubernetes, Labels)>,
+    /// Why that is none, where there should be one.
+    pub no_cluster: Option<NoCluster>,
     /// Where logs are kept, with the same.
     pub loki: Vec<(Loki, Labels)>,
     /// What somebody has at hand.
     pub files: Vec<Log>,
+}
+
+/// Why a cluster cannot be asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NoCluster {
+    /// A sentence.
+    pub why: String,
+    /// The configuration asks for it, rather than that this happens to be a pod.
+    pub wanted: bool,
 }
 
 impl LogSources {
@@ -53,16 +64,25 @@ impl LogSources {
     /// # Errors
     /// When an entry of `loki:` cannot be used.
     pub async fn connect(cluster: &kubernetes::Config, loki: &[loki::Config]) -> Result<Self, LokiError> {
-        let kubernetes = Kubernetes::connect(cluster).await.unwrap_or_else(|error| {
-            tracing::warn!(%error, "the cluster's API cannot be used");
-            None
+        let connected = Kubernetes::connect(cluster).await.map_err(|error| {
+            tracing::warn!(%error, "the cluster's API cannot be used: diagnoses and bundles go without it");
+            NoCluster { why: error.to_string(), wanted: cluster.enabled == Some(true) }
         });
+        let (kubernetes, no_cluster) = connected.map_or_else(|why| (None, Some(why)), |client| (client, None));
         let several = loki.iter().map(|one| Ok((Loki::new(one)?, one.labels.clone())));
         Ok(Self {
             kubernetes: kubernetes.map(|client| (client, cluster.labels.clone())),
+            no_cluster,
             loki: several.collect::<Result<_, LokiError>>()?,
             files: Vec::new(),
         })
+    }
+
+    /// The same with slots of their own: neither waits for what the other asks.
+    #[must_use]
+    pub fn apart(self) -> Self {
+        let kubernetes = self.kubernetes.map(|(client, labels)| (client.apart(), labels));
+        Self { kubernetes, ..self }
     }
 
     /// Those for these alerts: of several Lokis the first whose labels they all carry.
@@ -73,6 +93,7 @@ impl LogSources {
         let fits = |labels: &Labels| alerts.is_empty() || labels.iter().all(|(k, v)| common.get(k) == Some(v));
         Self {
             kubernetes: self.kubernetes.clone().filter(|(_, labels)| fits(labels)),
+            no_cluster: self.no_cluster.clone(),
             loki: self.loki.iter().find(|(_, labels)| fits(labels)).cloned().into_iter().collect(),
             files: self.files.clone(),
         }

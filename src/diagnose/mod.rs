@@ -40,7 +40,7 @@ pub(crate) use evidence::evaluate;
 pub use fleet::{Hit, Place, fleet, hits, places};
 pub use impact::impact;
 pub use judge::{Judged, judge};
-pub use logs::{LogError, LogRead, LogSources, LogsRead, Told, told};
+pub use logs::{LogError, LogRead, LogSources, LogsRead, NoCluster, Told, told};
 pub(crate) use observation::reduce;
 pub use observation::{Observation, Observations, Replica, Source};
 pub use observe::{Begun, Beside, Observed, begin, diagnose, diagnose_with, observe};

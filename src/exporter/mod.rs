@@ -31,7 +31,7 @@ const PAGE_BYTES: usize = 16 << 20;
 /// Of an error, how long its body may take, and how much of it is kept.
 const REASON_WITHIN: Duration = Duration::from_millis(200);
 const REASON_BYTES: usize = 4 << 10;
-/// Pages at once, over all diagnoses.
+/// Pages at once, over all that share a reader.
 const AT_ONCE: usize = 8;
 /// Exporters that one diagnosis reads at most.
 pub const TARGETS_MOST: usize = 64;
@@ -184,6 +184,12 @@ impl Reader {
             .user_agent(concat!("llm-diagnose/", env!("CARGO_PKG_VERSION")))
             .build()?;
         Ok(Self { http, allowed, running: Arc::new(Semaphore::new(AT_ONCE)) })
+    }
+
+    /// The same with slots of its own: neither waits for what the other reads.
+    #[must_use]
+    pub fn apart(&self) -> Self {
+        Self { running: Arc::new(Semaphore::new(AT_ONCE)), ..self.clone() }
     }
 
     /// The samples of a page whose names are wanted, with the target's labels, and the moment it came.

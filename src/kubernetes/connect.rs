@@ -13,7 +13,7 @@ use super::{Config, Kubernetes};
 const IN_CLUSTER: &str = "KUBERNETES_SERVICE_HOST";
 /// A kubeconfig may name a program that gets the credentials.
 const CREDENTIALS_WITHIN: Duration = Duration::from_secs(20);
-/// Calls at once, over everybody who asks.
+/// Calls at once, over all that share a client.
 const AT_ONCE: usize = 8;
 
 /// Why there is no way to a cluster.
@@ -44,6 +44,12 @@ pub enum KubernetesError {
 }
 
 impl Kubernetes {
+    /// The same cluster with slots of its own: neither waits for what the other asks.
+    #[must_use]
+    pub fn apart(&self) -> Self {
+        Self { slots: Arc::new(Semaphore::new(AT_ONCE)), ..self.clone() }
+    }
+
     /// Prepares to ask a cluster, nothing is sent; none when it is not enabled or, where that is not said, this is no pod.
     ///
     /// # Errors

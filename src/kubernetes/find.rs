@@ -123,7 +123,9 @@ pub(super) async fn find(ask: Ask<'_>, wanted: &Wanted, allowed: &[String], miss
     found.namespaces.extend(places.into_iter().flatten());
     if whole && !found.dead {
         let there: BTreeSet<&str> = seen.iter().map(|(pod, _)| pod.name.as_str()).collect();
-        for gone in names.iter().filter(|name| !there.contains(*name)) {
+        // Metrics of a Deployment name it where others name pods: its pods' names begin with its own.
+        let owns = |name: &str| there.iter().any(|pod| pod.strip_prefix(name).is_some_and(|n| n.starts_with('-')));
+        for gone in names.iter().filter(|name| !there.contains(*name) && !owns(name)) {
             missing.note(format!("pod {gone}"), super::GONE);
         }
     }

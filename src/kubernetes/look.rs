@@ -1,7 +1,7 @@
 //! Everything at once: the pool's pods, then what belongs to them, all within one deadline.
 
 use std::collections::BTreeSet;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use serde::Deserialize;
@@ -60,6 +60,16 @@ impl Kubernetes {
 
     fn may_ask(&self, namespace: &str) -> bool {
         self.allowed.is_empty() || self.allowed.iter().any(|allowed| allowed == namespace)
+    }
+
+    /// Asks for the API server's version, which everybody with credentials may.
+    ///
+    /// # Errors
+    /// Why there is no answer, in a sentence.
+    pub async fn ping(&self, within: Duration) -> Result<String, String> {
+        let ask = self.ask(Instant::now() + within);
+        let said: Result<Version, Failure> = ask.json("", Query::Get("version"), "get /version").await;
+        said.map(|said| super::ask::words(&said.version)).map_err(|failure| failure.to_string())
     }
 
     /// Looks at the pool. What cannot be seen until the deadline, or at all, stands in `missing`.

@@ -82,10 +82,19 @@ pub struct Prometheus {
     http: reqwest::Client,
     client: prometheus_http_query::Client,
     running: Arc<Semaphore>,
+    concurrency: usize,
     shared: Cache<Key, Arc<Vec<Row>>>,
     ranges: Cache<(String, Range), Arc<Vec<Series>>>,
     seconds: Option<Histogram>,
     progress: Option<Arc<Progress>>,
+}
+
+fn answers() -> Cache<Key, Arc<Vec<Row>>> {
+    Cache::builder().max_capacity(SHARED_MOST).time_to_live(SHARED_FOR).build()
+}
+
+fn ranges() -> Cache<(String, Range), Arc<Vec<Series>>> {
+    Cache::builder().max_capacity(SHARED_RANGES).time_to_live(SHARED_FOR).build()
 }
 
 impl std::fmt::Debug for Prometheus {
@@ -117,11 +126,19 @@ impl Prometheus {
             http,
             client,
             running: Arc::new(Semaphore::new(config.concurrency)),
-            shared: Cache::builder().max_capacity(SHARED_MOST).time_to_live(SHARED_FOR).build(),
-            ranges: Cache::builder().max_capacity(SHARED_RANGES).time_to_live(SHARED_FOR).build(),
+            concurrency: config.concurrency,
+            shared: answers(),
+            ranges: ranges(),
             seconds: None,
             progress: None,
         })
+    }
+
+    /// The same Prometheus with slots and answers of its own: neither waits for what the other asks.
+    #[must_use]
+    pub fn apart(&self) -> Self {
+        let running = Arc::new(Semaphore::new(self.concurrency));
+        Self { running, shared: answers(), ranges: ranges(), ..self.clone() }
     }
 
     /// Observes how long each query takes, answered or not, in seconds.

@@ -61,6 +61,21 @@ fn same(headers: &HeaderMap, expected: &SecretString) -> Choice {
     given.ct_eq(expected.expose_secret().as_bytes())
 }
 
+/// Who opens a page or downloads a bundle, as the audit log names them: `page:anna`, `link`.
+#[derive(Debug, Clone)]
+pub(super) struct Visitor(pub(super) String);
+
+/// Of a name that a proxy tells, what is kept.
+const WHO_CHARS: usize = 100;
+
+/// Who sent accepted credentials: the user of basic authentication, else a program.
+fn named(headers: &HeaderMap) -> String {
+    let given = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let pair = given.strip_prefix("Basic ").and_then(|pair| STANDARD.decode(pair).ok());
+    let user = pair.and_then(|pair| Some(String::from_utf8(pair).ok()?.split_once(':')?.0.to_owned()));
+    format!("page:{}", user.as_deref().unwrap_or("bearer"))
+}
+
 /// Who may open the pages.
 #[derive(Debug)]
 pub struct Access {
@@ -101,17 +116,25 @@ impl Access {
         self.open.is_some() || self.proxy.is_some() || !self.accepted.is_empty()
     }
 
-    fn allow(&self, headers: &HeaderMap, from: SocketAddr) -> bool {
+    /// Who it is, when they may.
+    fn allow(&self, headers: &HeaderMap, from: SocketAddr) -> Option<Visitor> {
         // Every one is compared, so that the time does not tell which of them was nearly right.
         let known = self.accepted.iter().fold(Choice::from(0), |known, expected| known | same(headers, expected));
-        let vouched = self.proxy.as_ref().is_some_and(|(name, proxies)| {
-            let mut told = headers.get_all(name).iter();
-            // A proxy that appends rather than replaces would pass on what a visitor claims.
-            let one =
-                matches!((told.next(), told.next()), (Some(who), None) if !who.as_bytes().trim_ascii().is_empty());
-            one && proxies.iter().any(|proxy| proxy.holds(from.ip()))
-        });
-        bool::from(known) || vouched
+        if let Some(who) = self.vouched(headers, from) {
+            return Some(Visitor(format!("page:{who}")));
+        }
+        bool::from(known).then(|| Visitor(named(headers)))
+    }
+
+    /// Whom the proxy names.
+    fn vouched(&self, headers: &HeaderMap, from: SocketAddr) -> Option<String> {
+        let (name, proxies) = self.proxy.as_ref()?;
+        let mut told = headers.get_all(name).iter();
+        // A proxy that appends rather than replaces would pass on what a visitor claims.
+        let (Some(who), None) = (told.next(), told.next()) else { return None };
+        let who = String::from_utf8_lossy(who.as_bytes().trim_ascii()).into_owned();
+        (!who.is_empty() && proxies.iter().any(|proxy| proxy.holds(from.ip())))
+            .then(|| who.chars().take(WHO_CHARS).collect())
     }
 
     /// Whether nothing is asked for under this host.
@@ -158,11 +181,13 @@ fn host(request: &Request) -> Option<String> {
 pub(super) async fn pages(
     State(shared): State<Shared>,
     ConnectInfo(from): ConnectInfo<SocketAddr>,
-    request: Request,
+    mut request: Request,
     next: Next,
 ) -> Response {
     let access = &shared.pages.access;
-    if access.is_open_for(host(&request).as_deref()) || access.allow(request.headers(), from) {
+    let anybody = || access.is_open_for(host(&request).as_deref()).then(|| Visitor("page:anybody".to_owned()));
+    if let Some(visitor) = access.allow(request.headers(), from).or_else(anybody) {
+        request.extensions_mut().insert(visitor);
         return next.run(request).await;
     }
     if access.open.is_some() {
@@ -197,12 +222,34 @@ mod tests {
         let may = |from: &str, told: &[&str]| {
             let mut headers = HeaderMap::new();
             told.iter().for_each(|who| _ = headers.append("x-forwarded-user", who.parse().unwrap()));
-            access.allow(&headers, from.parse().unwrap())
+            access.allow(&headers, from.parse().unwrap()).is_some()
         };
         assert!(may("10.0.0.7:1", &["anna"]) && may("[::ffff:10.0.0.7]:1", &["anna"]));
         assert!(!may("10.0.0.8:1", &["anna"]), "somebody else says so");
         assert!(!may("127.0.0.1:1", &["anna"]), "loopback is no proxy unless named");
         assert!(!may("10.0.0.7:1", &[]) && !may("10.0.0.7:1", &[" "]) && !may("10.0.0.7:1", &["eve", "anna"]));
+    }
+
+    #[test]
+    fn the_audit_log_learns_whom_a_page_was_shown() {
+        let config = Config {
+            proxy_header: Some("X-Forwarded-User".into()),
+            proxy_from: vec![Allowed::try_from("10.0.0.7".to_owned()).unwrap()],
+            ..Config::default()
+        };
+        let mut access = Access::new(&config, &Webhook::default(), HERE.parse().unwrap(), "").unwrap();
+        access.accepted = vec![basic("ops", &"secret".into()), bearer(&"token".into())];
+        let who = |from: &str, name: &'static str, value: String| {
+            let headers = HeaderMap::from_iter([(HeaderName::from_static(name), value.parse().unwrap())]);
+            access.allow(&headers, from.parse().unwrap()).map(|visitor| visitor.0)
+        };
+        let sent = |secret: &SecretString| secret.expose_secret().to_owned();
+        let told = who("10.0.0.7:1", "x-forwarded-user", "a".repeat(300)).unwrap();
+        assert_eq!(told, format!("page:{}", "a".repeat(WHO_CHARS)));
+        for (accepted, expected) in access.accepted.iter().zip(["page:ops", "page:bearer"]) {
+            assert_eq!(who("10.0.0.9:1", "authorization", sent(accepted)).as_deref(), Some(expected));
+        }
+        assert_eq!(who("10.0.0.9:1", "authorization", "Basic b3BzOndyb25n".to_owned()), None);
     }
 
     #[test]

@@ -3,17 +3,19 @@
 use std::net::SocketAddr;
 
 use axum::body::Body;
-use axum::extract::{ConnectInfo, Path, Query, Request, State};
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::extract::{ConnectInfo, Extension, Path, Query, Request, State};
+use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Json, Response};
 use serde::Deserialize;
 use serde_json::json;
 use tokio_util::io::ReaderStream;
 
-use super::{Shared, auth};
+use super::Shared;
+use super::auth::{self, Visitor};
 use crate::bundle::{Name, Refused};
 use crate::clock;
+use crate::store::{AuditEntry, AuditResult, StoreError};
 
 /// Bytes that are read from the disk at once.
 const PIECE: usize = 64 << 10;
@@ -31,7 +33,7 @@ pub(super) async fn gate(
     Path(name): Path<String>,
     Query(signed): Query<Signed>,
     from: ConnectInfo<SocketAddr>,
-    request: Request,
+    mut request: Request,
     next: Next,
 ) -> Response {
     let Some(signature) = signed.signature else { return auth::pages(State(shared), from, request, next).await };
@@ -41,13 +43,18 @@ pub(super) async fn gate(
         None => Err(Refused::Forged),
     };
     match checked {
-        Ok(()) => next.run(request).await,
+        Ok(()) => {
+            request.extensions_mut().insert(Visitor("link".to_owned()));
+            next.run(request).await
+        }
         Err(Refused::Forged) => {
+            shared.pipeline.metrics.download("forged");
             let text = "This link does not open a bundle: it is incomplete, or another llm-diagnose signed it. Replicas \
                         need the same `bundle.link_key_file`.\n";
             plain(StatusCode::FORBIDDEN, text.to_owned())
         }
         Err(Refused::Expired(until)) => {
+            shared.pipeline.metrics.download("expired");
             let text = format!(
                 "This link was good until {}. Ask for a new one: `/llm-diagnose bundle` in Slack, or open \
                  /bundles/{name} with the credentials of the pages.\n",
@@ -58,9 +65,18 @@ pub(super) async fn gate(
     }
 }
 
-/// The file, streamed. 404 for what no bundle is called, 410 for one that is not here any more.
-pub(super) async fn download(State(shared): State<Shared>, Path(name): Path<String>) -> Response {
+/// The file, streamed; who got it is written down first. 404 for what no bundle is called, 410 for one that is not here
+/// any more, 503 when it cannot be written down.
+pub(super) async fn download(
+    State(shared): State<Shared>,
+    Path(name): Path<String>,
+    ConnectInfo(from): ConnectInfo<SocketAddr>,
+    Extension(Visitor(who)): Extension<Visitor>,
+    method: Method,
+) -> Response {
+    let metrics = &shared.pipeline.metrics;
     let Some(name) = Name::read(&name) else {
+        metrics.download("unknown");
         let text = "There is no such bundle: they are called llm-diagnose-<incident>-<time>.zip.\n";
         return plain(StatusCode::NOT_FOUND, text.to_owned());
     };
@@ -72,6 +88,16 @@ pub(super) async fn download(State(shared): State<Shared>, Path(name): Path<Stri
     };
     match opened.await {
         Ok((file, length)) => {
+            // Who asks how large it is has not got it yet.
+            if method != Method::HEAD
+                && let Err(error) = written_down(&shared, &name, &who, from).await
+            {
+                tracing::error!(%error, bundle = %name, "cannot write into the audit log: a bundle is not handed out");
+                metrics.download("failed");
+                let text =
+                    "The bundle is not handed out, because the store cannot write down who gets it: try again.\n";
+                return plain(StatusCode::SERVICE_UNAVAILABLE, text.to_owned());
+            }
             let mut response = Body::from_stream(ReaderStream::with_capacity(file, PIECE)).into_response();
             let headers = response.headers_mut();
             headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/zip"));
@@ -85,6 +111,7 @@ pub(super) async fn download(State(shared): State<Shared>, Path(name): Path<Stri
             response
         }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            metrics.download("gone");
             let text = format!(
                 "The bundle {name} is not here. Bundles are kept for {} and while all together are small enough; and \
                  with several replicas of llm-diagnose one stands on the disk of the replica that made it. Have it made \
@@ -96,12 +123,24 @@ pub(super) async fn download(State(shared): State<Shared>, Path(name): Path<Stri
         }
         Err(error) => {
             tracing::error!(%error, bundle = %name, "cannot read a bundle");
+            metrics.download("failed");
             plain(
                 StatusCode::INTERNAL_SERVER_ERROR,
                 "The bundle cannot be read: see the log of llm-diagnose.\n".to_owned(),
             )
         }
     }
+}
+
+/// A bundle holds logs, so its download is an act like those in Slack.
+async fn written_down(shared: &Shared, name: &Name, who: &str, from: SocketAddr) -> Result<(), StoreError> {
+    let begun = AuditEntry::begun(who, "http", "download", Some(&name.of), clock::now());
+    let detail = format!("from {}", from.ip().to_canonical());
+    let entry = AuditEntry { target: name.to_string(), result: AuditResult::Done, detail, ..begun };
+    shared.pipeline.store.audit(&entry).await?;
+    shared.pipeline.metrics.download("done");
+    tracing::info!(user = who, bundle = %name, "somebody downloads a bundle");
+    Ok(())
 }
 
 /// The bundles of an incident that stand here, oldest first, each with a link of its own.

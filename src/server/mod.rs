@@ -88,8 +88,8 @@ pub fn router(shared: Shared) -> Router {
 /// 200 as long as alerts can be stored; what else is down is named but does not turn alerts away.
 async fn ready(State(shared): State<Shared>) -> impl IntoResponse {
     let prometheus: Vec<_> = shared.pipeline.prometheus.iter().map(|(p, _)| p).collect();
-    let checks =
-        readiness::checks(&shared.pipeline.store, &prometheus, shared.slack.as_ref(), shared.socket.as_ref()).await;
+    let Shared { pipeline, slack, socket, .. } = &shared;
+    let checks = readiness::checks(&pipeline.store, &prometheus, slack.as_ref(), socket.as_ref(), &pipeline.logs).await;
     let ready = checks.iter().all(|c| c.ok || !c.required);
     let degraded = checks.iter().any(|c| !c.ok);
     let status = match (ready, degraded) {

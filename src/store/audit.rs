@@ -52,15 +52,15 @@ pub struct AuditEntry {
     pub id: String,
     /// When.
     pub at: Timestamp,
-    /// A Slack user's id, or `cli:<user>`.
+    /// A Slack user's id, `cli:<user>`, `page:<user>`, or `link` for whoever had a signed link.
     pub who: String,
-    /// A channel's id, or `cli`.
+    /// A channel's id, `cli` or `http`.
     pub place: String,
     /// The act.
     pub what: String,
     /// The incident.
     pub incident: Option<String>,
-    /// What else it was done to: a silence's id, a step, a user group.
+    /// What else it was done to: a silence's id, a step, a user group, a bundle's name.
     pub target: String,
     /// How it ended.
     pub result: AuditResult,

@@ -3,6 +3,8 @@
 mod at_a_shell;
 mod in_slack;
 mod links;
+mod load;
+mod stops;
 
 use std::collections::BTreeMap;
 use std::io::{Cursor, Read};

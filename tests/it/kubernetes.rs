@@ -232,6 +232,8 @@ async fn a_pod_that_is_gone_is_told_with_its_events_and_whoever_followed_it() {
     fake.add(event("llm", "Pod", gone, "Evicted", "The node was low on memory", "2026-11-20T02:59:00Z"));
     let seen = look(&fake, &wanted(&[gone])).await;
     assert!(why(&seen, gone).starts_with("it is gone"), "{:#?}", seen.missing);
+    let owner = look(&fake, &wanted(&["llama"])).await;
+    assert!(owner.missing.iter().all(|(what, _)| what != "pod llama"), "a Deployment's name: {:#?}", owner.missing);
     assert_eq!(seen.pods.len(), 2, "{:#?}", seen.pods);
     assert!(seen.events.iter().any(|event| event.about == format!("Pod/{gone}") && event.reason == "Evicted"));
 }

@@ -1,6 +1,7 @@
 //! One whole night: an alert, what an on-call engineer does in Slack, and the end of it; every part is the real one but
 //! Slack itself, which is the strict fake over Socket Mode.
 
+mod crash;
 mod stage;
 
 use std::io::Cursor;

@@ -96,6 +96,25 @@ fn look(config: &Path, id: &str) {
     }
 }
 
+/// A bundle is read from the store like everything else; without a Prometheus it is made all the same.
+fn bundle(config: &Path, id: &str) {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("x.zip");
+    run(config, &["bundle", id, "--prometheus", NOWHERE, "-o", file.to_str().unwrap()]).says(3, "cannot be asked");
+    assert_eq!(crate::bundles::summary(&std::fs::read(file).unwrap())["incident"]["id"], id);
+}
+
+/// Everything in every table.
+fn everything(postgres: &Postgres) -> Vec<String> {
+    let tables = "SELECT string_agg(tablename, ' ') FROM pg_tables WHERE schemaname = 'public'";
+    let tables = postgres.query("postgres", tables).unwrap();
+    let rows = |table: &str| {
+        let all = format!("SELECT string_agg(t::text, '|' ORDER BY t::text) FROM \"{table}\" t");
+        format!("{table}: {}", postgres.query("postgres", &all).unwrap())
+    };
+    tables.split_whitespace().map(rows).collect()
+}
+
 #[tokio::test]
 async fn what_is_kept_is_shown_beside_the_service_and_after_it_and_nothing_is_changed() {
     let directory = tempfile::tempdir().unwrap();
@@ -115,6 +134,8 @@ async fn what_is_kept_is_shown_beside_the_service_and_after_it_and_nothing_is_ch
     store.close().await;
     let before = std::fs::read(state.join("llm-diagnose.db")).unwrap();
     look(&config, &id);
+    assert_eq!(std::fs::read(state.join("llm-diagnose.db")).unwrap(), before);
+    bundle(&config, &id);
     assert_eq!(std::fs::read(state.join("llm-diagnose.db")).unwrap(), before);
     run(&config, &["bundle", "01NONE"]).says(2, "there is no such incident");
     let entries: Value = serde_json::from_str(&run(&config, &["audit", "--output", "json"]).out).unwrap();
@@ -148,7 +169,11 @@ async fn a_postgresql_is_looked_at_and_never_made_or_brought_up_to_date() {
     assert_eq!(postgres.query("postgres", tables).unwrap(), "0");
     let store = Store::connect(&postgres.url()).await.unwrap();
     let id = incident(&store).await;
+    let before = everything(&postgres);
+    assert!(before.iter().any(|rows| rows.contains(&id)), "{before:?}");
     look(config.path(), &id);
+    bundle(config.path(), &id);
+    assert_eq!(everything(&postgres), before);
     let newest = "UPDATE _sqlx_migrations SET version = 99 WHERE version = (SELECT MAX(version) FROM _sqlx_migrations)";
     postgres.query("postgres", newest).unwrap();
     run(config.path(), &["incidents"]).says(2, "a newer llm-diagnose keeps it (tables of version 99");

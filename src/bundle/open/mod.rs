@@ -10,11 +10,13 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use crate::diagnose::{Baseline, Diagnosis, Request, Scope, diagnose};
+use crate::diagnose::{Baseline, Beside, Diagnosis, LogSources, Request, Scope, diagnose_with};
+use crate::logs::Log;
 use crate::playbook::Library;
 use crate::prom::{self, PromError, Prometheus};
 use crate::report::Report;
 use server::Server;
+use unpack::Unpacked;
 
 /// How long the questions of a diagnosis may take; nobody else asks this Prometheus.
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -64,6 +66,7 @@ pub struct Opened {
     pub url: String,
     client: Prometheus,
     server: Server,
+    logs: Vec<Log>,
 }
 
 /// Unpacks a bundle, loads its series, and waits until they can be asked; `stop` ends that early.
@@ -77,21 +80,23 @@ pub async fn open(file: &Path, binary: Option<&Path>, stop: &CancellationToken) 
     let (from, into, stopped) = (file.to_owned(), dir.path().to_owned(), stop.clone());
     // It looks at `stop` itself, so that nothing is written into a directory that is gone.
     let unpacked = tokio::task::spawn_blocking(move || unpack::unpack(&from, &into, &|| stopped.is_cancelled())).await;
-    let (report, series) = unpacked.unwrap_or(Err(OpenError::Stopped))?;
+    let Unpacked { report, series, logs } = unpacked.unwrap_or(Err(OpenError::Stopped))?;
     let server = tokio::select! {
         server = Server::start(dir, &series, binary) => server?,
         () = stop.cancelled() => return Err(OpenError::Stopped),
     };
     let url = server.url();
     let client = Prometheus::new(&prom::Config { url: url.clone(), ..prom::Config::default() })?;
-    Ok(Opened { report, url, client, server })
+    Ok(Opened { report, url, client, server, logs })
 }
 
 impl Opened {
-    /// The bundle's diagnosis made once more from its series; none when it holds none.
+    /// The bundle's diagnosis made once more from its series and the logs that it read; none when it holds none.
     pub async fn replay(&self, library: &Library) -> Option<Diagnosis> {
         let request = request(&self.report)?;
-        Some(diagnose(library, &self.client, &request).await)
+        let logs = LogSources { files: self.logs.clone(), ..LogSources::default() };
+        let beside = Beside { exporters: None, logs: Some(&logs) };
+        Some(diagnose_with(library, &self.client, &request, beside).await)
     }
 
     /// When its Prometheus has ended by itself; the last it said.

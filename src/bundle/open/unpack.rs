@@ -1,8 +1,9 @@
 //! Takes out of a bundle what is needed, and trusts nothing in it.
 //!
-//! Only two entries are unpacked, under names of our own; what they may become is bounded by bytes and by how much
+//! Only what the diagnosis was made from is unpacked, under names of our own or none; what it may become is bounded by bytes and by how much
 //! they grow. A file with an entry that could harm whoever unpacks all of it is refused as a whole.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
@@ -13,6 +14,7 @@ use zip::read::ZipFile;
 
 use super::OpenError;
 use crate::bundle::series;
+use crate::logs::Log;
 use crate::report::{Report, SCHEMA};
 
 /// What the bundle says about itself.
@@ -23,6 +25,9 @@ const ENTRIES: usize = 10_000;
 const SUMMARY_BYTES: u64 = 64 << 20;
 /// Bytes of series at most: four times of what is written unless configured otherwise.
 const SERIES_BYTES: u64 = 8 << 30;
+/// Logs at most, and bytes of all together: what is written unless configured otherwise.
+const LOGS: usize = 64;
+const LOG_BYTES: u64 = 64 << 20;
 /// How many times larger than its compressed bytes an entry may be. Series become some 30 times as large.
 const GROWTH: u64 = 300;
 /// Bytes below which growth does no harm.
@@ -35,11 +40,22 @@ struct Head {
     schema: String,
 }
 
-/// The report of a bundle, and the file in `into` that its series were unpacked to.
+/// What was taken out of a bundle.
+#[derive(Debug)]
+pub(super) struct Unpacked {
+    /// What it says about itself.
+    pub(super) report: Report,
+    /// The file of its series.
+    pub(super) series: PathBuf,
+    /// The logs that its diagnosis read.
+    pub(super) logs: Vec<Log>,
+}
+
+/// Takes the report, the logs and, into a file in `into`, the series out of a bundle.
 ///
 /// # Errors
 /// When it is no bundle, is newer than we know, holds no series, or something in it is harmful.
-pub(super) fn unpack(file: &Path, into: &Path, stopped: &dyn Fn() -> bool) -> Result<(Report, PathBuf), OpenError> {
+pub(super) fn unpack(file: &Path, into: &Path, stopped: &dyn Fn() -> bool) -> Result<Unpacked, OpenError> {
     let shown = file.display().to_string();
     let disk = |error| OpenError::Disk(shown.clone(), error);
     let broken = |why: String| OpenError::NoBundle(shown.clone(), why);
@@ -69,6 +85,7 @@ pub(super) fn unpack(file: &Path, into: &Path, stopped: &dyn Fn() -> bool) -> Re
     }
     let report: Report = serde_json::from_slice(&json).map_err(unreadable)?;
     drop(json);
+    let logs = logs(&mut zip, &report, stopped).map_err(|why| bad(why, "logs"))?;
     let part = report.parts.iter().find(|part| part.name == "series").map(|part| part.note.as_str());
     let none = OpenError::NoSeries(part.filter(|note| !note.is_empty()).map(|n| format!(": {n}")).unwrap_or_default());
     let Ok(entry) = zip.by_name(series::FILE) else { return Err(none) };
@@ -79,7 +96,35 @@ pub(super) fn unpack(file: &Path, into: &Path, stopped: &dyn Fn() -> bool) -> Re
         false => bad(why, series::FILE),
     })?;
     // An end without anything before it.
-    if bytes <= "# EOF\n".len() as u64 { Err(none) } else { Ok((report, path)) }
+    if bytes <= "# EOF\n".len() as u64 { Err(none) } else { Ok(Unpacked { report, series: path, logs }) }
+}
+
+/// The logs that the diagnosis read; others would tell it more than it knew.
+fn logs<R: Read + io::Seek>(
+    zip: &mut ZipArchive<R>,
+    report: &Report,
+    stopped: &dyn Fn() -> bool,
+) -> Result<Vec<Log>, Bad> {
+    let read = report.diagnosis.iter().flat_map(|diagnosis| &diagnosis.logs).flat_map(|read| &read.logs);
+    let names: BTreeSet<&str> = read.map(|log| log.name.as_str()).collect();
+    let (mut logs, mut left) = (Vec::new(), LOG_BYTES);
+    for seen in report.logs.iter().filter(|seen| names.contains(seen.name.as_str())).take(LOGS) {
+        // One that is named and not there is missing evidence, which the comparison shows.
+        let Ok(entry) = zip.by_name(&seen.file) else { continue };
+        let mut bytes = Vec::new();
+        left -= copy(entry, &mut bytes, left, stopped)?;
+        logs.push(named(&seen.name, String::from_utf8_lossy(&bytes).into_owned()));
+    }
+    Ok(logs)
+}
+
+/// A log by its name: `llama-0/vllm (previous)`, `llama-0`, or a file's.
+fn named(name: &str, text: String) -> Log {
+    let (whose, previous) = name.strip_suffix(" (previous)").map_or((name, false), |whose| (whose, true));
+    // A container's name has neither dots nor slashes, a file's has one of them.
+    let of_pod = whose.split_once('/').filter(|(pod, container)| !pod.is_empty() && !container.contains(['.', '/']));
+    let (pod, container) = of_pod.map(|(pod, container)| (pod.to_owned(), container.to_owned())).unzip();
+    Log { source: whose.to_owned(), pod, container, previous, text, cut: false }
 }
 
 #[derive(Debug)]
@@ -155,6 +200,20 @@ fn copy<R: Read>(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_log_is_its_pods_again_by_its_name() {
+        let whose = |name: &str| {
+            let log = named(name, String::new());
+            assert_eq!(log.name(), name);
+            (log.pod, log.previous)
+        };
+        assert_eq!(whose("llama-0/vllm (previous)"), (Some("llama-0".to_owned()), true));
+        assert_eq!(whose("llama-0/vllm"), (Some("llama-0".to_owned()), false));
+        for file in ["llama-0", "/var/log/llama-0.log", "logs/llama-0.log", "logs/pods/x"] {
+            assert_eq!(whose(file), (None, false), "{file}");
+        }
+    }
 
     #[test]
     fn names_that_lead_out_are_known_on_every_system() {

@@ -154,6 +154,8 @@ impl Bench<'_> {
         if path.exists() && !args.force {
             bail!("{} is there already: name another with --output, or pass --force", path.display());
         }
+        // Before there is a file that an end would leave behind.
+        let mut stop = std::pin::pin!(stopped()?);
         let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let room = shelf::room(dir, self.config.bundle.min_free_bytes)?;
         let draft = Draft::new(path.clone(), room, self.config.bundle.min_free_bytes)?;
@@ -168,7 +170,6 @@ impl Bench<'_> {
         let mut board = progress.watch();
         let mut lines = Lines::new(args.quiet);
         let mut making = Box::pin(bundle::make(sources, subject, &options, draft.part(), &progress));
-        let mut stop = std::pin::pin!(stopped()?);
         let made = loop {
             tokio::select! {
                 made = &mut making => break made,

@@ -124,6 +124,20 @@ async fn without_prometheus_it_is_made_all_the_same_and_the_status_says_so() {
 }
 
 #[test]
+fn on_a_terminal_the_lines_of_the_parts_change_in_place() {
+    let shell = Shell::new(NOWHERE);
+    let mut command = Command::new("python3");
+    command.args(["-c", "import os, pty, sys; sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))", BINARY]);
+    command.args(["bundle", "--playbook", "high-ttft", "--label", "namespace=llm", "-o", "x.zip"]);
+    command.env("LLM_DIAGNOSE_CONFIG", shell.path("c.yaml")).env("TERM", "xterm-256color");
+    let output = command.current_dir(shell.directory.path()).stdin(Stdio::null()).output().unwrap();
+    let shown = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.code(), Some(3), "{shown}");
+    assert!(shown.contains("\u{1b}[") && shown.contains("skipped  kubernetes"), "{shown:?}");
+    assert!(shell.path("x.zip").exists());
+}
+
+#[test]
 fn secrets_leave_only_after_somebody_said_so() {
     let shell = Shell::new(NOWHERE);
     let pool = ["--playbook", "high-ttft", "--label", "namespace=llm"];

@@ -8,7 +8,7 @@ use llm_diagnose_lab::stack::Service;
 use super::summary;
 use crate::running::{BINARY, CHANNEL, SOON, group, tls, whole};
 
-const ANN: &str = "U0ANN";
+pub(super) const ANN: &str = "U0ANN";
 
 /// The service with a Slack that people use, and an incident.
 pub(super) struct Stage {
@@ -20,16 +20,39 @@ pub(super) struct Stage {
 
 impl Stage {
     pub(super) async fn set(options: Options, keys: &str, extra: &str) -> Self {
+        Self::beside("http://127.0.0.1:1", options, keys, extra).await
+    }
+
+    /// The same in a pod, as far as a program can tell, that has no token.
+    pub(super) async fn in_a_pod() -> Self {
+        let variables = [("KUBERNETES_SERVICE_HOST", "127.0.0.1"), ("KUBERNETES_SERVICE_PORT", "1")];
+        Self::with("http://127.0.0.1:1", Options::unlimited(), "", "", &variables).await
+    }
+
+    /// The same with a Prometheus.
+    pub(super) async fn beside(prometheus: &str, options: Options, keys: &str, extra: &str) -> Self {
+        Self::with(prometheus, options, keys, extra, &[]).await
+    }
+
+    /// The same with variables of its environment.
+    pub(super) async fn with(
+        prometheus: &str,
+        options: Options,
+        keys: &str,
+        extra: &str,
+        variables: &[(&str, &str)],
+    ) -> Self {
         tls();
         let slack = FakeSlack::start(options).await.unwrap();
         let config = format!(
-            "listen: 127.0.0.1:$PORT\nstate_dir: $DIR/state\nprometheus: [{{ url: \"http://127.0.0.1:1\" }}]\n\
+            "listen: 127.0.0.1:$PORT\nstate_dir: $DIR/state\nprometheus: [{{ url: \"{prometheus}\" }}]\n\
              slack: {{ {keys} api_url: \"{}\", channel: \"{CHANNEL}\", posts_per_second: 100, posts_burst: 100, \
              updates_per_minute: 1000, commands_per_minute: [600, 600, 600] }}\n{extra}\n",
             slack.base_url
         );
         let secrets = [("SLACK_BOT_TOKEN", slack.token.as_str()), ("SLACK_APP_TOKEN", "xapp-lab")];
-        let service = Service::start(Path::new(BINARY), &["serve", "--config", "$CONFIG"], &secrets, &config);
+        let variables = [&secrets, variables].concat();
+        let service = Service::start(Path::new(BINARY), &["serve", "--config", "$CONFIG"], &variables, &config);
         let service = service.await.unwrap();
         slack.wait_for(|state| state.connections() == 2, SOON).await.unwrap();
         let http = reqwest::Client::new();
@@ -62,6 +85,21 @@ impl Stage {
         found.unwrap()
     }
 
+    /// Has a bundle made and uploaded; its summary.
+    pub(super) async fn bundle(&self) -> serde_json::Value {
+        self.slack.command(ANN, CHANNEL, "bundle").await.unwrap();
+        self.said("The bundle of ").await;
+        summary(self.slack.files().remove(0).bytes.as_deref().unwrap())
+    }
+
+    /// What the audit log says.
+    pub(super) async fn audit(&self) -> String {
+        let config = self.service.directory().join("config.yaml");
+        let mut command = tokio::process::Command::new(BINARY);
+        let output = command.arg("audit").arg("--config").arg(config).output().await.unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    }
+
     /// Asks by the command; the link in the answer.
     pub(super) async fn link(&self) -> String {
         self.slack.command(ANN, CHANNEL, "bundle").await.unwrap();
@@ -86,21 +124,75 @@ async fn the_button_puts_the_bundle_into_the_incidents_thread_and_it_is_written_
     assert_eq!(summary["alerts"].as_array().map(Vec::len), Some(2));
     let shared = stage.slack.messages(CHANNEL).into_iter().find(|message| !message.files.is_empty()).unwrap();
     assert_eq!(shared.thread_ts, Some(message.ts));
-    let config = stage.service.directory().join("config.yaml");
-    let audit = tokio::process::Command::new(BINARY).arg("audit").arg("--config").arg(config).output().await.unwrap();
-    let audit = String::from_utf8(audit.stdout).unwrap();
+    let audit = stage.audit().await;
     assert!(audit.contains("U0ANN") && audit.contains("bundle") && audit.contains(&stage.incident), "{audit}");
     assert_eq!(stage.slack.violations(), []);
 }
 
+/// A bundle holds logs and arguments: it takes what a note takes, by whichever way it is asked for.
 #[tokio::test]
-async fn whoever_may_only_look_gets_no_bundle() {
+async fn who_may_only_look_and_who_is_none_of_us_gets_no_bundle_by_button_nor_command() {
     let stage = Stage::set(Options::unlimited(), "act: { users: [U0ANN] },", "").await;
-    stage.slack.command("U0BEN", CHANNEL, "bundle").await.unwrap();
-    let refused = stage.said("may").await;
-    assert_eq!(refused.only_for.as_deref(), Some("U0BEN"));
+    let message = stage.slack.messages(CHANNEL).remove(0);
+    let refused = ["U0BEN", "U0GUEST", "U0STRANGER", "U0ROBOT"];
+    for user in refused {
+        stage.slack.press(user, CHANNEL, &message.ts, "bundle").await.unwrap();
+        stage.slack.command(user, CHANNEL, "bundle").await.unwrap();
+    }
+    // Those who may not even look are refused the command before it is known which.
+    let lines = |audit: &str, user: &str| audit.lines().filter(|l| l.contains("refused") && l.contains(user)).count();
+    let until = std::time::Instant::now() + SOON;
+    let audit = loop {
+        let audit = stage.audit().await;
+        if refused.iter().all(|user| lines(&audit, user) == 2) {
+            break audit;
+        }
+        assert!(std::time::Instant::now() < until, "{audit}");
+    };
+    assert_eq!(audit.matches(": bundle").count(), 5, "four buttons, and the command of whoever may look: {audit}");
+    assert!(!audit.contains("done"), "{audit}");
+    let told: Vec<_> = stage.slack.messages(CHANNEL).into_iter().filter(|m| m.ts != message.ts).collect();
+    assert!(told.iter().all(|message| message.only_for.is_some()), "nobody else reads it: {told:?}");
     assert_eq!(stage.slack.files().len(), 0);
     assert!(!stage.service.directory().join("state/bundles").read_dir().unwrap().any(|_| true));
+}
+
+#[tokio::test]
+async fn while_nobody_is_named_every_member_gets_one_and_no_guest() {
+    let stage = Stage::set(Options::unlimited(), "", "").await;
+    stage.slack.command("U0GUEST", CHANNEL, "bundle").await.unwrap();
+    stage.said("Guests may not ask").await;
+    stage.slack.command("U0BEN", CHANNEL, "bundle").await.unwrap();
+    stage.said("The bundle of ").await;
+    assert_eq!(stage.slack.files().len(), 1);
+}
+
+#[tokio::test]
+async fn at_the_level_debug_no_secret_is_logged() {
+    let hidden = "Zq7LEAKx9aBcD3fGh1JkLmN0pQrStUv";
+    let prometheus = format!("http://ops:{hidden}@127.0.0.1:1/prom");
+    let extra = format!(
+        "public_url: http://127.0.0.1:$PORT\nbundle: {{ upload_bytes: 1 }}\n\
+         loki: [{{ url: \"http://ops:{hidden}@127.0.0.1:1\", headers: {{ X-Token: \"{hidden}\" }} }}]\n\
+         exporters: {{ targets: [{{ engine: vllm, url: \"http://127.0.0.1:1/metrics?api_key={hidden}\" }}] }}\n"
+    );
+    let level = [("LLM_DIAGNOSE_LOG", "debug")];
+    let stage = Stage::with(&prometheus, Options::unlimited(), "", &extra, &level).await;
+    let link = stage.link().await;
+    assert_eq!(reqwest::get(&link).await.unwrap().status(), 200);
+    let (log, signature) = (stage.service.stderr(), link.split_once("signature=").unwrap().1);
+    assert!(log.contains("DEBUG") && log.contains("made a bundle") && log.contains("somebody downloads"), "{log}");
+    for secret in [hidden, signature, stage.slack.token.as_str(), "xapp-lab"] {
+        let line = log.lines().find(|line| line.contains(secret));
+        assert_eq!(line, None, "{secret}");
+    }
+    let bytes = reqwest::get(&link).await.unwrap().bytes().await.unwrap();
+    let mut archive = zip::ZipArchive::new(std::io::Cursor::new(bytes)).unwrap();
+    for index in 0..archive.len() {
+        let (mut entry, mut text) = (archive.by_index(index).unwrap(), Vec::new());
+        std::io::Read::read_to_end(&mut entry, &mut text).unwrap();
+        assert!(!String::from_utf8_lossy(&text).contains("LEAK"), "entry {index}");
+    }
 }
 
 #[tokio::test]

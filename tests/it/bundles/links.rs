@@ -84,3 +84,43 @@ async fn a_key_of_their_own_keeps_links_good_over_restarts_and_replicas() {
     let (code, answer) = text(reqwest::get(link.replace(&one.service.url, &foreign.service.url)).await.unwrap()).await;
     assert!(code == 403 && answer.contains("bundle.link_key_file"), "{code} {answer}");
 }
+
+#[tokio::test]
+async fn who_downloads_what_is_written_down_and_counted_and_a_bundle_that_goes_meanwhile_is_whole() {
+    let password = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(password.path(), "of the pages").unwrap();
+    let pages = format!("pages: {{ username: ops, password_file: {} }}", password.path().display());
+    let stage = Stage::set(Options::unlimited(), "", &format!("{LINKED}\n{pages}")).await;
+    let link = stage.link().await;
+    let (path, _) = link.split_once('?').unwrap();
+    let name = &path[path.rfind('/').unwrap() + 1..];
+    let http = reqwest::Client::new();
+    assert_eq!(http.get(path).send().await.unwrap().status(), 401);
+    let head = http.head(&link).send().await.unwrap();
+    let length: usize = head.headers()["content-length"].to_str().unwrap().parse().unwrap();
+    assert!(head.status() == 200 && length > 1_000 && head.bytes().await.unwrap().is_empty());
+    assert!(!stage.audit().await.contains("download"), "who asks how large it is has not got it");
+
+    // It is removed after the first bytes were sent: whoever has begun gets all of it, nobody else any.
+    let file = stage.service.directory().join("state/bundles").join(name);
+    let begun = http.get(&link).send().await.unwrap();
+    assert_eq!(begun.status(), 200);
+    let whole = std::fs::read(&file).unwrap();
+    let by_password = http.get(path).basic_auth("ops", Some("of the pages")).send().await.unwrap();
+    assert_eq!(by_password.status(), 200);
+    std::fs::remove_file(&file).unwrap();
+    assert_eq!(begun.bytes().await.unwrap(), whole);
+    assert_eq!(by_password.bytes().await.unwrap().len(), length);
+    assert_eq!(http.get(&link).send().await.unwrap().status(), 410);
+    assert_eq!(http.get(format!("{link}x")).send().await.unwrap().status(), 403);
+    let audit = stage.audit().await;
+    for who in ["link", "page:ops"] {
+        let line = format!("done      {who} in http: download {} {name}  from 127.0.0.1", stage.incident);
+        assert_eq!(audit.matches(&line).count(), 1, "{line}: {audit}");
+    }
+    let metrics = stage.get("/metrics").await.text().await.unwrap();
+    for (result, n) in [("done", 2), ("gone", 1), ("forged", 1)] {
+        let series = format!("llm_diagnose_bundle_downloads_total{{result=\"{result}\"}} {n}");
+        assert!(metrics.contains(&series), "{series}: {metrics}");
+    }
+}

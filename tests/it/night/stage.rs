@@ -35,33 +35,41 @@ pub(super) struct Night {
     seen: Mutex<Vec<String>>,
 }
 
-/// The history of the fleet, which ends now; made once.
+/// The history of the fleet whose prompts became longer, which ends now; made once.
 fn history() -> String {
-    static HISTORY: LazyLock<String> = LazyLock::new(|| {
-        let now = clock::now().as_second();
-        let broke = (now - FAULT_SECONDS) as f64;
-        let mut fleet = Fleet::new(FleetSpec::sized(4), 1, broke - (NORMAL_SECONDS + 600) as f64).unwrap();
-        fleet.advance_to(broke - NORMAL_SECONDS as f64);
-        let mut normal = History::new(60.0);
-        normal.record(&mut fleet, broke);
-        fleet.inject("longer-prompts".parse::<Fault>().unwrap()).unwrap();
-        fleet.advance_to(broke + 1.0);
-        let mut wrong = History::new(15.0);
-        wrong.record(&mut fleet, now as f64);
-        simulated(&normal) + &simulated(&wrong) + "# EOF\n"
-    });
+    static HISTORY: LazyLock<String> = LazyLock::new(|| recorded("longer-prompts"));
     HISTORY.clone()
+}
+
+/// The history of a fleet with a fault, which ends now.
+pub(super) fn recorded(fault: &str) -> String {
+    let now = clock::now().as_second();
+    let broke = (now - FAULT_SECONDS) as f64;
+    let mut fleet = Fleet::new(FleetSpec::sized(4), 1, broke - (NORMAL_SECONDS + 600) as f64).unwrap();
+    fleet.advance_to(broke - NORMAL_SECONDS as f64);
+    let mut normal = History::new(60.0);
+    normal.record(&mut fleet, broke);
+    fleet.inject(fault.parse::<Fault>().unwrap()).unwrap();
+    fleet.advance_to(broke + 1.0);
+    let mut wrong = History::new(15.0);
+    wrong.record(&mut fleet, now as f64);
+    simulated(&normal) + &simulated(&wrong) + "# EOF\n"
 }
 
 impl Night {
     /// Starts it all; `language` is that of the messages.
     pub(super) async fn fall(language: &str) -> Self {
+        Self::of(&history(), language, "").await
+    }
+
+    /// Starts it all over a history, with more lines of configuration.
+    pub(super) async fn of(history: &str, language: &str, extra: &str) -> Self {
         tls();
         let slack = FakeSlack::start(Options {
             allowed_mentions: ["!subteam^S0ONCALL", "@U0ANN", "@U0BEN"].map(String::from).into(),
             ..Options::unlimited()
         });
-        let prometheus = Prometheus::builder().backfill_text(&history()).unwrap().start();
+        let prometheus = Prometheus::builder().backfill_text(history).unwrap().start();
         let (slack, prometheus) = tokio::join!(slack, prometheus);
         let (slack, prometheus) = (slack.unwrap(), prometheus.unwrap());
         // The Alertmanager must know the service, and the service the Alertmanager.
@@ -72,7 +80,7 @@ impl Night {
              dashboard_url: \"https://grafana.example/d/llm?var-namespace={{namespace}}&from={{from}}&to={{to}}\"\n\
              slack: {{ api_url: \"{}\", channel: \"{CHANNEL}\", mention: S0ONCALL, act: {{ groups: [S0ONCALL] }}, \
              escalate: S0ONCALL, posts_per_second: 100, posts_burst: 100, updates_per_minute: 1000, \
-             commands_per_minute: [600, 600, 600] }}\n",
+             commands_per_minute: [600, 600, 600] }}\n{extra}\n",
             prometheus.url,
             door.local_addr().unwrap(),
             slack.base_url
@@ -95,15 +103,21 @@ impl Night {
 
     /// The alert fires, as Prometheus tells of it, since a minute.
     pub(super) async fn fire(&self) {
+        self.fire_as("LLMHighTTFT").await;
+    }
+
+    /// Another alert does.
+    pub(super) async fn fire_as(&self, name: &str) {
         let started = clock::before(clock::now(), Duration::from_secs(60));
-        self.alertmanager.post_alerts(&[alert(started, None)]).await.unwrap();
+        self.alertmanager.post_alerts(&[alert(name, started, None)]).await.unwrap();
     }
 
     /// The alert ends.
     pub(super) async fn resolve(&self) {
         let all = self.alertmanager.alerts().await.unwrap();
         let started: Timestamp = all[0]["startsAt"].as_str().unwrap().parse().unwrap();
-        self.alertmanager.post_alerts(&[alert(started, Some(clock::now()))]).await.unwrap();
+        let name = all[0]["labels"]["alertname"].as_str().unwrap();
+        self.alertmanager.post_alerts(&[alert(name, started, Some(clock::now()))]).await.unwrap();
     }
 
     /// Waits until Slack shows it.
@@ -172,7 +186,7 @@ impl Night {
         let config = self.service.directory().join("config.yaml");
         let mut command = tokio::process::Command::new(BINARY);
         command.args(arguments).env("LLM_DIAGNOSE_CONFIG", &config).kill_on_drop(true);
-        let output = tokio::time::timeout(SOON, command.output()).await.unwrap().unwrap();
+        let output = tokio::time::timeout(3 * SOON, command.output()).await.unwrap().unwrap();
         let text = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap()).concat();
         (output.status.success(), text)
     }
@@ -256,9 +270,9 @@ fn texts(value: &Value, out: &mut Vec<String>) {
     }
 }
 
-fn alert(started: Timestamp, ended: Option<Timestamp>) -> Value {
+fn alert(name: &str, started: Timestamp, ended: Option<Timestamp>) -> Value {
     let mut alert = json!({
-        "labels": { "alertname": "LLMHighTTFT", "namespace": "llm", "severity": "critical",
+        "labels": { "alertname": name, "namespace": "llm", "severity": "critical",
             "model_name": "meta-llama/Llama-3.1-8B-Instruct" },
         "annotations": { "summary": "first tokens come late in llm",
             "runbook_url": "https://runbooks.example/high-ttft" },
