@@ -106,9 +106,10 @@ fn finding(library: &Library, file: &LogFile, finding: &LogFinding) -> String {
 
 fn numbers(library: &Library, file: &LogFile, numbers: &LogNumbers, text: &str) -> String {
     let mut out = format!("numbers ({})\n\n", file.logs);
-    for (name, value) in numbers.read(text).into_iter().flatten() {
-        if let Some(told) = numbers.values.get(name) {
-            line(&mut out, &told.title, &format_value(value, told.unit));
+    let values = numbers.read(text).unwrap_or_default();
+    for name in numbers.in_order() {
+        if let Some((told, value)) = numbers.values.get(name).zip(values.get(name)) {
+            line(&mut out, "tells", &format!("{}: {}", told.title, format_value(*value, told.unit)));
         }
     }
     numbers.meaning.iter().for_each(|meaning| line(&mut out, "means", meaning));

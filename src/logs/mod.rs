@@ -266,11 +266,11 @@ impl<'a> Reader<'a> {
             let of_engine =
                 self.numbers.iter().filter(|((of, startup, _), _)| Some(*of) == engine && *startup == wanted);
             let mut numbers: Vec<Numbers> = of_engine.map(|((_, _, name), series)| series.numbers(name)).collect();
-            // As data lists them.
+            // As data lists them, and of one line as the engine writes them.
             let file = self.files.iter().find(|file| Some(file.logs.as_str()) == engine);
             let listed = file.into_iter().flat_map(|file| if wanted { &file.startup } else { &file.statistics });
-            let order: Vec<&LogNumbers> = listed.collect();
-            numbers.sort_by_key(|told| order.iter().position(|entry| entry.values.contains_key(&told.name)));
+            let order: Vec<&str> = listed.flat_map(LogNumbers::in_order).collect();
+            numbers.sort_by_key(|told| order.iter().position(|name| *name == told.name));
             numbers
         };
         Report {

@@ -138,6 +138,15 @@ impl LogFinding {
 }
 
 impl LogNumbers {
+    /// The names of its values as its first real line tells them.
+    pub fn in_order(&self) -> Vec<&str> {
+        let line = self.examples.first().map_or("", |example| example.line.as_str());
+        let mut names: Vec<(Option<usize>, &str)> =
+            self.values.iter().map(|(name, value)| (line.find(&value.after), name.as_str())).collect();
+        names.sort_by_key(|(at, _)| (at.is_none(), *at));
+        names.into_iter().map(|(_, name)| name).collect()
+    }
+
     /// The values of a line; none when it is another line.
     pub fn read(&self, line: &str) -> Option<BTreeMap<&str, f64>> {
         if !line.contains(&self.mark) {
@@ -193,7 +202,12 @@ pub fn known<'a>(files: impl IntoIterator<Item = &'a LogFile>, line: &str) -> Ve
         let findings = file.findings.iter().filter_map(|f| Some((f.matched(line)?, Known::Finding(file, f))));
         let best = findings.max_by_key(|(length, _)| *length);
         let numbers = file.statistics.iter().chain(&file.startup);
-        let told = numbers.filter(|n| n.read(line).is_some_and(|values| !values.is_empty()) || line.trim() == n.mark);
+        let told = numbers.filter_map(|n| match n.read(line) {
+            Some(values) if !values.is_empty() => Some((values.len(), n)),
+            _ => (line.trim() == n.mark).then_some((0, n)),
+        });
+        // Where two read a line, one of them reads more of it.
+        let told = told.max_by_key(|(values, _)| *values).map(|(_, n)| n);
         found.extend(best);
         found.extend(told.map(|n| (n.mark.len(), Known::Numbers(file, n))));
     }
