@@ -29,6 +29,7 @@ pub fn lint(library: &Library) -> Vec<Problem> {
         for rule in &playbook.alerts {
             lint.evidence(&rule.alert, &rule.when);
             lint.rule(&rule.alert, &rule.hold, &rule.when);
+            rule.when.iter().flat_map(Evidence::checks).for_each(|(signal, _)| lint.of_prometheus("alert", signal));
         }
         if playbook.kind == Kind::Symptom && playbook.causes.len() < 2 {
             lint.say("playbook/few-causes", "causes", "a symptom has at least two causes that compete".into(), None);
@@ -154,7 +155,10 @@ fn health(library: &Library, problems: &mut Vec<Problem>) {
     let mut lint = Lint { library, file, problems };
     for (signal, when) in library.health.idle.iter().flat_map(Evidence::checks) {
         lint.condition(signal, when);
+        lint.of_prometheus("health", signal);
     }
+    let checks = library.health.headings.iter().flat_map(|heading| &heading.checks);
+    checks.for_each(|check| lint.of_prometheus("health", &check.signal));
 }
 
 struct Lint<'a> {
@@ -166,6 +170,15 @@ struct Lint<'a> {
 impl Lint<'_> {
     fn say(&mut self, rule: &'static str, needle: &str, message: String, hint: Option<String>) {
         self.problems.push(Problem::at(rule, self.file, needle, message, hint));
+    }
+
+    /// Rules and the quick look are answered by Prometheus; nobody reads logs for them.
+    fn of_prometheus(&mut self, of: &str, signal: &str) {
+        if self.library.signals.get(signal).is_some_and(|known| known.is_of_log()) {
+            let rule = if of == "alert" { "alert/log-signal" } else { "health/log-signal" };
+            let hint = "use a signal that Prometheus has; logs are read once an alert fires".to_owned();
+            self.say(rule, signal, format!("only logs tell `{signal}`"), Some(hint));
+        }
     }
 
     fn entry(&mut self, entry: &CauseEntry) {

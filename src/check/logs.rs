@@ -7,6 +7,8 @@ use crate::signal::VersionReq;
 
 /// How far a number may lie from the one that the example tells, relative to it.
 const CLOSE: f64 = 1e-9;
+/// Of a pattern, that it tells one line from another.
+const SHORTEST: usize = 10;
 
 pub(super) fn logs(library: &Library, problems: &mut Vec<Problem>) {
     for log in library.logs.values() {
@@ -60,6 +62,12 @@ fn one(library: &Library, log: &LogFile, file: &SourceFile, problems: &mut Vec<P
         {
             say("log/engine", id, format!("`{engine}` is no engine with versions"));
         }
+        if finding.direction.is_some() && library.tables.memory_flag(&log.logs).is_none() {
+            say("log/direction", id, format!("`{id}` turns a flag that tables/memory-flags.yaml does not name"));
+        }
+        if finding.lines.iter().any(|pattern| pattern.trim().len() < SHORTEST) {
+            say("log/pattern", id, format!("a pattern of `{id}` is too short to tell one line from another"));
+        }
         if !finding.source.starts_with("https://") {
             say("log/source", id, format!("`{id}` has no https source"));
         }
@@ -74,6 +82,9 @@ fn one(library: &Library, log: &LogFile, file: &SourceFile, problems: &mut Vec<P
             if !same {
                 say("log/numbers", &numbers.mark, format!("read {read:?} instead of {:?}", example.values));
             }
+        }
+        if numbers.direction.is_some() && numbers.source.as_ref().is_none_or(|source| !source.starts_with("https://")) {
+            say("log/source", &numbers.mark, format!("`{}` has no https source", numbers.mark));
         }
         if numbers.examples.is_empty() {
             say("log/example", &numbers.mark, format!("`{}` needs a real line", numbers.mark));

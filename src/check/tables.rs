@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::playbook::{Direction, Library, Problem, SourceFile, TableHeading, XidCounts, suggestion};
+use crate::playbook::{Library, Problem, SourceFile, TableHeading, XidCounts, suggestion};
 use crate::signal::VersionReq;
 
 /// The buckets that NVIDIA's catalog has, without the workflows of single codes.
@@ -59,13 +59,14 @@ pub(super) fn tables(library: &Library, problems: &mut Vec<Problem>) {
     });
     with_file(library, tables.memory_flags.heading(), problems, |lint| {
         for row in &tables.memory_flags.rows {
-            lint.engine(&row.log, &row.engine);
-            lint.source(&row.log, &row.source);
-            if row.matched(&row.log).is_none_or(|matched| matched < 12) {
-                let message = format!("`{}` is too short to tell one line from another", row.log);
-                lint.say("table/pattern", &row.log, message, Some("write at least 12 characters of it".into()));
+            lint.engine(&row.engine, &row.engine);
+            lint.source(&row.engine, &row.source);
+            if !library.logs.contains_key(&row.engine) {
+                let message = format!("no log of `{}` is known", row.engine);
+                let hint = suggestion(&row.engine, library.logs.keys().map(String::as_str));
+                lint.say("table/engine", &row.engine, message, hint);
             }
-            if row.direction != Direction::Neither && !row.flag.starts_with("--") {
+            if !row.flag.starts_with("--") {
                 lint.say("table/flag", &row.flag, format!("`{}` is no flag", row.flag), None);
             }
         }

@@ -255,6 +255,22 @@ mod tests {
     }
 
     #[test]
+    fn what_a_log_tells_has_a_case_where_it_says_so_and_one_where_it_says_something_else() {
+        let library = load(None).unwrap();
+        let cases = cases(&library);
+        let has = |signal: &str, so: bool| {
+            let values = cases.iter().filter_map(|(_, _, seen)| seen.signals.get(signal)?.value);
+            values.into_iter().any(|value| (value > 0.0) == so)
+        };
+        let told: BTreeSet<&str> =
+            library.logs.values().flat_map(|file| &file.findings).filter_map(|f| f.tells.as_deref()).collect();
+        assert!(told.len() > 10, "{told:?}");
+        let missing: Vec<_> =
+            told.iter().flat_map(|s| [(s, true), (s, false)]).filter(|(s, so)| !has(s, *so)).collect();
+        assert_eq!(missing, []);
+    }
+
+    #[test]
     fn logs_that_nobody_read_change_no_verdict_and_no_score_of_any_case() {
         let library = load(None).unwrap();
         let mut plain = library.clone();

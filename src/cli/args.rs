@@ -363,14 +363,17 @@ pub struct ExplainArgs {
 
 /// Which log `logs` reads.
 #[derive(Debug, Args)]
-#[command(after_help = "Exit status: 0 nothing went wrong in it, 1 a root error was found, 2 wrong use.\n\
-Examples:\n  kubectl logs -n llm llama-0 --previous | llm-diagnose logs -\n  llm-diagnose logs vllm.log --output json")]
+#[command(
+    after_help = "Exit status: 0 nothing went wrong, 1 a root error was found, 2 wrong use or a log that cannot be read.\n\
+Examples:\n  kubectl logs -n llm llama-0 --previous | llm-diagnose logs -\n  llm-diagnose logs llama-0.log llama-1.log.gz\n  \
+llm-diagnose logs /var/log/engines --output json"
+)]
 pub struct LogsArgs {
-    /// The log; `-` reads standard input.
-    #[arg(value_name = "FILE|-")]
-    pub file: String,
-    /// Whose log it is: vllm, sglang; found out unless told.
-    #[arg(long, value_name = "ENGINE")]
+    /// Logs, also as `.gz`, and directories of them; `-` reads standard input.
+    #[arg(value_name = "FILE|DIR|-", required = true)]
+    pub files: Vec<PathBuf>,
+    /// Whose log it is; found out unless told.
+    #[arg(long, value_name = "ENGINE", help = whose_log())]
     pub engine: Option<String>,
     /// A directory of playbooks on top of the shipped ones.
     #[arg(long, value_name = "DIR")]
@@ -378,6 +381,13 @@ pub struct LogsArgs {
     /// How to print.
     #[arg(long, value_enum, default_value_t = HealthOutput::Text)]
     pub output: HealthOutput,
+}
+
+/// The help of `--engine`: what the shipped data knows.
+fn whose_log() -> String {
+    let names = crate::playbook::shipped();
+    let known: Vec<&str> = names.keys().filter_map(|name| name.strip_prefix("logs/")?.strip_suffix(".yaml")).collect();
+    format!("Whose log it is: {}; found out unless told", known.join(", "))
 }
 
 fn label(text: &str) -> Result<(String, String), String> {

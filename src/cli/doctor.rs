@@ -1,8 +1,9 @@
 //! `doctor`: whether everything that the service needs is fit, and what to do where it is not.
 
 mod slack;
+mod sources;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -99,6 +100,7 @@ pub(super) fn run(args: DoctorArgs) -> anyhow::Result<ExitCode> {
             prometheus(&mut findings, one, library.as_ref(), config.as_ref(), args.signals).await;
         }
         if let Some(config) = &config {
+            sources::check(&mut findings, config, &serve::state_directory(config)).await;
             slack::check(&mut findings, config).await;
         }
     });
@@ -157,30 +159,36 @@ fn playbooks(findings: &mut Findings, dir: Option<&Path>) -> Option<Library> {
     Some(library)
 }
 
-/// Writes and removes a file beside the database, which is left alone: the service may be running.
+/// Looks beside the database, which is left alone: the service may be running.
 fn store(findings: &mut Findings, dir: &Path) {
     let shown = dir.display();
-    // What is not there is made by the service, below the nearest directory that is.
-    let nearest = dir.ancestors().find(|d| d.exists()).unwrap_or(Path::new("."));
-    let nearest = if nearest.as_os_str().is_empty() { Path::new(".") } else { nearest };
-    let probe = nearest.join(format!(".llm-diagnose-doctor-{}", std::process::id()));
-    let written = match nearest.is_dir() {
-        true => std::fs::File::create_new(&probe).and_then(|_| std::fs::remove_file(&probe)),
-        false => Err(std::io::Error::other(format!("{} is no directory", nearest.display()))),
-    };
     let database = dir.join("llm-diagnose.db");
     let opened = match database.exists() {
         true => std::fs::OpenOptions::new().read(true).append(true).open(&database).map(|_| ()),
         false => Ok(()),
     };
-    match written.and(opened) {
-        Ok(()) if nearest == dir => findings.ok("store", format!("SQLite in {shown}, which can be written")),
-        Ok(()) => findings.ok("store", format!("SQLite in {shown}, which will be made by the first start")),
+    match writable(dir).and_then(|nearest| opened.map(|()| nearest)) {
+        Ok(nearest) if nearest == dir => findings.ok("store", format!("SQLite in {shown}, which can be written")),
+        Ok(_) => findings.ok("store", format!("SQLite in {shown}, which will be made by the first start")),
         Err(error) => {
             let todo = "let the service's user write there, or set `state_dir` to a directory that it may write";
             findings.say("store", Level::Fail, format!("{shown} cannot be written: {error}"), todo);
         }
     }
+}
+
+/// Writes and removes a file in a directory, or in the nearest one above that is there, below which the service makes it;
+/// that one.
+fn writable(dir: &Path) -> std::io::Result<PathBuf> {
+    let nearest = dir.ancestors().find(|d| d.exists()).unwrap_or(Path::new("."));
+    let nearest = if nearest.as_os_str().is_empty() { Path::new(".") } else { nearest };
+    if !nearest.is_dir() {
+        return Err(std::io::Error::other(format!("{} is no directory", nearest.display())));
+    }
+    let probe = nearest.join(format!(".llm-diagnose-doctor-{}", std::process::id()));
+    std::fs::File::create_new(&probe)?;
+    std::fs::remove_file(&probe)?;
+    Ok(nearest.to_owned())
 }
 
 /// Asks a PostgreSQL, and changes nothing in it.
@@ -209,8 +217,12 @@ async fn shared_store(findings: &mut Findings, file: &Path) {
     }
 }
 
+fn is_loopback(listen: &str) -> bool {
+    ["127.", "[::1]", "localhost"].iter().any(|host| listen.starts_with(host))
+}
+
 fn webhook(findings: &mut Findings, config: &Config) {
-    let loopback = ["127.", "[::1]", "localhost"].iter().any(|host| config.listen.starts_with(host));
+    let loopback = is_loopback(&config.listen);
     let todo = "set `webhook.bearer_token_file` to a file with a token";
     match Credentials::new(&config.webhook) {
         Err(error) => {

@@ -1,55 +1,91 @@
-//! `logs`: what an engine's log says, on a laptop.
+//! `logs`: what engines' logs say, on a laptop.
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
+use serde::Serialize;
 
 use super::args::{HealthOutput, LogsArgs};
-use super::library;
-use crate::logs::{LINE_BYTES, Reader};
-use crate::playbook::suggestion;
+use super::{USAGE, library};
+use crate::logs::{LINE_BYTES, Reader, Told, files, first};
+use crate::playbook::{LogFile, suggestion};
 use crate::render::{self, Words};
 
-/// Exit status when something went wrong in the log.
+/// The version of the JSON output; a change that breaks readers gives it another name.
+const SCHEMA: &str = "llm-diagnose/logs/v1";
+/// Exit status when something went wrong in a log.
 const ROOT_FOUND: u8 = 1;
+/// Of all files together, what is read; of larger ones the end.
+const BYTES: u64 = 256 << 20;
+
+#[derive(Serialize)]
+struct Answer<'a> {
+    schema: &'static str,
+    /// The log with the earliest root error.
+    first: Option<&'a str>,
+    logs: &'a [Told],
+    /// What could not be read, and why.
+    missing: &'a [(String, String)],
+}
 
 pub(super) fn run(args: &LogsArgs) -> anyhow::Result<ExitCode> {
     let library = match library(args.playbooks.as_deref()) {
         Ok(library) => library,
         Err(code) => return Ok(code),
     };
-    let files: Vec<_> = match &args.engine {
+    let known: Vec<&str> = library.logs.keys().map(String::as_str).collect();
+    let of: Vec<&LogFile> = match &args.engine {
         None => library.logs.values().collect(),
-        Some(engine) => match library.logs.get(engine) {
-            Some(file) => vec![file],
-            None => {
-                let known: Vec<&str> = library.logs.keys().map(String::as_str).collect();
-                let hint = suggestion(engine, known.iter().copied()).unwrap_or_default();
-                bail!("no log of `{engine}` is known, only of {} {hint}", known.join(", "));
-            }
-        },
+        // What the driver and the kernel write stands in any engine's log.
+        Some(engine) if library.logs.contains_key(engine) => {
+            library.logs.values().filter(|file| file.logs == *engine || file.anywhere).collect()
+        }
+        Some(engine) => {
+            let hint = suggestion(engine, known.iter().copied()).unwrap_or_default();
+            bail!("no log of `{engine}` is known, only of {} {hint}", known.join(", "));
+        }
     };
-    let shown = if args.file == "-" { "standard input" } else { &args.file };
-    let source: Box<dyn Read> = match args.file.as_str() {
-        "-" => Box::new(std::io::stdin().lock()),
-        path => Box::new(std::fs::File::open(path).with_context(|| format!("cannot read the log {path}"))?),
-    };
-    let mut reader = Reader::new(files);
-    let mut source = BufReader::new(source);
-    let mut line = Vec::new();
-    while next(&mut source, &mut line).with_context(|| format!("cannot read {shown} to its end"))? {
-        reader.line(&String::from_utf8_lossy(&line));
+    let (piped, named): (Vec<PathBuf>, Vec<PathBuf>) = args.files.iter().cloned().partition(|f| f == Path::new("-"));
+    let mut logs = Vec::new();
+    if !piped.is_empty() {
+        logs.push(standard_input(Reader::new(of.iter().copied()))?);
     }
-    let report = reader.finish();
+    let (read, missing) = files::read(&named, BYTES);
+    logs.extend(read.into_iter().map(|log| {
+        let report = Reader::new(of.iter().copied()).text(&log.text);
+        Told { name: log.source, pod: log.pod, container: log.container, cut: log.cut, report }
+    }));
+    let first = first(&logs);
     match args.output {
-        HealthOutput::Json => anstream::println!("{}", serde_json::to_string_pretty(&report)?),
+        HealthOutput::Json => {
+            let first = first.map(|log| log.name.as_str());
+            let answer = Answer { schema: SCHEMA, first, logs: &logs, missing: &missing };
+            anstream::println!("{}", serde_json::to_string_pretty(&answer)?);
+        }
         HealthOutput::Text => {
-            let known: Vec<&str> = library.logs.keys().map(String::as_str).collect();
-            anstream::print!("{}", render::terminal(&render::logs(&report, &known, &Words::english())));
+            missing.iter().for_each(|(what, why)| anstream::eprintln!("error: {what} {why}"));
+            if !logs.is_empty() {
+                anstream::print!("{}", render::terminal(&render::logs(&logs, &known, &Words::english())));
+            }
         }
     }
-    Ok(if report.first_root.is_some() { ExitCode::from(ROOT_FOUND) } else { ExitCode::SUCCESS })
+    Ok(match (first.is_some(), missing.is_empty()) {
+        (true, _) => ExitCode::from(ROOT_FOUND),
+        (false, false) => ExitCode::from(USAGE),
+        (false, true) => ExitCode::SUCCESS,
+    })
+}
+
+/// However long it is: nothing of it is kept.
+fn standard_input(mut reader: Reader<'_>) -> anyhow::Result<Told> {
+    let mut source = BufReader::new(std::io::stdin().lock());
+    let mut line = Vec::new();
+    while next(&mut source, &mut line).context("cannot read standard input to its end")? {
+        reader.line(&String::from_utf8_lossy(&line));
+    }
+    Ok(Told { name: "standard input".to_owned(), pod: None, container: None, cut: false, report: reader.finish() })
 }
 
 /// The next line without its end, cut to what is looked at; false at the end of the log.

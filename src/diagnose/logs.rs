@@ -11,6 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::gather::merge;
+use super::kept::{Kept, Whose};
 use super::observation::{Observation, Replica, Source, reduce};
 use super::observe::Observed;
 use super::plan::{MARGIN, needs};
@@ -47,6 +48,8 @@ pub struct LogSources {
     pub loki: Vec<(Loki, Labels)>,
     /// What somebody has at hand.
     pub files: Vec<Log>,
+    /// What they told lately.
+    pub kept: Kept,
 }
 
 /// Why a cluster cannot be asked.
@@ -75,6 +78,7 @@ impl LogSources {
             no_cluster,
             loki: several.collect::<Result<_, LokiError>>()?,
             files: Vec::new(),
+            kept: Kept::default(),
         })
     }
 
@@ -96,6 +100,7 @@ impl LogSources {
             no_cluster: self.no_cluster.clone(),
             loki: self.loki.iter().find(|(_, labels)| fits(labels)).cloned().into_iter().collect(),
             files: self.files.clone(),
+            kept: self.kept.clone(),
         }
     }
 }
@@ -302,12 +307,24 @@ impl LogSources {
         }
         let since = clock::before(request.since.unwrap_or(request.at).min(request.at), MARGIN.max(request.window));
         let pods = first(request, judged, &observed.seen.pool);
+        let namespace = request.scope.dimensions.get("namespace").cloned();
+        let mut whose = Whose { namespace, pods: pods.clone(), since, window: request.window };
+        whose.pods.sort();
+        if let Some(told) = self.kept.get(&whose, request.at) {
+            told.fill(library, request, Vec::new(), observed);
+            return true;
+        }
         let deadline = deadline.min(Instant::now() + PATIENCE);
         let (logs, missing) = self.fetch(request, &pods, since, deadline).await;
         if logs.is_empty() && missing.is_empty() {
             return false;
         }
-        told(library, &logs, since, request.at, request.window).fill(library, request, missing, observed);
+        let told = told(library, &logs, since, request.at, request.window);
+        // What could not be read is tried again at the next look.
+        if missing.is_empty() {
+            self.kept.put(whose, request.at, &told);
+        }
+        told.fill(library, request, missing, observed);
         true
     }
 

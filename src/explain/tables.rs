@@ -3,8 +3,11 @@
 //! Each function returns the text, or the problem with a way out.
 
 use super::said;
-use crate::playbook::{CodeRow, Library, LogRow, Step, XidCounts, XidRow, suggestion};
-use crate::signal::{EngineKind, SignalQuery};
+use crate::playbook::{
+    CodeRow, Direction, Known, Library, LogFile, LogFinding, LogNumbers, LogRank, MemoryLine, Step, XidCounts, XidRow,
+    known, suggestion,
+};
+use crate::signal::{EngineKind, SignalQuery, format_value};
 
 /// How a row of a table is asked for.
 pub(super) fn how_to_ask(table: &str) -> &'static str {
@@ -65,23 +68,61 @@ pub(super) fn litellm(library: &Library, code: &str) -> Result<String, String> {
 }
 
 pub(super) fn log(library: &Library, text: &str) -> Result<String, String> {
-    let rows = library.tables.log(text);
-    if rows.is_empty() {
-        let patterns = library.tables.memory_flags.rows.iter().map(|row| row.log.as_str());
-        let message = "no known line about memory is in it".to_owned();
-        let hint = suggestion(text, patterns).unwrap_or_else(|| "give the whole line, in quotes".to_owned());
-        return Err(said(message, Some(hint)));
+    let found = known(library.logs.values(), text);
+    if found.is_empty() {
+        let patterns = library.logs.values().flat_map(|file| &file.findings).flat_map(|f| &f.lines);
+        let message = "no known line of a log is in it".to_owned();
+        let hint = suggestion(text, patterns.map(String::as_str));
+        return Err(said(message, Some(hint.unwrap_or_else(|| "give the whole line, in quotes".to_owned()))));
     }
-    let mut out = String::new();
-    for LogRow { log, engine, flag, direction, why, action, source } in rows {
-        out.push_str(&format!("{log} ({engine})\n"));
-        line(&mut out, "flag", &format!("{} {flag}", direction.word()));
-        line(&mut out, "why", why);
-        line(&mut out, "do", action);
-        line(&mut out, "source", source);
-        out.push('\n');
+    let told = found.into_iter().map(|known| match known {
+        Known::Finding(file, finding) => self::finding(library, file, finding),
+        Known::Numbers(file, numbers) => self::numbers(library, file, numbers, text),
+    });
+    Ok(told.collect::<Vec<_>>().join("\n"))
+}
+
+fn finding(library: &Library, file: &LogFile, finding: &LogFinding) -> String {
+    let whose = finding.engine.as_deref().unwrap_or(&file.logs);
+    let mut out = format!("{} ({whose}, {})\n\n", finding.title, finding.id);
+    let rank = match finding.rank {
+        LogRank::Root => "root: it went wrong here",
+        LogRank::Sign => "sign: worth knowing, and not what ended the engine",
+        LogRank::Secondary => "follows from something above it in the log",
+        LogRank::Benign => "harmless",
+    };
+    line(&mut out, "rank", rank);
+    if finding.harmless_up_to > 0 {
+        line(&mut out, "harmless", &format!("up to {} times within ten minutes", finding.harmless_up_to));
     }
-    Ok(out)
+    line(&mut out, "means", &finding.meaning);
+    finding.action.iter().for_each(|action| line(&mut out, "do", action));
+    which_way(&mut out, library, file, finding.direction);
+    finding.cause.iter().for_each(|cause| line(&mut out, "see", &format!("`explain {cause}`")));
+    finding.tells.iter().for_each(|signal| line(&mut out, "counted by", signal));
+    line(&mut out, "source", &finding.source);
+    out
+}
+
+fn numbers(library: &Library, file: &LogFile, numbers: &LogNumbers, text: &str) -> String {
+    let mut out = format!("numbers ({})\n\n", file.logs);
+    let values = numbers.read(text).unwrap_or_default();
+    for name in numbers.in_order() {
+        if let Some((told, value)) = numbers.values.get(name).zip(values.get(name)) {
+            line(&mut out, "tells", &format!("{}: {}", told.title, format_value(*value, told.unit)));
+        }
+    }
+    numbers.meaning.iter().for_each(|meaning| line(&mut out, "means", meaning));
+    numbers.action.iter().for_each(|action| line(&mut out, "do", action));
+    which_way(&mut out, library, file, numbers.direction);
+    line(&mut out, "source", numbers.source.as_ref().or(file.references.first()).map_or("", String::as_str));
+    out
+}
+
+fn which_way(out: &mut String, library: &Library, file: &LogFile, direction: Option<Direction>) {
+    if let Some((direction, flag)) = direction.zip(library.tables.memory_flag(&file.logs)) {
+        line(out, "flag", &format!("{} {flag}", direction.word()));
+    }
 }
 
 pub(super) fn flag(library: &Library, name: &str) -> Result<String, String> {
@@ -93,7 +134,11 @@ pub(super) fn flag(library: &Library, name: &str) -> Result<String, String> {
         }
     }
     for row in library.tables.memory_flags.rows.iter().filter(|row| row.flag == name) {
-        line(&mut out, &row.engine, &format!("{} it when the log says: {}", row.direction.word(), row.log));
+        for MemoryLine { lines, engine, direction, .. } in
+            library.logs.get(&row.engine).into_iter().flat_map(LogFile::memory)
+        {
+            line(&mut out, engine, &format!("{} it when the log says: {}", direction.word(), lines.join(" | ")));
+        }
     }
     for (at, step) in steps(library).filter(|(_, step)| words(&step.action).any(|word| word == name)) {
         let action = step.action.split_whitespace().collect::<Vec<_>>().join(" ");

@@ -13,7 +13,7 @@ pub use rules::{RuleError, RuleOptions, prometheus_rule, rules};
 pub use runbook::runbook;
 pub use table::tables;
 
-use crate::playbook::{Cause, CodeRow, LogRow, Playbook, QuickLook, Redaction, ReportSignals, Table, Ticket, XidRow};
+use crate::playbook::{Cause, CodeRow, FlagRow, Playbook, QuickLook, Redaction, ReportSignals, Table, Ticket, XidRow};
 use crate::signal::{Catalog, Engine};
 
 /// The JSON schemas of the data files, for editors: one document with a definition for each kind of file.
@@ -32,7 +32,7 @@ pub fn schema() -> serde_json::Value {
             schemars::schema_for!(Redaction),
             schemars::schema_for!(Table<CodeRow>),
             schemars::schema_for!(Table<XidRow>),
-            schemars::schema_for!(Table<LogRow>),
+            schemars::schema_for!(Table<FlagRow>),
         ],
     })
 }

@@ -1,6 +1,6 @@
 //! `generate runbooks`: one page per reference table, beside the playbooks' pages.
 
-use crate::playbook::{CodeRow, Library, LogRow, TableHeading, XidRow};
+use crate::playbook::{CodeRow, FlagRow, Library, LogFile, MemoryLine, TableHeading, XidRow};
 
 /// A page of a table: its file's name, and its Markdown.
 pub fn tables(library: &Library) -> Vec<(String, String)> {
@@ -9,7 +9,7 @@ pub fn tables(library: &Library) -> Vec<(String, String)> {
         let rows = match heading.name {
             "litellm-codes" => codes(library, &tables.litellm_codes.rows),
             "xid" => xids(&tables.xid.rows),
-            "memory-flags" => logs(&tables.memory_flags.rows),
+            "memory-flags" => logs(library),
             _ => return None,
         };
         let made = "made by `llm-diagnose generate runbooks`; change the table instead.";
@@ -59,12 +59,18 @@ fn xids(rows: &[XidRow]) -> String {
     out
 }
 
-fn logs(rows: &[LogRow]) -> String {
+/// The lines about memory of every engine whose flag the table names.
+fn logs(library: &Library) -> String {
     let mut out = head(&["Line of the log", "Engine", "The flag", "Why", "What to do"]);
-    for LogRow { log, engine, flag, direction, why, action, source } in rows {
-        let flag = format!("{} `{flag}`", direction.word());
-        let todo = format!("{}. ([source]({source}))", action.trim_end_matches('.'));
-        row(&mut out, &[&format!("`{log}`"), engine, &flag, why, &todo]);
+    for FlagRow { engine: of, flag, .. } in &library.tables.memory_flags.rows {
+        for MemoryLine { lines, engine, direction, why, action, source } in
+            library.logs.get(of).into_iter().flat_map(LogFile::memory)
+        {
+            let lines: Vec<String> = lines.into_iter().map(|line| format!("`{line}`")).collect();
+            let flag = format!("{} `{flag}`", direction.word());
+            let todo = format!("{}. ([source]({source}))", action.trim_end_matches('.'));
+            row(&mut out, &[&lines.join("<br>"), engine, &flag, why, &todo]);
+        }
     }
     out
 }

@@ -54,7 +54,7 @@ struct Version {
 }
 
 impl Kubernetes {
-    fn ask(&self, deadline: Instant) -> Ask<'_> {
+    pub(super) fn ask(&self, deadline: Instant) -> Ask<'_> {
         Ask { client: &self.client, slots: &self.slots, deadline }
     }
 

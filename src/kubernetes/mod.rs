@@ -10,6 +10,7 @@ mod logs;
 mod look;
 mod nodes;
 mod objects;
+mod permissions;
 mod pods;
 
 use std::collections::BTreeMap;
@@ -26,6 +27,7 @@ pub use config::Config;
 pub use connect::KubernetesError;
 pub use kinds::{Kind, Verb, read};
 use look::Missing;
+pub use permissions::Permissions;
 
 /// Everything that was seen; what could not be is in `missing`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

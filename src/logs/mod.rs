@@ -13,7 +13,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::playbook::{Direction, LogFile, LogFinding, LogRank};
+use crate::playbook::{Direction, LogFile, LogFinding, LogNumbers, LogRank};
 use crate::signal::Unit;
 pub use log::Log;
 use moment::Moment;
@@ -48,6 +48,29 @@ pub struct Report {
     pub statistics: Vec<Numbers>,
     /// What start-up lines tell.
     pub startup: Vec<Numbers>,
+}
+
+/// What one of several logs says.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Told {
+    /// The file's name.
+    pub name: String,
+    /// The pod, when the name tells.
+    pub pod: Option<String>,
+    /// The container.
+    pub container: Option<String>,
+    /// It was larger than what is read: the beginning is missing.
+    pub cut: bool,
+    /// All that it says.
+    #[serde(flatten)]
+    pub report: Report,
+}
+
+/// The log whose root error is the earliest; one without a time counts only where none has one.
+pub fn first(logs: &[Told]) -> Option<&Told> {
+    let began = |log: &Told| log.report.root().map(|root| (root.at.is_none(), root.at));
+    let rooted = logs.iter().filter_map(|log| Some((began(log)?, log)));
+    rooted.min_by_key(|(began, _)| *began).map(|(_, log)| log)
 }
 
 /// One finding.
@@ -186,6 +209,9 @@ impl<'a> Reader<'a> {
             end -= 1;
         }
         let line = &line[..end];
+        // Colours are for terminals, and split words.
+        let plain = line.contains('\u{1b}').then(|| anstream::adapter::strip_str(line).to_string());
+        let line = plain.as_deref().unwrap_or(line);
         if let Some(at) = moment::of(line, self.within.map(|[_, to]| to)) {
             self.from.get_or_insert_with(|| at.clone());
             self.to = Some(at.clone());
@@ -239,7 +265,13 @@ impl<'a> Reader<'a> {
         let told = |wanted: bool| -> Vec<Numbers> {
             let of_engine =
                 self.numbers.iter().filter(|((of, startup, _), _)| Some(*of) == engine && *startup == wanted);
-            of_engine.map(|((_, _, name), series)| series.numbers(name)).collect()
+            let mut numbers: Vec<Numbers> = of_engine.map(|((_, _, name), series)| series.numbers(name)).collect();
+            // As data lists them, and of one line as the engine writes them.
+            let file = self.files.iter().find(|file| Some(file.logs.as_str()) == engine);
+            let listed = file.into_iter().flat_map(|file| if wanted { &file.startup } else { &file.statistics });
+            let order: Vec<&str> = listed.flat_map(LogNumbers::in_order).collect();
+            numbers.sort_by_key(|told| order.iter().position(|name| *name == told.name));
+            numbers
         };
         Report {
             first_root: findings.iter().find(|f| f.rank == LogRank::Root).map(|f| f.id.clone()),
@@ -255,6 +287,11 @@ impl<'a> Reader<'a> {
 }
 
 impl Report {
+    /// The first finding that is a root.
+    pub fn root(&self) -> Option<&Found> {
+        self.findings.iter().find(|found| found.rank == LogRank::Root)
+    }
+
     /// The playbooks and causes that the findings speak for.
     pub fn causes(&self) -> BTreeSet<&str> {
         self.findings.iter().filter(|f| f.rank < LogRank::Secondary).filter_map(|f| f.cause.as_deref()).collect()

@@ -49,7 +49,7 @@ pub struct LogFinding {
     /// What to do; none for what is harmless.
     #[serde(rename = "do")]
     pub action: Option<String>,
-    /// Which way the flag in `do` must go.
+    /// Which way the engine's memory flag (`tables/memory-flags.yaml`) must go; none when it is not about memory.
     pub direction: Option<super::Direction>,
     /// The playbook or cause that it speaks for.
     pub cause: Option<String>,
@@ -86,6 +86,15 @@ pub enum LogRank {
 pub struct LogNumbers {
     /// Text by which the line is known.
     pub mark: String,
+    /// What it says, where the titles of its numbers do not tell.
+    pub meaning: Option<String>,
+    /// What to do with it.
+    #[serde(rename = "do")]
+    pub action: Option<String>,
+    /// Which way the engine's memory flag must go; none when it is not about memory.
+    pub direction: Option<super::Direction>,
+    /// Where it was read.
+    pub source: Option<String>,
     /// Signal, or a name of its own, to where its number stands.
     pub values: BTreeMap<String, LogValue>,
     /// Real lines, with what must be read from them.
@@ -129,6 +138,15 @@ impl LogFinding {
 }
 
 impl LogNumbers {
+    /// The names of its values as its first real line tells them.
+    pub fn in_order(&self) -> Vec<&str> {
+        let line = self.examples.first().map_or("", |example| example.line.as_str());
+        let mut names: Vec<(Option<usize>, &str)> =
+            self.values.iter().map(|(name, value)| (line.find(&value.after), name.as_str())).collect();
+        names.sort_by_key(|(at, _)| (at.is_none(), *at));
+        names.into_iter().map(|(_, name)| name).collect()
+    }
+
     /// The values of a line; none when it is another line.
     pub fn read(&self, line: &str) -> Option<BTreeMap<&str, f64>> {
         if !line.contains(&self.mark) {
@@ -151,8 +169,96 @@ impl LogValue {
     }
 }
 
+/// One line of a log, as data knows it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Known<'a> {
+    /// It means something.
+    Finding(&'a LogFile, &'a LogFinding),
+    /// It tells numbers.
+    Numbers(&'a LogFile, &'a LogNumbers),
+}
+
+/// A line for which the engine's memory flag goes one way, or is not it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MemoryLine<'a> {
+    /// Text of the line; any of these.
+    pub lines: Vec<&'a str>,
+    /// For which engine, with versions where they matter.
+    pub engine: &'a str,
+    /// Which way.
+    pub direction: super::Direction,
+    /// Why.
+    pub why: &'a str,
+    /// What to do.
+    pub action: &'a str,
+    /// Where it was read.
+    pub source: &'a str,
+}
+
+/// What is known of a line: whoever knows most of it, and several where they write the same words.
+pub fn known<'a>(files: impl IntoIterator<Item = &'a LogFile>, line: &str) -> Vec<Known<'a>> {
+    let mut found: Vec<(usize, Known<'a>)> = Vec::new();
+    for file in files {
+        let findings = file.findings.iter().filter_map(|f| Some((f.matched(line)?, Known::Finding(file, f))));
+        let best = findings.max_by_key(|(length, _)| *length);
+        let numbers = file.statistics.iter().chain(&file.startup);
+        let told = numbers.filter_map(|n| match n.read(line) {
+            Some(values) if !values.is_empty() => Some((values.len(), n)),
+            _ => (line.trim() == n.mark).then_some((0, n)),
+        });
+        // Where two read a line, one of them reads more of it.
+        let told = told.max_by_key(|(values, _)| *values).map(|(_, n)| n);
+        found.extend(best);
+        found.extend(told.map(|n| (n.mark.len(), Known::Numbers(file, n))));
+    }
+    let own = |known: &Known<'_>| known.file().known_by.iter().any(|text| line.contains(text.as_str()));
+    let most = found.iter().map(|(length, _)| *length).max();
+    found.retain(|(length, known)| Some(*length) == most || matches!(known, Known::Numbers(..)));
+    // Engines share words such as "CUDA out of memory"; what the line says of itself decides.
+    if found.iter().any(|(_, known)| own(known)) {
+        found.retain(|(_, known)| own(known));
+    }
+    found.into_iter().map(|(_, known)| known).collect()
+}
+
+impl<'a> Known<'a> {
+    /// Whose line it is.
+    pub fn file(&self) -> &'a LogFile {
+        match self {
+            Self::Finding(file, _) | Self::Numbers(file, _) => file,
+        }
+    }
+}
+
+impl LogFile {
+    /// Its lines about memory, in the order of the file.
+    pub fn memory(&self) -> impl Iterator<Item = MemoryLine<'_>> {
+        let findings = self.findings.iter().filter_map(|f| {
+            Some(MemoryLine {
+                lines: f.lines.iter().map(String::as_str).collect(),
+                engine: f.engine.as_deref().unwrap_or(&self.logs),
+                direction: f.direction?,
+                why: &f.meaning,
+                action: f.action.as_deref().unwrap_or_default(),
+                source: &f.source,
+            })
+        });
+        let numbers = self.statistics.iter().chain(&self.startup).filter_map(|n| {
+            Some(MemoryLine {
+                lines: vec![&n.mark],
+                engine: &self.logs,
+                direction: n.direction?,
+                why: n.meaning.as_deref().unwrap_or_default(),
+                action: n.action.as_deref().unwrap_or_default(),
+                source: n.source.as_deref().unwrap_or_default(),
+            })
+        });
+        findings.chain(numbers)
+    }
+}
+
 /// How many characters of `pattern` stand in `line`, in order and whatever the case; `*` matches anything.
-pub(super) fn matched(pattern: &str, line: &str) -> Option<usize> {
+fn matched(pattern: &str, line: &str) -> Option<usize> {
     let line = line.to_lowercase();
     let mut rest = line.as_str();
     let mut matched = 0;
@@ -161,4 +267,17 @@ pub(super) fn matched(pattern: &str, line: &str) -> Option<usize> {
         matched += part.len();
     }
     (matched > 0).then_some(matched)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::matched;
+
+    #[test]
+    fn a_pattern_is_found_in_order_whatever_stands_between() {
+        let line = "ValueError: Free memory on device cuda:0 (3/80 GiB) on startup is less than desired GPU memory";
+        assert_eq!(matched("free memory on device * is less than desired", line), Some(21 + 20));
+        assert_eq!(matched("is less than desired * free memory on device", line), None);
+        assert_eq!(matched("*", line), None, "a pattern without text matches nothing");
+    }
 }

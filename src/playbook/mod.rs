@@ -23,11 +23,11 @@ pub use condition::{Comparison, Condition, Op, Reference};
 pub use health::{Heading, QuickCheck, QuickLook};
 pub use library::{Children, Library, Node, NodeKind};
 pub use load::{CATALOG, Problem, REDACTION, SourceFile, load, parse, phrases, shipped, suggestion};
-pub use logs::{LogExample, LogFile, LogFinding, LogNumbers, LogRank, LogValue};
+pub use logs::{Known, LogExample, LogFile, LogFinding, LogNumbers, LogRank, LogValue, MemoryLine, known};
 pub use redaction::{NameKind, Redaction, RedactionRule};
 pub use report::ReportSignals;
 pub use select::{Selection, select};
-pub use tables::{CodeRow, Direction, Heading as TableHeading, LogRow, Table, Tables, XidCounts, XidRow};
+pub use tables::{CodeRow, Direction, FlagRow, Heading as TableHeading, Table, Tables, XidCounts, XidRow};
 pub use tickets::{Section, Ticket, TicketField};
 
 /// The format version that this program reads.

@@ -17,8 +17,8 @@ pub struct Tables {
     pub litellm_codes: Table<CodeRow>,
     /// `xid`: what NVIDIA wants done for an Xid.
     pub xid: Table<XidRow>,
-    /// `memory-flags`: which way the memory flag must go for a line of the log.
-    pub memory_flags: Table<LogRow>,
+    /// `memory-flags`: the flag that says how much memory an engine takes; which way it must go say the lines of logs.
+    pub memory_flags: Table<FlagRow>,
 }
 
 /// What a table is about, whatever its rows are.
@@ -183,32 +183,17 @@ impl Direction {
     }
 }
 
-/// A line of an engine's log that is about memory.
+/// The flag that says how much of a GPU an engine takes; the lines of its log that are about it say so themselves
+/// ([`super::LogFile::memory`]).
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct LogRow {
-    /// Text of the line; `*` stands for what differs from case to case.
-    pub log: String,
-    /// For which engine and versions: `vllm >= 0.28`.
+pub struct FlagRow {
+    /// The engine, as its file in `logs/` is called.
     pub engine: String,
-    /// The flag that decides how much memory the engine takes.
+    /// The flag.
     pub flag: String,
-    /// Which way it must go.
-    pub direction: Direction,
-    /// Why.
-    pub why: String,
-    /// What to do.
-    #[serde(rename = "do")]
-    pub action: String,
     /// Where it was read.
     pub source: String,
-}
-
-impl LogRow {
-    /// How many characters of the pattern stand in `line`, in order and whatever the case; none when one part is missing.
-    pub fn matched(&self, line: &str) -> Option<usize> {
-        super::logs::matched(&self.log, line)
-    }
 }
 
 impl Tables {
@@ -236,40 +221,8 @@ impl Tables {
         self.xid.rows.iter().find(|row| row.codes().contains(&xid))
     }
 
-    /// The rows whose pattern is in a line of a log, the closest first.
-    pub fn log(&self, line: &str) -> Vec<&LogRow> {
-        let mut found: Vec<(usize, &LogRow)> =
-            self.memory_flags.rows.iter().filter_map(|row| Some((row.matched(line)?, row))).collect();
-        found.sort_by_key(|(matched, _)| std::cmp::Reverse(*matched));
-        let mut out: Vec<&LogRow> = Vec::new();
-        for (_, row) in found {
-            // `CUDA out of memory` says nothing beside a row for `CUDA out of memory occurred when`.
-            if !out.iter().any(|closer| closer.log != row.log && closer.log.contains(&row.log)) {
-                out.push(row);
-            }
-        }
-        out
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_pattern_is_found_in_order_whatever_stands_between() {
-        let row = |log: &str| LogRow {
-            log: log.to_owned(),
-            engine: "vllm".into(),
-            flag: "--f".into(),
-            direction: Direction::Lower,
-            why: String::new(),
-            action: String::new(),
-            source: String::new(),
-        };
-        let line = "ValueError: Free memory on device cuda:0 (3/80 GiB) on startup is less than desired GPU memory";
-        assert_eq!(row("free memory on device * is less than desired").matched(line), Some(21 + 20));
-        assert_eq!(row("is less than desired * free memory on device").matched(line), None);
-        assert_eq!(row("*").matched(line), None, "a pattern without text matches nothing");
+    /// The memory flag of an engine.
+    pub fn memory_flag(&self, engine: &str) -> Option<&str> {
+        self.memory_flags.rows.iter().find(|row| row.engine == engine).map(|row| row.flag.as_str())
     }
 }

@@ -3,21 +3,54 @@
 use super::facts::few;
 use super::{Line, Message, Part, Tone, Words};
 use crate::diagnose::LogsRead;
-use crate::logs::{Found, Numbers, Report};
+use crate::logs::{Found, Numbers, Report, Told, first};
 use crate::playbook::LogRank;
 use crate::signal::format_value;
 
-/// How many findings are shown.
+/// How many findings of one log are shown.
 const FINDINGS: usize = 20;
 /// How many logs are told beside a diagnosis.
 const LOGS: usize = 4;
 
-/// The message of a log's report; `known` are the engines whose logs can be read.
-pub fn logs(report: &Report, known: &[&str], words: &Words) -> Message {
-    let root = report.first_root.as_ref().and_then(|id| report.findings.iter().find(|f| f.id == *id));
+/// The message of logs' reports; `known` are the engines whose logs can be read.
+pub fn logs(logs: &[Told], known: &[&str], words: &Words) -> Message {
+    let several = logs.len() > 1;
+    let (tone, headline) = match (first(logs), logs) {
+        (Some(log), _) if several => {
+            let root = log.report.root().map(|root| root.title.clone()).unwrap_or_default();
+            let pieces = [("name", log.name.as_str().into()), ("root", root.into())];
+            (Tone::Critical, words.text("logs-root-of", &pieces))
+        }
+        (_, [log]) => alone(&log.report, words),
+        _ => {
+            let worst = logs.iter().map(|log| alone(&log.report, words).0).min_by_key(|tone| match tone {
+                Tone::Critical => 0,
+                Tone::Warning => 1,
+                Tone::Unknown => 2,
+                Tone::Good => 3,
+            });
+            let tone = worst.unwrap_or(Tone::Unknown);
+            let key = if tone == Tone::Good { "logs-all-clean" } else { "logs-no-root" };
+            (tone, words.text(key, &[("n", logs.len().into())]))
+        }
+    };
+    let mut parts = Vec::new();
+    if several {
+        let rooted = logs.iter().filter(|log| log.report.root().is_some()).count();
+        parts.push(Part::Paragraph(words.line("logs-several", &[("n", logs.len().into()), ("rooted", rooted.into())])));
+    }
+    logs.iter().for_each(|log| one(log, several, words, &mut parts));
+    if logs.iter().all(|log| log.report.engine.is_none()) {
+        parts.push(Part::Note(words.line("logs-learn", &[("engines", known.join(", ").into())])));
+    }
+    Message { tone, headline, parts }
+}
+
+/// The headline of one log.
+fn alone(report: &Report, words: &Words) -> (Tone, String) {
     let secondary = report.findings.iter().any(|f| f.rank == LogRank::Secondary);
     let engine = || report.engine.clone().unwrap_or_default().into();
-    let (tone, headline) = match (&report.engine, root, secondary) {
+    match (&report.engine, report.root(), secondary) {
         (None, _, _) => (Tone::Unknown, words.text("logs-unknown", &[])),
         (_, Some(root), _) => {
             let pieces = [("engine", engine()), ("root", root.title.as_str().into())];
@@ -25,36 +58,86 @@ pub fn logs(report: &Report, known: &[&str], words: &Words) -> Message {
         }
         (_, None, true) => (Tone::Warning, words.text("logs-secondary-only", &[("engine", engine())])),
         (_, None, false) => (Tone::Good, words.text("logs-clean", &[("engine", engine())])),
+    }
+}
+
+fn one(log: &Told, several: bool, words: &Words, parts: &mut Vec<Part>) {
+    let report = &log.report;
+    let title = |key: &str| match several {
+        true => format!("{} · {}", log.name, words.text(key, &[])),
+        false => words.text(key, &[]),
     };
     let lines = usize::try_from(report.lines).unwrap_or(usize::MAX);
-    let span = match (&report.from, &report.to) {
+    let mut about = vec![match (&report.from, &report.to) {
         (Some(from), Some(to)) => {
             let pieces = [("lines", lines.into()), ("from", from.as_str().into()), ("to", to.as_str().into())];
             words.line("logs-span", &pieces)
         }
         _ => words.line("logs-span-untimed", &[("lines", lines.into())]),
-    };
-    let mut parts = vec![Part::Paragraph(span)];
-    if report.engine.is_none() {
-        parts.push(Part::Note(words.line("logs-learn", &[("engines", known.join(", ").into())])));
+    }];
+    if let Some(pod) = &log.pod {
+        about.push(words.line("logs-of-pod", &[("pod", pod.as_str().into())]));
     }
-    if let Some(root) = root {
+    if log.cut {
+        about.push(words.line("logs-cut", &[]));
+    }
+    if several {
+        about.insert(0, Line::default().plain(alone(report, words).1));
+        parts.push(Part::Section(log.name.clone(), about));
+    } else {
+        parts.extend(about.into_iter().map(Part::Paragraph));
+    }
+    if let Some(root) = report.root() {
         let meaning = Line::default().plain(root.meaning.clone());
-        parts.push(Part::Section(words.text("logs-first-root", &[]), vec![place(root, words), meaning]));
+        parts.push(Part::Section(title("logs-first-root"), vec![place(root, words), meaning]));
         if let Some(action) = &root.action {
-            parts.push(Part::Steps(words.text("logs-do", &[]), vec![Line::of(action)]));
+            parts.push(Part::Steps(title("logs-do"), vec![Line::of(action)]));
         }
     }
     if !report.findings.is_empty() {
-        let shown = report.findings.iter().take(FINDINGS).map(|found| finding(found, words)).collect();
-        parts.push(Part::Section(words.text("logs-findings", &[]), shown));
-    }
-    for (title, numbers) in [("logs-startup", &report.startup), ("logs-statistics", &report.statistics)] {
-        if !numbers.is_empty() {
-            parts.push(Part::Section(words.text(title, &[]), numbers.iter().map(|n| number(n, words)).collect()));
+        let mut found: Vec<&Found> = report.findings.iter().collect();
+        // What is harmless comes last; the rest in order.
+        found.sort_by_key(|found| found.rank == LogRank::Benign);
+        let mut lines: Vec<Line> = found.iter().take(FINDINGS).map(|found| finding(found, words)).collect();
+        if let Some(more) = found.len().checked_sub(FINDINGS).filter(|more| *more > 0) {
+            lines.push(words.line("logs-more", &[("n", more.into())]));
         }
+        parts.push(Part::Section(title("logs-findings"), lines));
     }
-    Message { tone, headline, parts }
+    if !report.startup.is_empty() {
+        let row = |n: &Numbers| match n.max > n.min {
+            true => [n.title.clone(), shown(n.last, n), format!("({} … {})", shown(n.min, n), shown(n.max, n))],
+            false => [n.title.clone(), shown(n.last, n), String::new()],
+        };
+        parts.push(Part::Section(title("logs-startup"), table(report.startup.iter().map(row))));
+    }
+    if !report.statistics.is_empty() {
+        let column = |key: &str| words.text(key, &[]);
+        let named = ["logs-column-lowest", "logs-column-middle", "logs-column-highest", "logs-column-last"].map(column);
+        let [lowest, middle, highest, last] = named;
+        let head = [String::new(), lowest, middle, highest, last];
+        let row =
+            |n: &Numbers| [n.title.clone(), shown(n.min, n), shown(n.median, n), shown(n.max, n), shown(n.last, n)];
+        let rows = std::iter::once(head).chain(report.statistics.iter().map(row));
+        parts.push(Part::Section(title("logs-statistics"), table(rows)));
+    }
+}
+
+fn shown(value: f64, of: &Numbers) -> String {
+    format_value(value, of.unit)
+}
+
+/// Rows with their columns below each other; the first one to the left, numbers to the right.
+fn table<const N: usize>(rows: impl Iterator<Item = [String; N]>) -> Vec<Line> {
+    let rows: Vec<[String; N]> = rows.collect();
+    let width = |i: usize| rows.iter().map(|row| row[i].chars().count()).max().unwrap_or_default();
+    let widths: Vec<usize> = (0..N).map(width).collect();
+    let cell = |(i, text): (usize, &String)| match i {
+        0 => format!("{text:<width$}", width = widths[i]),
+        _ => format!("  {text:>width$}", width = widths[i]),
+    };
+    let line = |row: &[String; N]| row.iter().enumerate().map(cell).collect::<String>().trim_end().to_owned();
+    rows.iter().map(|row| Line::default().plain(line(row))).collect()
 }
 
 /// What logs tell of the incident: how each began to go wrong, and what could not be read.
@@ -107,7 +190,14 @@ fn finding(found: &Found, words: &Words) -> Line {
         LogRank::Benign => "logs-rank-benign",
     };
     let count = usize::try_from(found.count).unwrap_or(usize::MAX);
+    let when = match (&found.first, &found.last) {
+        (Some(first), Some(last)) if first != last => format!("{first} … {}", clock(first, last)),
+        (Some(first), _) => first.clone(),
+        _ => String::new(),
+    };
     let pieces = [
+        ("timed", usize::from(!when.is_empty()).into()),
+        ("when", when.into()),
         ("title", found.title.as_str().into()),
         ("rank", words.text(rank, &[]).into()),
         ("count", count.into()),
@@ -116,19 +206,11 @@ fn finding(found: &Found, words: &Words) -> Line {
     words.line("logs-finding", &pieces)
 }
 
-fn number(numbers: &Numbers, words: &Words) -> Line {
-    let shown = |value: f64| format_value(value, numbers.unit);
-    if numbers.count == 1 || (numbers.max - numbers.min).abs() < f64::EPSILON {
-        let pieces = [("title", numbers.title.as_str().into()), ("last", shown(numbers.last).into())];
-        return words.line("logs-number", &pieces);
+/// The later time without the date that both have.
+fn clock<'a>(first: &str, last: &'a str) -> &'a str {
+    let date = |time: &str| time.rfind([' ', 'T']).map(|at| at + 1);
+    match (date(first), date(last)) {
+        (Some(a), Some(b)) if first[..a] == last[..b] => &last[b..],
+        _ => last,
     }
-    let pieces = [
-        ("title", numbers.title.as_str().into()),
-        ("min", shown(numbers.min).into()),
-        ("median", shown(numbers.median).into()),
-        ("max", shown(numbers.max).into()),
-        ("count", usize::try_from(numbers.count).unwrap_or(usize::MAX).into()),
-        ("last", shown(numbers.last).into()),
-    ];
-    words.line("logs-range", &pieces)
 }

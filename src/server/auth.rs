@@ -112,7 +112,7 @@ impl Access {
     }
 
     /// Whether somebody can be let in at all.
-    fn is_possible(&self) -> bool {
+    pub fn is_possible(&self) -> bool {
         self.open.is_some() || self.proxy.is_some() || !self.accepted.is_empty()
     }
 

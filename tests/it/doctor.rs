@@ -6,7 +6,9 @@ use std::process::{Command, Output};
 
 use llm_diagnose::health::{Answer, Coverage, Eyes, coverage};
 use llm_diagnose::signal::EngineKind;
+use llm_diagnose_lab::kubernetes::{FakeKubernetes, Mode};
 use llm_diagnose_lab::slack::{FakeSlack, Options};
+use llm_diagnose_lab::sources::FakeLoki;
 use llm_diagnose_lab::stack::Postgres;
 use serde_json::Value;
 
@@ -155,6 +157,75 @@ async fn slack_is_asked_only_with_a_channel_and_a_token() {
     assert_eq!(line(&wrong, "slack").0, "fail", "{wrong:#}");
     let right = ask(Some(slack.token.clone())).await;
     assert_eq!(line(&right, "slack"), ("ok", "the token is good, in workspace T0LAB", ""));
+}
+
+/// The lines of a configuration that is examined while fakes of this runtime answer.
+async fn asked(config: String) -> Value {
+    tokio::task::spawn_blocking(move || examined(&config, None).0).await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_cluster_is_asked_for_each_permission_and_what_is_missing_is_named() {
+    crate::running::tls();
+    let fake = FakeKubernetes::start().await.unwrap();
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), fake.kubeconfig()).unwrap();
+    let config = format!(
+        "kubernetes: {{ enabled: true, kubeconfig: {}, namespaces: [llm] }}\nprometheus: [{{ url: \"http://127.0.0.1:1\" }}]\n",
+        file.path().display()
+    );
+    let (level, found, _) = {
+        let findings = asked(config.clone()).await;
+        let (level, found, todo) = line(&findings, "kubernetes");
+        (level.to_owned(), found.to_owned(), todo.to_owned())
+    };
+    assert_eq!(level, "ok", "{found}");
+    let verbs: usize = llm_diagnose::kubernetes::read().map(|kind| kind.verbs.len()).sum();
+    assert!(found.contains(&verbs.to_string()), "{found}");
+    fake.set_mode_of("/events", Mode::Forbidden);
+    fake.set_mode_of("/log", Mode::Forbidden);
+    let findings = asked(config.clone()).await;
+    let (level, found, todo) = line(&findings, "kubernetes permissions");
+    assert_eq!((level, found), ("warn", "may not get pods/log in llm, list events in llm"));
+    assert!(todo.contains("rbac.yaml"), "{todo}");
+    drop(fake);
+    let findings = asked(config).await;
+    let (level, found, _) = line(&findings, "kubernetes");
+    assert!(level == "fail" && found.contains("cannot be reached"), "{found}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_loki_answers_with_its_labels_or_says_which_one_it_lacks() {
+    let fake = FakeLoki::start().await.unwrap();
+    fake.push(&[("namespace", "llm"), ("pod", "llama-0")], 1_790_000_000_000_000_000, "a line");
+    let config = |more: &str| {
+        format!("loki: [{{ url: \"{}\"{more} }}]\nprometheus: [{{ url: \"http://127.0.0.1:1\" }}]\n", fake.url)
+    };
+    let name = format!("loki {}", fake.url);
+    let findings = asked(config("")).await;
+    assert_eq!(line(&findings, &name).0, "ok", "{findings:#}");
+    let findings = asked(config(", pod: k8s_pod")).await;
+    let (level, found, todo) = line(&findings, &name);
+    assert!(level == "fail" && found.contains("k8s_pod") && todo.contains("`pod`"), "{found}");
+}
+
+#[test]
+fn closed_pages_and_bundles_that_cannot_be_kept_are_findings() {
+    let config = "listen: 0.0.0.0:9098\nstate_dir: $DIR\nprometheus: [{ url: \"http://127.0.0.1:1\" }]\n\
+        bundle: { dir: /dev/null/bundles, link_key_file: /nonexistent }\nexporters: { allow: [] }\n";
+    let (findings, _) = examined(config, None);
+    let (level, found, todo) = line(&findings, "pages");
+    assert!(level == "warn" && found.contains("closed") && todo.contains("pages.bearer_token_file"), "{found}");
+    assert_eq!(line(&findings, "endpoints").0, "warn");
+    let (level, found, todo) = line(&findings, "bundles");
+    assert!(level == "fail" && found.contains("/dev/null is no directory") && todo.contains("bundle.dir"), "{found}");
+    let config = "state_dir: $DIR\nprometheus: [{ url: \"http://127.0.0.1:1\" }]\n\
+        bundle: { min_free_bytes: 1152921504606846976, link_key_file: /nonexistent }\n";
+    let (findings, _) = examined(config, None);
+    assert_eq!(line(&findings, "pages").0, "ok");
+    let (level, found, _) = line(&findings, "bundles");
+    assert!(level == "warn" && found.contains("no room for a bundle"), "{found}");
+    assert!(line(&findings, "bundle links").1.contains("/nonexistent"), "{findings:#}");
 }
 
 fn covered(name: &str) -> Coverage {

@@ -4,6 +4,8 @@ use std::io::Write;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use llm_diagnose::diagnose::{Beside, Diagnosis, LogSources, Outcome, Source, Verdict, diagnose_with, told};
 use llm_diagnose::logs::Log;
 use llm_diagnose::render::{Words, diagnosis_message, terminal};
@@ -28,8 +30,10 @@ fn read(log: &[u8], arguments: &[&str]) -> Output {
 
 fn report(log: &[u8]) -> Value {
     let output = read(log, &["--output", "json"]);
-    serde_json::from_slice(&output.stdout)
-        .unwrap_or_else(|e| panic!("{e}: {}", String::from_utf8_lossy(&output.stderr)))
+    let answer: Value = serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|e| panic!("{e}: {}", String::from_utf8_lossy(&output.stderr)));
+    assert_eq!(answer["schema"], "llm-diagnose/logs/v1");
+    answer["logs"][0].clone()
 }
 
 /// An engine that starts, serves, runs out of memory and dies as vLLM 0.32 tells it.
@@ -62,6 +66,54 @@ fn the_first_root_is_named_and_the_loud_last_lines_are_told_as_followers() {
     assert_eq!(output.status.code(), Some(1));
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(text.contains("the GPU ran out of memory while serving") && text.contains("Lower `--gpu-memory"), "{text}");
+}
+
+#[test]
+fn a_log_is_told_root_first_then_its_timeline_its_capacity_and_its_load() {
+    let colours = DEATH.replace("(EngineCore_DP0 pid=77)", "\u{1b}[1;36m(EngineCore_DP0 pid=77)\u{1b}[0;0m");
+    let harmless = "(APIServer pid=12) INFO 11-20 03:00:01 [x.py:1] Failed to reset prefix cache because some blocks (12) are not freed yet\n";
+    let output = read(format!("{harmless}{colours}").as_bytes(), &[]);
+    insta::assert_snapshot!("a_log", String::from_utf8(output.stdout).unwrap());
+}
+
+#[test]
+fn several_logs_are_told_one_by_one_below_the_earliest_root_error() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = |name: &str| directory.path().join(name);
+    let later = DEATH
+        .replace("03:00:23", "03:05:00")
+        .replace("torch.OutOfMemoryError: CUDA out of memory.", "RPC call to execute_model timed out.");
+    let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
+    packed.write_all(DEATH.as_bytes()).unwrap();
+    std::fs::write(file("llama-0.log"), later).unwrap();
+    std::fs::write(file("llama-1.log.gz"), packed.finish().unwrap()).unwrap();
+    std::fs::write(file("notes.md"), DEATH).unwrap();
+    let logs = |arguments: &[&str]| Command::new(BINARY).arg("logs").args(arguments).output().unwrap();
+    let directory = directory.path().to_str().unwrap();
+    let output = logs(&[directory, "/nowhere/x.log"]);
+    assert_eq!(output.status.code(), Some(1));
+    let (text, said) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
+    assert!(text.starts_with("▌ llama-1.log.gz · the GPU ran out of memory while serving"), "{text}");
+    assert!(
+        text.contains("2 logs, 2 of them with a root error") && text.contains("llama-0.log · It began here"),
+        "{text}"
+    );
+    assert!(said.contains("/nowhere/x.log there is no such file"), "{said}");
+    let json: Value = serde_json::from_slice(&logs(&[directory, "--output", "json"]).stdout).unwrap();
+    assert_eq!((&json["first"], &json["logs"][0]["pod"]), (&"llama-1.log.gz".into(), &"llama-0".into()));
+    assert_eq!(json["logs"][0]["first_root"], "rpc-timeout");
+    assert_eq!(json["missing"], Value::Array(Vec::new()));
+}
+
+#[test]
+fn the_engine_may_be_named_and_what_the_kernel_writes_is_known_all_the_same() {
+    let help = Command::new(BINARY).args(["logs", "--help"]).output().unwrap();
+    let help = String::from_utf8(help.stdout).unwrap();
+    library().logs.keys().for_each(|engine| assert!(help.contains(engine.as_str()), "{engine}: {help}"));
+    let log = "NVRM: Xid (PCI:0000:44:00): 79, GPU has fallen off the bus\nEngineCore encountered a fatal error.\n";
+    let output = read(log.as_bytes(), &["--engine", "vllm", "--output", "json"]);
+    let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(json["logs"][0]["first_root"], "xid-critical");
 }
 
 #[test]

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::fs;
 
 use llm_diagnose::check::lint;
-use llm_diagnose::playbook::{Direction, XidCounts, load};
+use llm_diagnose::explain::explain;
+use llm_diagnose::playbook::{Direction, Known, XidCounts, known, load};
 
 use crate::harness::library;
 
@@ -52,53 +53,98 @@ fn every_exporter_counts_the_xids_that_the_table_calls_critical_or_the_workloads
     assert!(asked.len() >= 4, "{asked:?}");
 }
 
+/// Engine and direction of what is known of a line.
+fn told(line: &str) -> Vec<(&'static str, Option<Direction>)> {
+    let of = |known: Known<'static>| match known {
+        Known::Finding(file, finding) => (file.logs.as_str(), finding.direction),
+        Known::Numbers(file, numbers) => (file.logs.as_str(), numbers.direction),
+    };
+    known(library().logs.values(), line).into_iter().map(of).collect()
+}
+
 #[test]
 fn a_memory_line_as_an_engine_writes_it_tells_the_direction() {
+    use Direction::{Lower, Neither, Raise};
     let cases = [
         (
-            "(EngineCore pid=20) ERROR ValueError: No available memory for the cache blocks. Try increasing `gpu_memory_utilization` when initializing the engine",
+            "(EngineCore pid=20) ERROR ValueError: No available memory for the cache blocks. Try increasing",
             "vllm",
-            Direction::Raise,
+            Raise,
         ),
+        ("ValueError: To serve at least one request with the model's max seq len (131072), (16.00 GiB", "vllm", Raise),
+        ("ValueError: To serve at least one request with the models's max seq len (8192), (4 GB", "vllm", Raise),
         (
-            "ValueError: Free memory on device cuda:0 (12.3/79.1 GiB) on startup is less than desired GPU memory utilization (0.92, 72.8 GiB). Decrease GPU memory utilization",
+            "The model's max seq len (32768) is larger than the maximum number of tokens that can be stored in KV cache (2)",
             "vllm",
-            Direction::Lower,
+            Raise,
         ),
         (
-            "CUDA out of memory occurred when warming up sampler with 1024 dummy requests. Please try lowering `max_num_seqs`",
+            "ValueError: Free memory on device cuda:0 (12.3/79.1 GiB) on startup is less than desired GPU memory utilization (0.92, 72.8 GiB)",
             "vllm",
-            Direction::Lower,
+            Lower,
         ),
+        ("CUDA out of memory occurred when warming up sampler with 1024 dummy requests.", "vllm", Lower),
+        ("Failed to load model - not enough GPU memory. Try lowering --gpu-memory-utilization", "vllm", Neither),
+        ("ERROR 11-20 [vllm/v1/x.py] torch.OutOfMemoryError: CUDA out of memory. Tried to allocate", "vllm", Lower),
         (
-            "Failed to load model - not enough GPU memory. Try lowering --gpu-memory-utilization to free memory",
+            "CUDA graph memory profiling is enabled (default since v0.21.0). The current --gpu-memory-utilization=0.9 is equivalent to",
             "vllm",
-            Direction::Neither,
+            Raise,
         ),
-        (
-            "RuntimeError: Not enough memory. Please try to increase --mem-fraction-static. Current value: mem_fraction_static=0.5",
-            "sglang",
-            Direction::Raise,
-        ),
-        (
-            "KV cache pool is full. Retract requests. #retracted_reqs: 3, #new_tokens_gained: 12, #new_token_ratio: 0.5000 -> 0.7000",
-            "sglang",
-            Direction::Raise,
-        ),
-        (
-            "Worker proc VllmWorker-1 died unexpectedly (exit code: -9), shutting down executor.",
-            "vllm",
-            Direction::Neither,
-        ),
-        ("Decode out of memory happened. #retracted_reqs: 4, #new_tokens: 9", "sglang", Direction::Raise),
-        ("1. set --mem-fraction-static to a smaller value (e.g., 0.8 or 0.7)", "sglang", Direction::Lower),
+        ("INFO [kv_cache_utils.py:634] GPU KV cache size: 43,296 tokens", "vllm", Neither),
+        ("User-specified max_model_len (65536) is greater than the derived max_model_len (x=32768)", "vllm", Neither),
+        ("Worker proc VllmWorker-1 died unexpectedly (exit code: -9), shutting down executor.", "vllm", Neither),
+        ("Sequence group 1 is preempted because there is not enough KV cache space.", "vllm", Raise),
+        ("RuntimeError: Not enough memory. Please try to increase --mem-fraction-static. Current", "sglang", Raise),
+        ("KV cache pool is full. Retract requests. #retracted_reqs: 3, #new_token_ratio: 0.5", "sglang", Raise),
+        ("Decode out of memory happened. #retracted_reqs: 4, #new_tokens: 9", "sglang", Raise),
+        ("KV pool holds 20000 tokens, fewer than --context-length 32768.", "sglang", Raise),
+        ("Prefill out of memory. Try to lower your batch size.", "sglang", Raise),
+        ("Decode out of memory. Try to lower your batch size.", "sglang", Raise),
+        ("[2026-11-20 03:00:00 TP0] max_total_num_tokens=163840, chunked_prefill_size=8192", "sglang", Neither),
+        ("Out of memory even after retracting all other requests in the decode batch.", "sglang", Raise),
+        ("alloc_req_slots runs out of memory. Please set a smaller number", "sglang", Neither),
+        ("1. set --mem-fraction-static to a smaller value (e.g., 0.8 or 0.7)", "sglang", Lower),
+        ("sglang: CUDA out of memory", "sglang", Lower),
     ];
     for (line, engine, direction) in cases {
-        let rows = library().tables.log(line);
-        let found: Vec<_> = rows.iter().map(|row| (row.engine.split(' ').next().unwrap(), row.direction)).collect();
-        assert_eq!(found, [(engine, direction)], "{line}");
+        assert_eq!(told(line), [(engine, Some(direction))], "{line}");
     }
-    assert!(library().tables.log("INFO: Started server process [1]").is_empty());
+    assert_eq!(told("INFO: Started server process [1]"), []);
+    let shared = told("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB");
+    assert_eq!(shared, [("sglang", Some(Lower)), ("vllm", Some(Lower))], "both write it; the line does not tell which");
+}
+
+#[test]
+fn every_real_line_that_data_holds_is_explained_as_its_own_meaning() {
+    for file in library().logs.values() {
+        for finding in &file.findings {
+            for example in &finding.examples {
+                let said = explain(library(), "log", Some(example)).unwrap();
+                assert!(said.contains(&finding.title) && said.contains(&finding.meaning), "{example}: {said}");
+            }
+        }
+        for numbers in file.statistics.iter().chain(&file.startup) {
+            for example in &numbers.examples {
+                let said = explain(library(), "log", Some(&example.line)).unwrap();
+                let titles = numbers.values.iter().filter(|(name, _)| example.values.contains_key(*name));
+                titles.for_each(|(_, value)| assert!(said.contains(&value.title), "{}: {said}", example.line));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_kernel_s_line_means_what_the_table_of_xids_says() {
+    let host = &library().logs["host"];
+    let of = |id: &str| -> BTreeSet<u32> {
+        let finding = host.findings.iter().find(|finding| finding.id == id).unwrap();
+        let number = |line: &String| line.trim_end_matches(',').rsplit(' ').next().unwrap().parse().unwrap();
+        finding.lines.iter().map(number).collect()
+    };
+    assert_eq!(of("xid-critical"), counted(XidCounts::Critical));
+    assert_eq!(of("xid-application"), counted(XidCounts::Application));
+    assert_eq!(of("xid-informational"), counted(XidCounts::Neither));
 }
 
 /// What is found when this stands in a user's own `tables/xid.yaml` or another table.

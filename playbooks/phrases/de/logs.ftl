@@ -15,21 +15,37 @@ logs-span-untimed = { $lines ->
 logs-first-root = Hier begann es
 logs-line = Zeile { $line }, { $when }: { $text }
 logs-line-untimed = Zeile { $line }: { $text }
-logs-findings = Was darin steht, der Reihe nach
-logs-finding = **{ $title }** ({ $rank }{ $count ->
+logs-findings = Was darin steht, der Reihe nach; Harmloses zuletzt
+logs-finding = { $timed ->
+    [0] {""}
+   *[other] { $when } ·{" "}
+  }**{ $title }** ({ $rank }{ $count ->
     [one] {""}
    *[other] , { $count }-mal
-  }) ab Zeile { $line }
+  }), Zeile { $line }
 logs-rank-root = Ursache
 logs-rank-sign = Anzeichen
 logs-rank-secondary = folgt aus etwas weiter oben
 logs-rank-benign = harmlos
 logs-do = Jetzt tun
-logs-startup = Beim Start
+logs-startup = Womit sie gestartet wurde
 logs-statistics = Im Betrieb
-logs-number = { $title }: { $last }
-logs-range = { $title }: { $min } … { $median } … { $max } (kleinster, mittlerer, größter von { $count } Werten), zuletzt { $last }
 logs-learn = Bekannt sind die Protokolle von { $engines }. Mit `--engine` lässt sich eines nennen.
+logs-root-of = { $name } · { $root }
+logs-all-clean = In diesen { $n } Protokollen ging nichts schief
+logs-no-root = In keinem dieser { $n } Protokolle steht, was schiefging
+logs-several = { $n } Protokolle, { $rooted ->
+    [0] keines davon mit einer Ursache
+    [one] eines davon mit einer Ursache
+   *[other] { $rooted } davon mit einer Ursache; die früheste steht oben
+  }
+logs-of-pod = Vom Pod { $pod }
+logs-cut = Es ist größer als das, was gelesen wird: sein Anfang fehlt hier
+logs-more = und { $n } weitere
+logs-column-lowest = kleinster
+logs-column-middle = mittlerer
+logs-column-highest = größter
+logs-column-last = letzter
 
 ## neben einer Diagnose
 

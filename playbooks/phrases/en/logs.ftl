@@ -15,21 +15,37 @@ logs-span-untimed = { $lines ->
 logs-first-root = It began here
 logs-line = line { $line }, { $when }: { $text }
 logs-line-untimed = line { $line }: { $text }
-logs-findings = What it says, in order
-logs-finding = **{ $title }** ({ $rank }{ $count ->
+logs-findings = What it says, in order; harmless lines last
+logs-finding = { $timed ->
+    [0] {""}
+   *[other] { $when } ·{" "}
+  }**{ $title }** ({ $rank }{ $count ->
     [one] {""}
    *[other] , { $count } times
-  }) from line { $line }
+  }), line { $line }
 logs-rank-root = root
 logs-rank-sign = sign
 logs-rank-secondary = follows from something above
 logs-rank-benign = harmless
 logs-do = Do now
-logs-startup = At its start
+logs-startup = What it was started with
 logs-statistics = While it served
-logs-number = { $title }: { $last }
-logs-range = { $title }: { $min } … { $median } … { $max } (lowest, middle, highest of { $count }), last { $last }
 logs-learn = Known are the logs of { $engines }. Name one with `--engine`.
+logs-root-of = { $name } · { $root }
+logs-all-clean = Nothing in these { $n } logs went wrong
+logs-no-root = None of these { $n } logs says what went wrong
+logs-several = { $n } logs, { $rooted ->
+    [0] none of them with a root error
+    [one] one of them with a root error
+   *[other] { $rooted } of them with a root error; the earliest one is above
+  }
+logs-of-pod = Of the pod { $pod }
+logs-cut = It is larger than what is read: its beginning is missing here
+logs-more = and { $n } more
+logs-column-lowest = lowest
+logs-column-middle = middle
+logs-column-highest = highest
+logs-column-last = last
 
 ## beside a diagnosis
 

@@ -1,0 +1,70 @@
+//! What logs told lately: an incident is looked at every minute, and its logs would be fetched as often.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::logs::Told;
+use crate::clock;
+
+/// How long what logs told stands: every second or third look at an incident fetches them again.
+const STANDS: Duration = Duration::from_secs(150);
+/// Pools that are remembered; the one that was looked at least lately goes first.
+const POOLS: usize = 64;
+
+/// Whose logs, since when, and over which window their statistics count.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Whose {
+    pub(super) namespace: Option<String>,
+    pub(super) pods: Vec<String>,
+    pub(super) since: Timestamp,
+    pub(super) window: Duration,
+}
+
+/// Remembers what logs told, without their text; cheap to clone, and clones share it.
+#[derive(Debug, Clone, Default)]
+pub struct Kept(Arc<Mutex<Vec<(Whose, Timestamp, Told)>>>);
+
+impl Kept {
+    /// What they told not long before `at`.
+    pub(super) fn get(&self, whose: &Whose, at: Timestamp) -> Option<Told> {
+        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let fresh = |then: Timestamp| then <= at && clock::between(then, at) < STANDS;
+        kept.iter().find(|(known, then, _)| known == whose && fresh(*then)).map(|(_, _, told)| told.clone())
+    }
+
+    /// Remembers it in place of what they told before.
+    pub(super) fn put(&self, whose: Whose, at: Timestamp, told: &Told) {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.retain(|(known, _, _)| *known != whose);
+        let over = (kept.len() + 1).saturating_sub(POOLS);
+        kept.drain(..over);
+        kept.push((whose, at, told.clone()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn whose(pod: &str) -> Whose {
+        let since = Timestamp::from_second(1_000).unwrap();
+        Whose { namespace: None, pods: vec![pod.to_owned()], since, window: STANDS }
+    }
+
+    #[test]
+    fn what_logs_told_stands_for_a_while_for_the_same_pods_and_the_number_is_bounded() {
+        let at = |seconds: i64| Timestamp::from_second(10_000 + seconds).unwrap();
+        let kept = Kept::default();
+        let told = Told { replicas: ["a".to_owned()].into(), ..Told::default() };
+        kept.put(whose("a"), at(0), &told);
+        assert_eq!(kept.clone().get(&whose("a"), at(149)), Some(told.clone()));
+        assert_eq!(kept.get(&whose("a"), at(150)), None, "it is fetched again");
+        assert_eq!(kept.get(&whose("a"), at(-1)), None, "a question about the past is another one");
+        assert_eq!(kept.get(&whose("b"), at(1)), None);
+        (0..POOLS).for_each(|i| kept.put(whose(&format!("pod-{i}")), at(2), &told));
+        assert_eq!(kept.get(&whose("a"), at(3)), None, "the oldest went");
+        assert!(kept.get(&whose("pod-0"), at(3)).is_some());
+    }
+}
