@@ -215,6 +215,8 @@ fn a_report_with_every_section_reads_on_a_phone_by_night_and_without_a_mouse() {
     use llm_diagnose::render::Words;
 
     let odd = format!("{HOSTILE}שלום{}", "long".repeat(40));
+    // It is started outside of the runtime that asks it.
+    crate::harness::shared();
     let full = run(Full::of("longer-prompts", "high-ttft", &odd));
     assert!(full.diagnosis().root().is_some());
     let dir = tempfile::tempdir().unwrap();
