@@ -1,9 +1,7 @@
 //! A whole bundle: of all sources, of what is left when one of them fails, and of what somebody planted in them.
 
-mod anonymous;
 mod broken;
 mod hostile;
-mod secrets;
 mod site;
 
 use std::time::Duration;
