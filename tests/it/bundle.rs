@@ -1,7 +1,9 @@
 //! A whole bundle: of all sources, of what is left when one of them fails, and of what somebody planted in them.
 
+mod anonymous;
 mod broken;
 mod hostile;
+mod secrets;
 mod site;
 
 use std::time::Duration;
