@@ -85,8 +85,9 @@ impl Files<'_> {
             self.json("kubernetes/nodes.json", &kubernetes.nodes).await?;
             self.json("kubernetes/events.json", &kubernetes.events).await?;
             for object in &kubernetes.objects {
+                let own = object.name.replace('/', "_");
                 let kind = object.kind.rsplit('/').next().unwrap_or(&object.kind);
-                let name = format!("kubernetes/objects/{kind}-{}-{}.json", object.namespace, object.name);
+                let name = format!("kubernetes/objects/{kind}/{}/{own}.json", object.namespace);
                 self.json(&name, &object.value).await?;
             }
         }

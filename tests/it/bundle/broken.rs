@@ -15,7 +15,7 @@ use crate::harness::{client, shared};
 use crate::running::BINARY;
 
 /// Short, so that hanging ones are waited for; long enough for the others on a busy machine.
-const DEADLINE: Duration = Duration::from_secs(24);
+const DEADLINE: Duration = Duration::from_secs(12);
 /// Nobody listens there.
 const NOWHERE: &str = "http://127.0.0.1:1";
 
@@ -34,6 +34,11 @@ async fn made(sources: &Sources, broken: &[&str]) -> Bundle {
         assert!(missing.contains(&format!("\"part\": \"{part}\"")), "{part}: {missing}");
     }
     bundle
+}
+
+/// All sources but Prometheus, whose answers take a while on a busy machine.
+async fn without(site: &Site) -> Sources {
+    Sources { prometheus: None, ..site.sources().await }
 }
 
 /// Something in the way.
@@ -76,7 +81,7 @@ fn engines_that_fail_are_named_with_the_path_and_the_reason() {
         let with = async |manner: Manner| {
             let site = Site::new().await;
             site.engines[0].behave(manner);
-            let bundle = made(&site.sources().await, &["endpoints"]).await;
+            let bundle = made(&without(&site).await, &["endpoints"]).await;
             let note = &bundle.part("endpoints").note;
             assert!(note.contains("of vllm-llama-8b-0: "), "{note}");
             assert_eq!(bundle.part("endpoints").stage, Stage::Partial);
@@ -85,7 +90,7 @@ fn engines_that_fail_are_named_with_the_path_and_the_reason() {
         let [a, b, c, d, e, f] = manners().map(with);
         futures::join!(a, b, c, d, e, f);
         let mut site = Site::new().await;
-        let sources = site.sources().await;
+        let sources = without(&site).await;
         site.engines.remove(0).stop().await;
         let bundle = made(&sources, &["endpoints"]).await;
         assert!(bundle.part("endpoints").note.contains("of vllm-llama-8b-0: "), "{:?}", bundle.part("endpoints"));
@@ -97,18 +102,18 @@ fn a_cluster_that_fails_costs_the_clusters_part_alone() {
     run(async {
         let with = async |mode: Mode| {
             let site = Site::new().await;
-            let sources = site.sources().await;
+            let sources = without(&site).await;
             site.cluster.set_mode(mode);
             let bundle = made(&sources, &["kubernetes"]).await;
             assert_eq!(bundle.part("kubernetes").stage, Stage::Failed, "{mode:?} {:?}", bundle.part("kubernetes"));
             assert_eq!(bundle.part("logs").note, "2 logs", "those of Loki and of the file");
-            assert!(bundle.report().diagnosis.as_ref().unwrap().root().is_some());
+            assert!(bundle.entries.contains_key("endpoints/vllm-llama-8b-0/vllm-version.json"), "{:?}", bundle.names());
         };
         let modes = [Mode::Hang, Mode::Forbidden, Mode::Unauthorized, Mode::Status(500), Mode::Garbage, Mode::Huge];
         let [a, b, c, d, e, f] = modes.map(with);
         futures::join!(a, b, c, d, e, f);
         let site = Site::new().await;
-        let sources = Sources { kubernetes: Some(connected(NOWHERE).await), ..site.sources().await };
+        let sources = Sources { kubernetes: Some(connected(NOWHERE).await), ..without(&site).await };
         assert_eq!(made(&sources, &["kubernetes"]).await.part("kubernetes").stage, Stage::Failed);
     });
 }
@@ -118,7 +123,7 @@ fn a_loki_that_fails_leaves_the_logs_of_the_others() {
     run(async {
         let with = async |manner: Manner| {
             let site = Site::new().await;
-            let sources = site.sources().await;
+            let sources = without(&site).await;
             site.loki.behave(manner);
             let bundle = made(&sources, &["logs"]).await;
             let part = bundle.part("logs");
@@ -128,7 +133,7 @@ fn a_loki_that_fails_leaves_the_logs_of_the_others() {
         futures::join!(a, b, c, d, e, f);
         let site = Site::new().await;
         let loki = Loki::new(&loki::Config { url: NOWHERE.to_owned(), ..loki::Config::default() }).unwrap();
-        let bundle = made(&Sources { loki: Some(loki), ..site.sources().await }, &["logs"]).await;
+        let bundle = made(&Sources { loki: Some(loki), ..without(&site).await }, &["logs"]).await;
         assert!(bundle.part("logs").note.contains("Loki: "), "{:?}", bundle.part("logs"));
     });
 }
@@ -141,11 +146,11 @@ fn files_that_cannot_be_read_are_named_and_what_is_no_text_does_no_harm() {
         let garbage = site.dir.path().join("garbage.log");
         std::fs::write(&garbage, [0, 0xff, 0xfe, b'\n', 0x1b, b'[', b'3', b'1', b'm', 0x80]).unwrap();
         let files = vec![site.log_file(), absent, garbage];
-        let bundle = made(&Sources { files, ..site.sources().await }, &["logs"]).await;
+        let bundle = made(&Sources { files, ..without(&site).await }, &["logs"]).await;
         assert!(bundle.part("logs").note.contains("absent.log: "), "{:?}", bundle.part("logs"));
         let huge = site.dir.path().join("huge.log");
         std::fs::write(&huge, "INFO 11-20 03:00:00 [x.py:1] the same again and again\n".repeat(200_000)).unwrap();
-        let sources = Sources { files: vec![huge], ..site.sources().await };
+        let sources = Sources { files: vec![huge], ..without(&site).await };
         let short = llm_diagnose::bundle::Options { log_bytes: 1 << 20, ..options(DEADLINE) };
         let bundle = Bundle::of(&sources, &subject(vec![alert()]), &short).await;
         let part = bundle.part("logs");
@@ -164,7 +169,7 @@ fn sources_that_nobody_configured_are_skipped_and_nothing_is_missing() {
         assert!(bundle.text("report.md").contains("LLMHighTTFT"), "the alert is all there is");
         let site = Site::new().await;
         let bundle =
-            Bundle::of(&Sources { prometheus: None, ..site.sources().await }, &subject(vec![]), &options(DEADLINE))
+            Bundle::of(&Sources { prometheus: None, ..site.sources().await }, &subject(vec![alert()]), &options(DEADLINE))
                 .await;
         bundle.assert_whole_but(&[]);
     });

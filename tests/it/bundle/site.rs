@@ -238,8 +238,10 @@ impl Bundle {
             assert!(part.stage == Stage::Done || !part.note.is_empty(), "why? {part:?}");
         }
         assert_eq!(self.report().complete, broken.is_empty());
-        let read: Report = serde_json::from_str(&self.text("summary.json")).unwrap();
-        assert_eq!(&read, self.report(), "summary.json is what was returned");
+        let summary = self.text("summary.json");
+        assert!(serde_json::from_str::<Report>(&summary).is_ok(), "it is a report");
+        let returned = serde_json::to_string_pretty(self.report()).unwrap();
+        assert!(summary == returned, "summary.json is what was returned");
     }
 }
 
