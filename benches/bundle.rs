@@ -149,6 +149,7 @@ async fn make(url: &str, dir: &Path, anonymize: bool) {
         prometheus: Some(client(url)),
         reader: Some((Reader::new(&[]).unwrap(), Vec::new())),
         kubernetes: None,
+        no_cluster: None,
         loki: None,
         files: Vec::new(),
         diagnosing: diagnose::Config::default(),

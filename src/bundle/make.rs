@@ -173,7 +173,8 @@ async fn diagnosed(sources: &Sources, subject: &Subject, until: Instant, progres
     let at = |diagnosis: &Diagnosis| format!("of {}", diagnosis.at.strftime("%Y-%m-%d %H:%M:%S UTC"));
     match (&subject.diagnosis, &sources.prometheus) {
         (Some(diagnosis), _) => {
-            let missing: Vec<_> = diagnosis.problems.iter().map(|text| ("Prometheus".to_owned(), text.clone())).collect();
+            let missing: Vec<_> =
+                diagnosis.problems.iter().map(|text| ("Prometheus".to_owned(), text.clone())).collect();
             part.over(at(diagnosis), &missing, 0);
         }
         (None, None) => part.skipped("no Prometheus is configured"),
@@ -184,7 +185,8 @@ async fn diagnosed(sources: &Sources, subject: &Subject, until: Instant, progres
             let deadline = subject.request.deadline.min(until.saturating_duration_since(Instant::now()));
             let request = Request { deadline, ..subject.request.clone() };
             let diagnosis = diagnose(&sources.library, prometheus, &request).await;
-            let missing: Vec<_> = diagnosis.problems.iter().map(|text| ("Prometheus".to_owned(), text.clone())).collect();
+            let missing: Vec<_> =
+                diagnosis.problems.iter().map(|text| ("Prometheus".to_owned(), text.clone())).collect();
             part.over(at(&diagnosis), &missing, 0);
             subject.diagnosis = Some(diagnosis);
         }

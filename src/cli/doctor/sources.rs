@@ -1,5 +1,6 @@
 //! `doctor`'s look at what evidence and bundles need: the cluster, Loki, who may open the pages, where bundles are kept.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -91,7 +92,12 @@ fn endpoints(findings: &mut Findings, config: &Config) {
 }
 
 fn pages(findings: &mut Findings, config: &Config) {
-    match Access::new(&config.pages, &config.webhook, is_loopback(&config.listen)) {
+    // Only whether it is loopback counts, and a name may lead anywhere.
+    let listen = match is_loopback(&config.listen) {
+        true => SocketAddr::from(([127, 0, 0, 1], 0)),
+        false => SocketAddr::from(([0, 0, 0, 0], 0)),
+    };
+    match Access::new(&config.pages, &config.webhook, listen, &config.public_url) {
         Err(error) => {
             let todo = "make the files under `pages:` readable and not empty";
             findings.say("pages", Level::Fail, format!("{error:#}"), todo);

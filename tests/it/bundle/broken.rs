@@ -168,9 +168,12 @@ fn sources_that_nobody_configured_are_skipped_and_nothing_is_missing() {
         }
         assert!(bundle.text("report.md").contains("LLMHighTTFT"), "the alert is all there is");
         let site = Site::new().await;
-        let bundle =
-            Bundle::of(&Sources { prometheus: None, ..site.sources().await }, &subject(vec![alert()]), &options(DEADLINE))
-                .await;
+        let bundle = Bundle::of(
+            &Sources { prometheus: None, ..site.sources().await },
+            &subject(vec![alert()]),
+            &options(DEADLINE),
+        )
+        .await;
         bundle.assert_whole_but(&[]);
     });
 }

@@ -100,6 +100,7 @@ pub(super) fn nothing() -> Sources {
         prometheus: None,
         reader: None,
         kubernetes: None,
+        no_cluster: None,
         loki: None,
         files: Vec::new(),
         diagnosing: diagnose::Config::default(),
