@@ -18,9 +18,9 @@ use crate::signal::Engine;
 
 /// Of the deadline, what is left for the report and for closing the file.
 const RESERVE: Duration = Duration::from_secs(3);
-/// Of what is missing, how much a part tells; all of it stands in `raw/missing.json`.
+/// Reasons that a part tells; all of them stand in `raw/missing.json`.
 const TOLD: usize = 4;
-/// Of what one of them is, so many characters.
+/// Of what is missing for one reason, so many characters.
 const WHAT_CHARS: usize = 80;
 
 /// A part that is being made.
@@ -49,10 +49,17 @@ impl<'a> Making<'a> {
             (false, false) => Stage::Partial,
             (false, true) => Stage::Failed,
         };
-        let mut told: Vec<String> =
-            missing.iter().take(TOLD).map(|(what, why)| format!("{}: {why}", clipped(what))).collect();
-        if missing.len() > TOLD {
-            told.push(format!("and {} more", missing.len() - TOLD));
+        let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
+        for (what, why) in missing {
+            match reasons.iter_mut().find(|(known, _)| known == why) {
+                Some((_, whats)) => whats.push(what),
+                None => reasons.push((why, vec![what])),
+            }
+        }
+        let one = |(why, whats): &(&str, Vec<&str>)| format!("{}: {why}", clipped(&whats.join(", ")));
+        let mut told: Vec<String> = reasons.iter().take(TOLD).map(one).collect();
+        if reasons.len() > TOLD {
+            told.push(format!("and {} more reasons", reasons.len() - TOLD));
         }
         let note = [note].into_iter().filter(|note| !note.is_empty()).chain(told).collect::<Vec<_>>().join("; ");
         self.progress.end(self.name, self.began, stage, note, bytes);
