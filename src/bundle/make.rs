@@ -55,8 +55,12 @@ async fn write(
     progress: &Progress,
 ) -> Result<Report, BundleError> {
     let redactor = match options.redact {
-        true => Redactor::new(&sources.library.redaction, options.anonymize)
-            .map_err(|error| BundleError::Unclean(error.to_string()))?,
+        true => {
+            // A namespace may be called as a cause is; in the diagnosis that word stays.
+            let mut data = sources.library.redaction.clone();
+            data.common.extend(sources.library.ids().cloned());
+            Redactor::new(&data, options.anonymize).map_err(|error| BundleError::Unclean(error.to_string()))?
+        }
         false => Redactor::off(),
     };
     let files = Files { archive, redactor: &redactor };

@@ -73,6 +73,18 @@ pub struct Node<'a> {
 }
 
 impl Library {
+    /// Ids of ours, which are words wherever they are nobody's name.
+    pub fn ids(&self) -> impl Iterator<Item = &String> {
+        let leaves =
+            self.playbooks.values().flat_map(|playbook| &playbook.causes).filter_map(|cause| cause.id.as_ref());
+        self.playbooks
+            .keys()
+            .chain(self.causes.keys())
+            .chain(self.signals.keys())
+            .chain(self.engines.keys())
+            .chain(leaves)
+    }
+
     /// Puts a site's own labels before those of the engines' files.
     ///
     /// # Errors
