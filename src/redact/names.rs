@@ -1,7 +1,8 @@
 //! Pseudonyms: the same name becomes the same `pod-1` in every file of one bundle.
 //!
 //! Replaced in free text: known names of pods, nodes, namespaces, clusters and hosts as whole words, the stems of pods,
-//! and every IP address but loopback. Kept: names of models, and names that are words of the trade outside of fields.
+//! and every IP address but loopback. Kept: names of models, and names that are words of the trade where no field of names
+//! stands before them.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::net::IpAddr;
@@ -139,7 +140,7 @@ impl Names {
                 at += 1;
                 continue;
             }
-            let found = if starts { self.name_at(text, at) } else { None };
+            let found = if starts { self.name_at(text, at).or_else(|| self.value_at(text, at)) } else { None };
             let found = found.or_else(|| self.address_at(text, at));
             match found {
                 Some((end, Some(instead))) => {
@@ -180,6 +181,22 @@ impl Names {
             let known = self.known.get(text.get(start..end)?)?;
             (!(known.alone && goes_on)).then(|| (end, known.instead.clone()))
         })
+    }
+
+    /// A word of the trade that is a name here, because a field of names stands before it: `namespace="prod"`.
+    fn value_at(&self, text: &str, start: usize) -> Option<(usize, Option<String>)> {
+        if self.in_fields.is_empty() || !text.as_bytes().get(start.checked_sub(1)?).is_some_and(|b| b"=\"'".contains(b))
+        {
+            return None;
+        }
+        let behind = text.get(..start)?.trim_end_matches(['"', '\'', '\\']);
+        let behind = behind.strip_suffix('~').unwrap_or(behind).strip_suffix('=')?;
+        let field = behind.rfind(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).map_or(0, |i| i + 1);
+        self.fields.get(behind.get(field..)?)?;
+        let value = text.get(start..)?;
+        let end = value.find(|c: char| !(c.is_ascii_alphanumeric() || "-._".contains(c))).unwrap_or(value.len());
+        let instead = self.in_fields.get(value.get(..end)?)?;
+        Some((start + end, Some(instead.clone())))
     }
 
     /// An IP address that begins here.
