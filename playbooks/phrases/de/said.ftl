@@ -134,3 +134,4 @@ said-story-unsilenced = Jemand beendete eine Stummschaltung
 said-story-escalated = Jemand eskalierte es
 said-story-verified = Eine Abhilfe wurde nachgeprüft
 said-story-did = { $what } ({ $detail })
+said-without-cluster = { $why }; Diagnosen und Pakete kommen ohne dessen Logs und Ereignisse aus

@@ -135,3 +135,4 @@ said-story-unsilenced = somebody ended a silence
 said-story-escalated = somebody escalated it
 said-story-verified = a fix was checked again
 said-story-did = { $what } ({ $detail })
+said-without-cluster = { $why }; diagnoses and bundles go without its logs and events

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use llm_diagnose::alert::Alert;
 use llm_diagnose::chart::{alt, svg};
 use llm_diagnose::diagnose::{Baseline, Diagnosis, Frame, diagnose, picture};
-use llm_diagnose::facts::{Windows, look};
+use llm_diagnose::facts::{Rule, Windows, look};
 use llm_diagnose::kubernetes::{self, Container, Ended, Event, Node, Object, Pod};
 use llm_diagnose::logs::{Log, Reader};
 use llm_diagnose::redact::Redacted;
@@ -39,7 +39,15 @@ impl Full {
             after: None,
         };
         let until = Instant::now() + DEADLINE;
-        let facts = look(library, shared(), &request, Some(&diagnosis), &windows, until).await;
+        let mut facts = look(library, shared(), &request, Some(&diagnosis), &windows, until).await;
+        facts.rules = vec![Rule {
+            name: "LLMHighTTFT".to_owned(),
+            query: format!("llm:ttft_p99 > 2 # {odd}"),
+            for_seconds: 60.0,
+            state: "firing".to_owned(),
+            labels: [("severity".to_owned(), odd.to_owned())].into(),
+            error: Some(odd.to_owned()),
+        }];
         let past = Baseline::Earlier(Duration::from_secs(86_400));
         let frame = Frame { since: at(now - 30), baseline: past, deadline: DEADLINE };
         let chart = picture(library, shared(), &diagnosis, &frame, &words).await;
