@@ -211,7 +211,7 @@ async fn asked(night: &Night) {
     let timeline = summary["timeline"].as_array().unwrap().iter();
     let acts: Vec<&str> = timeline
         .filter(|happened| happened["kind"] == "act" || happened["kind"] == "silence")
-        .filter_map(|act| Some(act["what"].as_str()?.split(" (").next()?))
+        .filter_map(|act| act["what"].as_str()?.split(" (").next())
         .collect();
     assert_eq!(
         acts,
