@@ -86,7 +86,7 @@ pub struct Seen {
 }
 
 /// How the reason begins of what is missing because a question failed, rather than because nobody exports it.
-const FAILED: &str = "not told: ";
+const FAILED: &str = "Prometheus did not tell: ";
 
 impl Seen {
     /// What is missing because a question failed.
