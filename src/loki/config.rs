@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 
-use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
+use reqwest::header::HeaderMap;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::LokiError;
+use crate::prom::headers;
 use crate::redact::address;
 
 /// One entry of `loki:`.
@@ -74,23 +75,6 @@ impl Config {
     }
 
     pub(super) fn headers(&self) -> Result<HeaderMap, LokiError> {
-        let bad = LokiError::Configuration;
-        let mut headers = HeaderMap::new();
-        for (name, value) in &self.headers {
-            let header = HeaderName::try_from(name).map_err(|_| bad(format!("`{name}` is no header name")))?;
-            let mut value = HeaderValue::try_from(value)
-                .map_err(|_| bad(format!("header `{name}` has a value that cannot be sent")))?;
-            value.set_sensitive(true);
-            headers.insert(header, value);
-        }
-        if let Some(path) = &self.bearer_token_file {
-            let token = std::fs::read_to_string(path)
-                .map_err(|e| bad(format!("cannot read the token file {}: {e}", path.display())))?;
-            let mut value = HeaderValue::try_from(format!("Bearer {}", token.trim()))
-                .map_err(|_| bad(format!("the token in {} cannot be sent in a header", path.display())))?;
-            value.set_sensitive(true);
-            headers.insert(AUTHORIZATION, value);
-        }
-        Ok(headers)
+        headers(&self.headers, self.bearer_token_file.as_deref()).map_err(LokiError::Configuration)
     }
 }

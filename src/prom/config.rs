@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 use schemars::JsonSchema;
@@ -61,22 +61,30 @@ impl Config {
     }
 
     pub(super) fn headers(&self) -> Result<HeaderMap, PromError> {
-        let bad = |what: String| PromError::Configuration(what);
-        let mut headers = HeaderMap::new();
-        for (name, value) in &self.headers {
-            let header = HeaderName::try_from(name).map_err(|_| bad(format!("`{name}` is no header name")))?;
-            let value = HeaderValue::try_from(value)
-                .map_err(|_| bad(format!("header `{name}` has a value that cannot be sent")))?;
-            headers.insert(header, value);
-        }
-        if let Some(path) = &self.bearer_token_file {
-            let token = std::fs::read_to_string(path)
-                .map_err(|e| bad(format!("cannot read the token file {}: {e}", path.display())))?;
-            let mut value = HeaderValue::try_from(format!("Bearer {}", token.trim()))
-                .map_err(|_| bad(format!("the token in {} cannot be sent in a header", path.display())))?;
-            value.set_sensitive(true);
-            headers.insert(AUTHORIZATION, value);
-        }
-        Ok(headers)
+        headers(&self.headers, self.bearer_token_file.as_deref()).map_err(PromError::Configuration)
     }
+}
+
+/// The headers that are sent with each request, marked as secrets: configured ones, and a bearer token from a file.
+///
+/// # Errors
+/// A sentence with what is wrong, without any value.
+pub(crate) fn headers(given: &BTreeMap<String, String>, token_file: Option<&Path>) -> Result<HeaderMap, String> {
+    let mut headers = HeaderMap::new();
+    for (name, value) in given {
+        let header = HeaderName::try_from(name).map_err(|_| format!("`{name}` is no header name"))?;
+        let mut value =
+            HeaderValue::try_from(value).map_err(|_| format!("header `{name}` has a value that cannot be sent"))?;
+        value.set_sensitive(true);
+        headers.insert(header, value);
+    }
+    if let Some(path) = token_file {
+        let token =
+            std::fs::read_to_string(path).map_err(|e| format!("cannot read the token file {}: {e}", path.display()))?;
+        let mut value = HeaderValue::try_from(format!("Bearer {}", token.trim()))
+            .map_err(|_| format!("the token in {} cannot be sent in a header", path.display()))?;
+        value.set_sensitive(true);
+        headers.insert(AUTHORIZATION, value);
+    }
+    Ok(headers)
 }

@@ -26,6 +26,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use crate::alert::{Alert, active, common_labels};
 pub use answer::{Row, Series};
 pub use config::Config;
+pub(crate) use config::headers;
 pub use error::PromError;
 pub use matrix::Raw;
 #[cfg(test)]
