@@ -290,7 +290,4 @@ async fn who_waits_sees_which_parts_are_over_and_in_the_end_what_is_missing_and_
     ] {
         assert!(told.contains(expected), "{expected}: {told}");
     }
-    let german = Words::load("de", None).unwrap();
-    let told = shown(&render::bundle_message(&report, 1, "4XQ7", place(), None, &german));
-    assert!(told.contains("nicht vollständig") && told.contains("aus 2 Dateien entfernt"), "{told}");
 }

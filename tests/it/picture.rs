@@ -122,16 +122,3 @@ fn who_nothing_is_wrong_with_and_what_nobody_can_tell_has_no_picture() {
     let chart = run(picture(library(), shared(), &diagnosis, &frame("longer-prompts", baseline), &words));
     assert_eq!(chart, None, "a year later nothing is kept of it");
 }
-
-#[test]
-fn names_in_the_picture_are_in_the_teams_language() {
-    let words = Words::load("de", None).unwrap();
-    let chart = run(async {
-        let diagnosis = diagnose(library(), shared(), &asked("longer-prompts", "high-ttft")).await;
-        picture(library(), shared(), &diagnosis, &frame("longer-prompts", Baseline::Off), &words).await
-    });
-    let chart = chart.unwrap();
-    let limits: Vec<&str> =
-        chart.panels.iter().filter_map(|panel| Some(panel.threshold.as_ref()?.label.as_str())).collect();
-    assert!(!limits.is_empty() && limits.iter().all(|label| label.starts_with("Grenze ")), "{limits:?}");
-}

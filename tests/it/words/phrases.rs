@@ -65,8 +65,6 @@ fn a_team_changes_single_sentences_and_hears_what_is_wrong_in_them() {
     let words = Words::load("en", Some(own.path())).unwrap();
     assert_eq!([words.text("do-now", &[]), words.text("why", &[])], ["Hop to it", "Why"]);
     insta::assert_snapshot!(say("do-nov = Hop\nand-more = { $shown } + { $m }\nwhy = { $\n"));
-    let german = Words::load("de", Some(own.path())).unwrap();
-    assert_eq!(german.text("do-now", &[]), "Jetzt tun");
 }
 
 /// The string literals of product code, continued lines joined, with `{}` where something is put in.
@@ -216,45 +214,11 @@ fn every_shape_is_that_of_a_sentence_in_the_code() {
 }
 
 #[test]
-fn sentences_in_data_are_said_in_the_language_of_the_team() {
-    let german = Words::load("de", None).unwrap();
-    for (data, said) in [
-        ("no series", "keine Zeitreihen"),
-        ("2 of 31 queries timed out", "2 von 31 Abfragen kamen nicht rechtzeitig zurück"),
-        (
-            "http://p:9090: Prometheus cannot be reached: connection refused",
-            "http://p:9090: Prometheus ist nicht zu erreichen: connection refused",
-        ),
-        (
-            "Prometheus cannot be reached: no such host; diagnoses wait for it",
-            "Prometheus ist nicht zu erreichen: no such host; so lange warten Diagnosen",
-        ),
-        ("timed out (3 queries)", "keine Antwort in der vorgesehenen Zeit (3 Abfragen)"),
-        (
-            "`x` is a native histogram here, and only classic ones are read",
-            "`x` ist hier ein natives Histogramm, gelesen werden nur klassische",
-        ),
-        (
-            "the model does not fit on 2 GPUs; the smallest tensor-parallel size that does is 4",
-            "das Modell passt nicht auf 2 GPUs; die kleinste Tensor-Parallelität, mit der es geht, ist 4",
-        ),
-        (
-            "invalid value 'x' for '--last <DURATION>': expected between 1s and 31d",
-            "„x“ passt nicht zu --last <DURATION>: möglich ist 1s bis 31d",
-        ),
-        ("what nobody has put into words", "what nobody has put into words"),
-    ] {
-        assert_eq!(german.said_text(data), said);
-        assert_eq!(Words::english().said_text(data), data, "English is said as it stands there");
-    }
-}
-
-#[test]
 fn what_is_put_into_a_sentence_of_data_is_never_read_as_markup() {
     let evil = "**x** \u{e000}0\u{e001} <!channel>";
     let data = format!("no vllm series of the last hour has model=`{evil}`");
-    let line = Words::load("de", None).unwrap().said(&data);
-    assert!(line.text().ends_with(&format!("hat model={evil}")), "{line:?}");
+    let line = Words::english().said(&data);
+    assert!(line.text().ends_with(&format!("has model={evil}")), "{line:?}");
     assert!(line.0.iter().all(|span| !matches!(span, llm_diagnose::render::Span::Bold(_))), "{line:?}");
 }
 

@@ -1,3 +1,0 @@
-### Jemanden rufen.
-
-call = { $who }: Dieser Vorfall ist jetzt kritisch.
