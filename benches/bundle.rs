@@ -20,7 +20,7 @@ use llm_diagnose::bundle::{self, Config, Options, Progress, Sources, Subject};
 use llm_diagnose::diagnose::{self, Diagnosis};
 use llm_diagnose::exporter::Reader;
 use llm_diagnose::prom::{self, Prometheus};
-use llm_diagnose::render::{ENGLISH, Words};
+use llm_diagnose::render::Words;
 use llm_diagnose::slack::{Destination, Slack};
 use llm_diagnose::store::Incident;
 use llm_diagnose::{clock, playbook};
@@ -145,7 +145,7 @@ fn subject(diagnosis: Option<Diagnosis>) -> Subject {
 async fn make(url: &str, dir: &Path, anonymize: bool) {
     let sources = Sources {
         library: library(),
-        words: Arc::new(Words::load(ENGLISH, None).unwrap()),
+        words: Arc::new(Words::english()),
         prometheus: Some(client(url)),
         reader: Some((Reader::new(&[]).unwrap(), Vec::new())),
         kubernetes: None,

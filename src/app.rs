@@ -72,8 +72,10 @@ pub async fn run(
     if !loopback && !credentials.are_set() {
         warn!("the webhook takes calls from everywhere without credentials: set webhook.bearer_token_file");
     }
-    let words =
-        Arc::new(Words::load(&config.language, config.playbooks.dir.as_deref()).context("cannot read the phrases")?);
+    if config.language.is_some() {
+        warn!("the key `language` has no effect any more, messages are in English: remove it");
+    }
+    let words = Arc::new(Words::load(config.playbooks.dir.as_deref()).context("cannot read the phrases")?);
     let library = Arc::new(library);
     let notifier = Arc::new(Notifier::new(Parts {
         store: store.clone(),

@@ -49,8 +49,9 @@ pub struct Config {
     pub alertmanagers: Vec<alertmanager::Config>,
     /// Pagers and webhooks that get the triage.
     pub pagers: Vec<notify::Pager>,
-    /// The language of what is said: `en`, `de`, or one that stands in playbooks.dir/phrases.
-    pub language: String,
+    /// Earlier versions had a choice; only `en` is still accepted.
+    #[schemars(skip)]
+    pub language: Option<String>,
     /// A dashboard for the links in messages; `{namespace}`, `{model}`, `{cluster}`, `{from}`, `{to}` (unix ms) are filled in.
     pub dashboard_url: String,
     /// Also print messages to standard output.
@@ -85,7 +86,7 @@ impl Default for Config {
             slack: slack::Config::default(),
             alertmanagers: Vec::new(),
             pagers: Vec::new(),
-            language: render::ENGLISH.to_owned(),
+            language: None,
             dashboard_url: String::new(),
             console: None,
             playbooks: Playbooks::default(),
@@ -189,6 +190,12 @@ impl Config {
 
     /// What cannot be told from types alone.
     fn validate(&self) -> anyhow::Result<()> {
+        if let Some(language) = self.language.as_ref().filter(|language| *language != render::ENGLISH) {
+            bail!(
+                "`language: {language}` is not offered: messages are in English only; remove the key `language`. \
+                 Single sentences can be replaced in playbooks.dir/phrases/en/*.ftl"
+            );
+        }
         if self.prometheus.is_empty() {
             bail!("`prometheus:` is empty: name at least one");
         }

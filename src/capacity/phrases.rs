@@ -1,4 +1,4 @@
-//! The sentences in a capacity report: English, as data is; `render` says them anew (`phrases/*/said.ftl`).
+//! The sentences in a capacity report.
 
 use super::model::Model;
 use super::plan::Deployment;

@@ -380,5 +380,5 @@ fn listed(desk: &Desk, incident: &Incident) -> Line {
 
 /// The refusal of somebody else's sentence: what went wrong, in its own words.
 pub(super) async fn failed(desk: &Desk, inbound: &Inbound, key: &str, error: &str) {
-    tell(desk, inbound, desk.words.line(key, &[("error", desk.words.said(error).into())])).await;
+    tell(desk, inbound, desk.words.line(key, &[("error", Line::of(error).into())])).await;
 }

@@ -195,7 +195,7 @@ async fn list(desk: &Desk, inbound: &Inbound) {
     if silences.len() > LISTED {
         parts.push(Part::Note(desk.words.line("silence-more", &[("n", (silences.len() - LISTED).into())])));
     }
-    parts.extend(problems.into_iter().map(|problem| Part::Note(desk.words.said(&problem))));
+    parts.extend(problems.into_iter().map(|problem| Part::Note(Line::of(&problem))));
     let headline = desk.words.line("silence-list", &[("n", silences.len().into())]);
     tell_more(desk, inbound, Tone::Unknown, headline, parts).await;
 }

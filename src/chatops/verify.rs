@@ -119,7 +119,7 @@ fn said(desk: &Desk, (result, problems): &(EvidenceResult, Vec<String>)) -> Line
             ("title", result.title.as_str().into()),
             ("value", value.into()),
             ("wanted", wanted.into()),
-            ("why", desk.words.said(&why).into()),
+            ("why", Line::of(&why).into()),
         ],
     )
 }

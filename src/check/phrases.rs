@@ -1,4 +1,4 @@
-//! Lint of what is said: every language says all of it, with the same things put in.
+//! Lint of what is said: readable, each phrase once, and own ones in place of phrases that are used.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -7,46 +7,50 @@ use fluent_bundle::FluentResource;
 use fluent_syntax::ast::{Entry, Expression, InlineExpression, Pattern, PatternElement};
 
 use crate::playbook::{Problem, SourceFile, phrases as shipped, suggestion};
-use crate::render::{ENGLISH, language_of, own_phrases};
+use crate::render::{ENGLISH, own_phrases};
 
 /// A phrase's name to what is put into it, and the file that it stands in.
 type Said = BTreeMap<String, (BTreeSet<String>, usize)>;
 
-/// Every problem of the shipped phrases and of those in `dir/phrases/<language>/`, in the order of the files.
+/// Every problem of the shipped phrases and of those in `dir/phrases/en/`, in the order of the files.
 pub fn phrases(dir: Option<&Path>) -> Vec<Problem> {
     let mut problems = Vec::new();
-    let mut languages: BTreeMap<String, Vec<SourceFile>> = BTreeMap::new();
-    for file in shipped() {
-        languages.entry(language_of(&file.path).to_owned()).or_default().push(file);
-    }
-    let english = languages.remove(ENGLISH).unwrap_or_default();
-    let english = said(&english, &mut problems);
-    for (language, files) in &languages {
-        let theirs = said(files, &mut problems);
-        compare(&english, &theirs, files, true, &mut problems);
-        let Some(file) = files.first() else { continue };
-        for key in english.keys().filter(|key| !theirs.contains_key(*key)) {
-            let message = format!("`{language}` does not say `{key}`");
-            problems.push(Problem::on_line("phrase/missing", file, 1, message, None));
+    let english = said(&shipped(), &mut problems);
+    let Some(dir) = dir else { return problems };
+    match own_phrases(dir) {
+        Ok(files) => {
+            let own = said(&files, &mut problems);
+            compare(&english, &own, &files, &mut problems);
         }
+        Err(error) => problems.push(about("phrase/read", dir, format!("{error:#}"))),
     }
-    match dir.map(own_phrases).transpose() {
-        Ok(own) => {
-            for files in own.unwrap_or_default().values() {
-                let theirs = said(files, &mut problems);
-                compare(&english, &theirs, files, false, &mut problems);
-            }
-        }
-        Err(error) => {
-            let nowhere = SourceFile { path: "phrases".to_owned(), text: String::new() };
-            problems.push(Problem::on_line("phrase/read", &nowhere, 1, format!("{error:#}"), None));
-        }
-    }
+    problems.extend(unread(dir));
     problems.sort_by(|a, b| (&a.file, a.line).cmp(&(&b.file, b.line)));
     problems
 }
 
-/// The phrases of one language.
+/// Directories of phrases that nothing reads.
+fn unread(dir: &Path) -> Vec<Problem> {
+    let inside = std::fs::read_dir(dir.join("phrases")).into_iter().flatten().flatten();
+    let mut names: Vec<String> = inside.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
+        .iter()
+        .filter(|name| *name != ENGLISH)
+        .map(|name| {
+            let message =
+                format!("`phrases/{name}` is not read: messages are in English only, see `phrases/{ENGLISH}`");
+            about("phrase/unread", &dir.join("phrases"), message)
+        })
+        .collect()
+}
+
+/// A problem of no single file.
+fn about(rule: &'static str, dir: &Path, message: String) -> Problem {
+    Problem::on_line(rule, &SourceFile { path: dir.display().to_string(), text: String::new() }, 1, message, None)
+}
+
+/// The phrases of some files.
 fn said(files: &[SourceFile], problems: &mut Vec<Problem>) -> Said {
     let mut said = Said::new();
     for (at, file) in files.iter().enumerate() {
@@ -76,9 +80,9 @@ fn said(files: &[SourceFile], problems: &mut Vec<Problem>) -> Said {
     said
 }
 
-/// Nothing is said that nobody asks for, and nothing is put in that nobody gives; `same` asks for all that is given.
-fn compare(english: &Said, theirs: &Said, files: &[SourceFile], same: bool, problems: &mut Vec<Problem>) {
-    for (key, (variables, at)) in theirs {
+/// Nothing is said that nobody asks for, and nothing is put in that nobody gives.
+fn compare(english: &Said, own: &Said, files: &[SourceFile], problems: &mut Vec<Problem>) {
+    for (key, (variables, at)) in own {
         let Some(file) = files.get(*at) else { continue };
         let Some((given, _)) = english.get(key) else {
             let hint = suggestion(key, english.keys().map(String::as_str));
@@ -93,11 +97,6 @@ fn compare(english: &Said, theirs: &Said, files: &[SourceFile], same: bool, prob
             };
             let message = format!("`{key}` asks for `${unknown}`, which nobody gives");
             problems.push(Problem::at("phrase/variable", file, key, message, Some(hint)));
-        }
-        let left: BTreeSet<String> = given.difference(variables).cloned().collect();
-        if same && !left.is_empty() {
-            let message = format!("`{key}` leaves out {}", list(&left));
-            problems.push(Problem::at("phrase/variable", file, key, message, None));
         }
     }
 }

@@ -22,7 +22,7 @@ const FILE_BYTES: u64 = 4 << 20;
 
 pub(super) fn run(args: &CapacityArgs) -> anyhow::Result<ExitCode> {
     let config = args.config.as_deref().map(Config::load).transpose()?.unwrap_or_default();
-    let words = Words::load(&config.language, config.playbooks.dir.as_deref())?;
+    let words = Words::load(config.playbooks.dir.as_deref())?;
     let model = args.model.as_deref().map(read).transpose()?;
     if model.is_none() && args.deployment.gpu.is_some() {
         bail!("`--gpu` needs the model's config.json: pass its path, or `-` for standard input");

@@ -49,7 +49,7 @@ pub(super) fn run(args: DiagnoseArgs) -> anyhow::Result<ExitCode> {
     let source = (&prometheus, &chosen.labels);
     let named = args.what.target.as_deref();
     let answer = runtime.block_on(ask::answer(&library, source, &mut request, named, beside))?;
-    let words = Words::load(&config.language, config.playbooks.dir.as_deref())?;
+    let words = Words::load(config.playbooks.dir.as_deref())?;
     let diagnosis = match answer {
         Triage::Found(diagnosis, beside) => {
             if !beside.is_empty() {

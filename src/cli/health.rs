@@ -36,7 +36,7 @@ pub(super) fn run(args: HealthArgs) -> anyhow::Result<ExitCode> {
         .map(|config| Ok((Prometheus::new(&config)?, config.labels)))
         .collect::<anyhow::Result<Vec<_>>>()?;
     let sources: Vec<Source<'_>> = clients.iter().map(|(prometheus, labels)| (prometheus, labels)).collect();
-    let words = Words::load(&config.language, config.playbooks.dir.as_deref())?;
+    let words = Words::load(config.playbooks.dir.as_deref())?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
     let health = runtime.block_on(async {
         if let Some(typed) = &args.what.target {

@@ -107,7 +107,7 @@ pub fn shipped() -> BTreeMap<String, SourceFile> {
         .collect()
 }
 
-/// The shipped phrases, by language and file: `phrases/en/message.ftl`.
+/// The shipped phrases, by file: `phrases/en/message.ftl`.
 pub fn phrases() -> Vec<SourceFile> {
     let mut names: Vec<_> = Shipped::iter().filter(|n| n.starts_with("phrases/") && n.ends_with(".ftl")).collect();
     names.sort();

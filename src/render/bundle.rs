@@ -90,7 +90,7 @@ pub fn bundle_message(
 /// What is missing or cut short, and why.
 pub(super) fn troubles(report: &Report, words: &Words) -> Vec<Line> {
     let trouble = |part: &report::Part| {
-        let why = if part.note.is_empty() { words.line("bundle-why-unknown", &[]) } else { words.said(&part.note) };
+        let why = if part.note.is_empty() { words.line("bundle-why-unknown", &[]) } else { Line::of(&part.note) };
         words.line("bundle-missing-part", &[("part", part.name.as_str().into()), ("why", why.into())])
     };
     report.parts.iter().filter(|part| part.stage.is_trouble()).map(trouble).collect()

@@ -43,7 +43,7 @@ fn list(out: &mut String, title: &str, lines: &[String], words: &Words) {
     }
     line(out, format_args!("\n{}", words.text(title, &[])));
     for text in lines {
-        line(out, format_args!("  • {}", words.said_text(text)));
+        line(out, format_args!("  • {}", text));
     }
 }
 
@@ -176,10 +176,10 @@ fn lives(out: &mut String, live: &Live, fit: Option<&Fit>, words: &Words) {
     row("fit-running", each(live.running_per_replica));
     // When Prometheus was away, the problem says it once for all.
     for (signal, why) in live.missing.iter().filter(|_| !live.degraded) {
-        let pieces = [("signal", signal.as_str().into()), ("why", words.said_text(why).into())];
+        let pieces = [("signal", signal.as_str().into()), ("why", why.as_str().into())];
         line(out, format_args!("  {}", words.text("fit-no-signal", &pieces)));
     }
     for problem in &live.problems {
-        line(out, format_args!("  ! {}", words.said_text(problem)));
+        line(out, format_args!("  ! {}", problem));
     }
 }

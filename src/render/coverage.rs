@@ -33,7 +33,7 @@ pub fn coverage(coverage: &Coverage, words: &Words) -> String {
     }
     gaps(&mut out, "  ", "?", FEW, of(Answer::Missing).map(shown), words);
     gaps(&mut out, "  ", "–", FEW, of(Answer::Unused).map(shown).map(|(title, why, _)| (title, why, None)), words);
-    coverage.problems.iter().for_each(|problem| hang(&mut out, "  ", "! ", &words.said_text(problem)));
+    coverage.problems.iter().for_each(|problem| hang(&mut out, "  ", "! ", problem));
     if !coverage.playbooks.is_empty() {
         out.push_str(&format!("\n{bold}{}{bold:#}\n", words.text("coverage-playbooks", &[])));
     }

@@ -33,7 +33,7 @@ pub(super) fn read_directly(direct: &DirectRead, words: &Words) -> Vec<Line> {
         }
     }
     lines.extend(alike.iter().take(2 * FEW).map(|(what, names)| {
-        words.line("direct-remark", &[("names", few(names, words).into()), ("what", words.said(what).into())])
+        words.line("direct-remark", &[("names", few(names, words).into()), ("what", Line::of(what).into())])
     }));
     if alike.len() > 2 * FEW {
         lines.push(words.line("direct-more-remarks", &[("n", (alike.len() - 2 * FEW).into())]));

@@ -60,7 +60,7 @@ fn check(e: &EvidenceResult, words: &Words) -> Line {
     let fact = fact(e, words).into();
     match (e.outcome, why) {
         (Outcome::NoData, why) if !why.is_empty() => {
-            words.line("evidence-no-data-why", &[("fact", fact), ("why", words.said(why).into())])
+            words.line("evidence-no-data-why", &[("fact", fact), ("why", Line::of(why).into())])
         }
         _ => words.line(key, &[("fact", fact), ("when", e.when.as_str().into())]),
     }

@@ -30,7 +30,7 @@ pub fn health(health: &Health, words: &Words) -> String {
     let tone = style(health.state);
     let mut out = format!("{tone}▌ {}{tone:#}\n", clean(&headline(health, words)));
     for line in health.notes.iter().chain(&health.problems) {
-        wrap(&clean(&words.said_text(line)), COLUMNS - 2).iter().for_each(|line| out.push_str(&format!("  {line}\n")));
+        wrap(&clean(line), COLUMNS - 2).iter().for_each(|line| out.push_str(&format!("  {line}\n")));
     }
     let mut pools: Vec<&Pool> = health.pools.iter().collect();
     pools.sort_by_key(|pool| match pool.state {
@@ -313,9 +313,9 @@ pub(super) fn gaps<'a>(
         }
     }
     for (why, enable, titles) in grouped {
-        hang(out, gap, &format!("{mark} "), &format!("{}: {}", few(&titles, most, words), words.said_text(why)));
+        hang(out, gap, &format!("{mark} "), &format!("{}: {}", few(&titles, most, words), why));
         if let Some(enable) = enable {
-            hang(out, gap, "  → ", &words.said_text(enable));
+            hang(out, gap, "  → ", enable);
         }
     }
 }

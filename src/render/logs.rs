@@ -161,11 +161,8 @@ pub(super) fn read(read: &LogsRead, words: &Words) -> Vec<Line> {
         lines.push(words.line("logs-say-nothing", &[("names", few(&names, words).into())]));
     }
     if let Some((what, why)) = read.missing.first() {
-        let pieces = [
-            ("what", what.as_str().into()),
-            ("why", words.said(why).into()),
-            ("more", (read.missing.len() - 1).into()),
-        ];
+        let pieces =
+            [("what", what.as_str().into()), ("why", Line::of(why).into()), ("more", (read.missing.len() - 1).into())];
         lines.push(words.line("logs-missing", &pieces));
     }
     lines

@@ -231,8 +231,8 @@ fn unchecked(diagnosis: &Diagnosis, words: &Words) -> Vec<Line> {
     let one = |reason: &Reason<'_>| {
         let titles = ("titles", some(&reason.titles, 2, ", ", words).into());
         bullet(match reason.enable.filter(|enable| enable.len() <= ENABLE) {
-            Some(enable) => words.line("unchecked-short", &[titles, ("enable", words.said(enable).into())]),
-            None => words.line("unchecked-reason", &[titles, ("why", words.said(reason.why).into())]),
+            Some(enable) => words.line("unchecked-short", &[titles, ("enable", Line::of(enable).into())]),
+            None => words.line("unchecked-reason", &[titles, ("why", Line::of(reason.why).into())]),
         })
     };
     let mut lines: Vec<Line> = reasons.iter().take(REASONS).map(one).collect();

@@ -21,7 +21,6 @@ mod notes;
 mod page;
 mod readme;
 mod report;
-mod said;
 mod short;
 mod text;
 mod thread;
@@ -57,8 +56,8 @@ pub use text::terminal;
 pub use thread::{Told, changes};
 pub use view::{IncidentView, Note, Picture};
 pub use whole::diagnosis_message;
-pub use words::{ENGLISH, Piece, Words};
-pub(crate) use words::{language_of, own_phrases};
+pub(crate) use words::{ENGLISH, own_phrases};
+pub use words::{Piece, Words};
 
 /// How bad it is, as colour and as word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

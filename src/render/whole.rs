@@ -198,10 +198,10 @@ pub(super) fn unchecked(diagnosis: &Diagnosis, reasons_most: usize, titles_most:
     let reasons = reasons(diagnosis);
     let one = |reason: &Reason<'_>| {
         let titles = some(&reason.titles, titles_most, ", ", words).into();
-        let line = words.line("unchecked-reason", &[("titles", titles), ("why", words.said(reason.why).into())]);
+        let line = words.line("unchecked-reason", &[("titles", titles), ("why", Line::of(reason.why).into())]);
         bullet(match reason.enable {
             Some(enable) => {
-                words.line("unchecked-enable", &[("reason", line.into()), ("enable", words.said(enable).into())])
+                words.line("unchecked-enable", &[("reason", line.into()), ("enable", Line::of(enable).into())])
             }
             None => line,
         })
@@ -217,7 +217,7 @@ pub(super) fn unchecked(diagnosis: &Diagnosis, reasons_most: usize, titles_most:
 pub(super) fn while_looking(diagnosis: &Diagnosis, words: &Words) -> Vec<Line> {
     let direct = diagnosis.direct.as_ref().map(|read| direct::read_directly(read, words)).unwrap_or_default();
     let logs = diagnosis.logs.as_ref().map(|read| logs::read(read, words)).unwrap_or_default();
-    let data = diagnosis.problems.iter().chain(&diagnosis.scope.notes).map(|text| words.said(text));
+    let data = diagnosis.problems.iter().chain(&diagnosis.scope.notes).map(|text| Line::of(text));
     direct.into_iter().chain(logs).chain(data).map(bullet).collect()
 }
 

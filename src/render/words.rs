@@ -1,22 +1,19 @@
-//! What we say, in the language of the team: sentences are data (`playbooks/phrases/<language>/*.ftl`, Project Fluent),
-//! and code names them.
+//! What we say: sentences are data (`playbooks/phrases/en/*.ftl`, Project Fluent), and code names them.
 //!
 //! A sentence may hold `**bold**` and `` `code` ``. What is put into it keeps its own look: text from outside is never
 //! read as markup.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
 use fluent_bundle::concurrent::FluentBundle;
 use fluent_bundle::{FluentArgs, FluentResource};
 use unic_langid::LanguageIdentifier;
 
-use super::said::{self, Shape};
 use super::{Line, Span};
 use crate::playbook::{SourceFile, phrases};
 
-/// The language that is complete by definition.
-pub const ENGLISH: &str = "en";
+/// The only language; the name of the directories of its phrases.
+pub(crate) const ENGLISH: &str = "en";
 /// Frame what is put into a sentence: private-use characters that nothing else writes into sentences.
 const OPEN: char = '\u{e000}';
 const CLOSE: char = '\u{e001}';
@@ -63,77 +60,39 @@ impl From<Span> for Piece {
     }
 }
 
-/// The sentences of one language; English stands in for those that it lacks.
+/// The sentences.
 pub struct Words {
     bundle: FluentBundle<FluentResource>,
-    /// Of the English sentences in data.
-    shapes: Vec<Shape>,
-    language: String,
 }
 
 impl std::fmt::Debug for Words {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Words").field("language", &self.language).finish_non_exhaustive()
+        f.debug_struct("Words").finish_non_exhaustive()
     }
 }
 
 impl Words {
-    /// The shipped sentences of a language, and those of `dir/phrases/<language>/*.ftl` in place of them.
+    /// The shipped sentences, and those of `dir/phrases/en/*.ftl` in place of them.
     ///
     /// # Errors
-    /// When there is no such language, or a file cannot be read; with the file and what is wrong in it.
-    pub fn load(language: &str, dir: Option<&Path>) -> anyhow::Result<Self> {
-        let id: LanguageIdentifier = language
-            .parse()
-            .map_err(|_| anyhow::anyhow!("`language: {language}` is no language: write it like en, de"))?;
-        let mut bundle = FluentBundle::new_concurrent(vec![id]);
+    /// When a file cannot be read; with the file and what is wrong in it.
+    pub fn load(dir: Option<&Path>) -> anyhow::Result<Self> {
+        let mut bundle = FluentBundle::new_concurrent(vec![ENGLISH.parse::<LanguageIdentifier>()?]);
         // Marks around what is put in would show in terminals; a sentence is one direction anyway.
         bundle.set_use_isolating(false);
-        let mut known = BTreeMap::new();
-        for file in phrases() {
-            known.entry(language_of(&file.path).to_owned()).or_insert_with(Vec::new).push(file);
-        }
-        let own = match dir {
-            Some(dir) => read_dir(&dir.join("phrases").join(language))?,
-            None => Vec::new(),
-        };
-        if !known.contains_key(language) && own.is_empty() {
-            let known: Vec<&str> = known.keys().map(String::as_str).collect();
-            anyhow::bail!(
-                "there are no phrases for `language: {language}`: known are {}, others are added in playbooks.dir/phrases/{language}/*.ftl",
-                known.join(", ")
-            );
-        }
-        let english = known.remove(ENGLISH).unwrap_or_default();
-        let theirs = known.remove(language).unwrap_or_default();
-        let in_english = english.len();
-        let mut shapes = Vec::new();
-        for (at, file) in english.into_iter().chain(theirs).chain(own).enumerate() {
-            let path = file.path.clone();
+        let own = dir.map(own_phrases).transpose()?.unwrap_or_default();
+        for file in phrases().into_iter().chain(own) {
             let resource = FluentResource::try_new(file.text)
-                .map_err(|(_, errors)| anyhow::anyhow!("{path}: {}", first(&errors)))?;
-            if at < in_english && path.ends_with(said::FILE) {
-                shapes = said::shapes(&resource);
-            }
+                .map_err(|(_, errors)| anyhow::anyhow!("{}: {}", file.path, first(&errors)))?;
             bundle.add_resource_overriding(resource);
         }
-        Ok(Self { bundle, shapes, language: language.to_owned() })
+        Ok(Self { bundle })
     }
 
-    /// The shipped English.
+    /// The shipped sentences alone.
     pub fn english() -> Self {
         #[expect(clippy::expect_used, reason = "the shipped files are tested")]
-        Self::load(ENGLISH, None).expect("the shipped English phrases can be read")
-    }
-
-    /// The language's name, as configured.
-    pub fn language(&self) -> &str {
-        &self.language
-    }
-
-    /// The shapes of sentences in data.
-    pub(super) fn shapes(&self) -> &[Shape] {
-        &self.shapes
+        Self::load(None).expect("the shipped phrases can be read")
     }
 
     /// A sentence with its look.
@@ -163,37 +122,17 @@ impl Words {
     }
 }
 
-/// `phrases/de/message.ftl` is German.
-pub(crate) fn language_of(path: &str) -> &str {
-    path.rsplit('/').nth(1).unwrap_or_default()
-}
-
-/// The phrases of a user's directory, by language.
-pub(crate) fn own_phrases(dir: &Path) -> anyhow::Result<BTreeMap<String, Vec<SourceFile>>> {
+/// A user's own phrases, in `dir/phrases/en/`.
+///
+/// # Errors
+/// When a file cannot be read.
+pub(crate) fn own_phrases(dir: &Path) -> anyhow::Result<Vec<SourceFile>> {
     use anyhow::Context;
-    let dir = dir.join("phrases");
-    if !dir.is_dir() {
-        return Ok(BTreeMap::new());
-    }
-    let mut out = BTreeMap::new();
-    for entry in std::fs::read_dir(&dir).with_context(|| format!("cannot read {}", dir.display()))? {
-        let path = entry.with_context(|| format!("cannot read {}", dir.display()))?.path();
-        let language = path.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_owned();
-        out.insert(language, read_dir(&path)?);
-    }
-    Ok(out)
-}
-
-fn first(errors: &[impl std::fmt::Debug]) -> String {
-    errors.first().map(|e| format!("{e:?}")).unwrap_or_default()
-}
-
-fn read_dir(dir: &Path) -> anyhow::Result<Vec<SourceFile>> {
-    use anyhow::Context;
+    let dir = dir.join("phrases").join(ENGLISH);
     if !dir.is_dir() {
         return Ok(Vec::new());
     }
-    let mut paths: Vec<_> = std::fs::read_dir(dir)
+    let mut paths: Vec<_> = std::fs::read_dir(&dir)
         .with_context(|| format!("cannot read {}", dir.display()))?
         .filter_map(|entry| Some(entry.ok()?.path()))
         .filter(|path| path.extension().is_some_and(|e| e == "ftl"))
@@ -206,6 +145,10 @@ fn read_dir(dir: &Path) -> anyhow::Result<Vec<SourceFile>> {
             Ok(SourceFile { path: path.display().to_string(), text })
         })
         .collect()
+}
+
+fn first(errors: &[impl std::fmt::Debug]) -> String {
+    errors.first().map(|e| format!("{e:?}")).unwrap_or_default()
 }
 
 /// A formatted sentence ─▶ spans: `**` and back-ticks of the sentence are markup, what was put in is not.

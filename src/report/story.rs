@@ -24,7 +24,7 @@ pub struct Logged<'a> {
     pub detail: &'a str,
 }
 
-/// Alerts, onsets, what we said and what people did, oldest first; sentences are English, with a shape in `said.ftl`.
+/// Alerts, onsets, what we said and what people did, oldest first.
 pub fn story(alerts: &[Alert], diagnosis: Option<&Diagnosis>, logged: &[Logged<'_>], notes: &[Note]) -> Vec<Happened> {
     let mut out = of_alerts(alerts);
     out.extend(diagnosis.into_iter().flat_map(onsets));

@@ -45,7 +45,7 @@ struct Office {
 }
 
 impl Office {
-    async fn open(prometheus: Prometheus, language: &str) -> Self {
+    async fn open(prometheus: Prometheus) -> Self {
         tls();
         let options = Options::unlimited().channel(Channel::new(ALERTS, "alerts")).channel(Channel::new(DIRECT, "dm"));
         let fake = FakeSlack::start(options).await.unwrap();
@@ -55,7 +55,7 @@ impl Office {
         let metrics = Arc::new(Metrics::default());
         let config =
             slack::Config { channel: CHANNEL.to_owned(), commands_per_minute: [1_000; 3], ..slack::Config::default() };
-        let words = Arc::new(Words::load(language, None).unwrap());
+        let words = Arc::new(Words::english());
         let prometheus = vec![(prometheus, BTreeMap::new())];
         let notifier = Arc::new(Notifier::new(Parts {
             store: store.clone(),
@@ -195,7 +195,7 @@ async fn three_pools() -> stack::Prometheus {
 fn a_pool_is_diagnosed_by_a_part_of_its_name_at_another_time() {
     let prometheus = shared().clone();
     run(async {
-        let mut office = Office::open(prometheus, "en").await;
+        let mut office = Office::open(prometheus).await;
         let when: Timestamp = crate::harness::at(moment("longer-prompts"));
         let said = office.said(&format!("longer-prompts at {when}")).await;
         assert!(said.contains("prompts became longer"), "{said}");
@@ -215,7 +215,7 @@ fn a_pool_is_diagnosed_by_a_part_of_its_name_at_another_time() {
 fn a_name_that_fits_several_or_nothing_gets_a_list_of_what_is_there() {
     run(async {
         let prometheus = three_pools().await;
-        let mut office = Office::open(client(&prometheus.url), "en").await;
+        let mut office = Office::open(client(&prometheus.url)).await;
         let said = office.said("qwen").await;
         assert!(said.contains("[llm/qwen] diagnose llm/qwen") && said.contains("[llm-dev/qwen]"), "{said}");
         let said = office.said("gpt at 1m ago").await;
@@ -263,7 +263,7 @@ async fn form(office: &mut Office) {
 #[test]
 fn what_needs_no_prometheus_is_answered_without_one_and_the_rest_says_so() {
     run(async {
-        let mut office = Office::open(client("http://127.0.0.1:1"), "en").await;
+        let mut office = Office::open(client("http://127.0.0.1:1")).await;
         for (text, expected) in [
             ("", "Prometheus cannot be asked right now"),
             ("llama", "Prometheus cannot be asked right now"),
@@ -298,7 +298,7 @@ fn what_needs_no_prometheus_is_answered_without_one_and_the_rest_says_so() {
 #[test]
 fn in_an_incidents_thread_mentions_are_about_that_incident() {
     run(async {
-        let office = Office::open(client("http://127.0.0.1:1"), "en").await;
+        let office = Office::open(client("http://127.0.0.1:1")).await;
         let body = group("LLMHighTTFT", "firing", "critical", &["a", "b"]).to_string();
         let group = AlertGroup::from_webhook(body.as_bytes()).unwrap();
         let selection = Some(("high-ttft".to_owned(), "its name".to_owned()));
@@ -360,7 +360,7 @@ fn somebody_who_waits_sees_how_far_it_is_and_then_the_answer_in_its_place() {
         // Takes connections and never answers.
         let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", silent.local_addr().unwrap());
-        let mut office = Office::open(client(&url), "en").await;
+        let mut office = Office::open(client(&url)).await;
         Arc::get_mut(&mut office.desk).unwrap().diagnosing.deadline = Duration::from_secs(3);
         let direct = Place { channel: DIRECT.to_owned(), ..Place::default() };
         let messages = office.mention(direct, "playbook high-ttft").await;

@@ -18,7 +18,7 @@ const HEADLINE: &str = "CRITICAL · first tokens come late · llm/meta-llama/Lla
 
 #[tokio::test]
 async fn a_night_from_the_alert_to_the_verdict() {
-    let night = Night::fall("en").await;
+    let night = Night::fall().await;
     night.fire().await;
     alerted(&night).await;
     acted(&night).await;
@@ -283,7 +283,7 @@ async fn written_down(night: &Night) {
 
 #[tokio::test]
 async fn an_alert_that_comes_and_goes_is_said_once_and_does_not_fill_the_thread() {
-    let night = Night::fall("en").await;
+    let night = Night::fall().await;
     night.fire().await;
     night.message_with("prompts became longer").await;
     for round in 0..4 {

@@ -16,7 +16,7 @@ fn frame(name: &str, baseline: Baseline) -> Frame {
 }
 
 fn drawn_by(prometheus: &Prometheus, name: &str, playbook: &str, baseline: Baseline) -> (Diagnosis, Option<Chart>) {
-    let words = Words::load("en", None).unwrap();
+    let words = Words::english();
     run(async {
         let diagnosis = diagnose(library(), shared(), &asked(name, playbook)).await;
         let chart = picture(library(), prometheus, &diagnosis, &frame(name, baseline), &words).await;

@@ -1,4 +1,4 @@
-//! What is said: short enough to be read at night, inside Slack's limits, harmless whatever labels hold, in every language.
+//! What is said: short enough to be read at night, inside Slack's limits, harmless whatever labels hold.
 
 mod phrases;
 mod thread;

@@ -68,7 +68,7 @@ pub(super) async fn bundle(
                 NoBundle::Busy => words.line("bundle-busy", &[]),
                 other => {
                     let id = Line::default().code(short(&incident.id));
-                    let why = words.said(&other.to_string());
+                    let why = Line::of(&other.to_string());
                     words.line("bundle-none", &[("id", id.into()), ("why", why.into())])
                 }
             };
@@ -96,7 +96,7 @@ async fn hand_over(
             Ok(_) => return told(Place::Here, None),
             Err(error) => {
                 warn!(%error, incident.id = incident.id, "cannot upload a bundle");
-                words.line("bundle-upload-failed", &[("why", words.said(&error.to_string()).into())])
+                words.line("bundle-upload-failed", &[("why", Line::of(&error.to_string()).into())])
             }
         }
     };

@@ -82,7 +82,7 @@ async fn found(desk: &Desk, reply: &Reply<'_>, typed: &str, at: Timestamp) -> Re
             (_, false) => words.line("target-unknown", &[("target", typed.into())]),
         };
         let mut message = sentence(Tone::Unknown, line);
-        message.parts.extend(problems.into_iter().map(|problem| Part::Note(words.said(&problem))));
+        message.parts.extend(problems.into_iter().map(|problem| Part::Note(Line::of(&problem))));
         message.parts.push(Part::Buttons(offered(desk, all.iter().map(Place::name), |name| name.to_owned())));
         return Err(message);
     }
@@ -321,12 +321,12 @@ pub(super) async fn capacity(desk: &Desk, reply: &Reply<'_>, what: &CapacityOf) 
     if !rows.is_empty() {
         message.parts.push(Part::Section(words.text("capacity-live", &[]), rows));
     }
-    message.parts.extend(report.warnings.iter().map(|warning| Part::Paragraph(words.said(warning))));
+    message.parts.extend(report.warnings.iter().map(|warning| Part::Paragraph(Line::of(warning))));
     let missing = live
         .missing
         .iter()
-        .map(|(signal, why)| Part::Note(Line::default().code(&**signal).plain(": ").then(words.said(why))));
-    message.parts.extend(missing.chain(live.problems.iter().map(|problem| Part::Note(words.said(problem)))));
+        .map(|(signal, why)| Part::Note(Line::default().code(&**signal).plain(": ").then(Line::of(why))));
+    message.parts.extend(missing.chain(live.problems.iter().map(|problem| Part::Note(Line::of(problem)))));
     let shell = Line::default().code("llm-diagnose capacity config.json --gpu H100");
     message.parts.push(Part::Note(words.line("capacity-more", &[("command", shell.into())])));
     reply.say(&message).await;
@@ -347,7 +347,7 @@ pub(super) async fn doctor(desk: &Desk, reply: &Reply<'_>) {
     let lines = checks.iter().map(|check| {
         let key = if check.ok { "doctor-ok" } else { "doctor-fails" };
         let detail = check.detail.as_deref().unwrap_or_default();
-        words.line(key, &[("name", Line::default().code(&*check.name).into()), ("detail", words.said(detail).into())])
+        words.line(key, &[("name", Line::default().code(&*check.name).into()), ("detail", Line::of(detail).into())])
     });
     parts.push(Part::Section(words.text("doctor-parts", &[]), lines.collect()));
     for one in seen {
@@ -369,10 +369,10 @@ pub(super) async fn doctor(desk: &Desk, reply: &Reply<'_>) {
         lines.extend(enables.iter().take(FEW).map(|(enable, titles)| {
             let more = if titles.len() > 2 { format!(" +{}", titles.len() - 2) } else { String::new() };
             let titles = titles.iter().take(2).copied().collect::<Vec<_>>().join(", ");
-            Line::default().plain(format!("{titles}{more} → ")).then(words.said(enable))
+            Line::default().plain(format!("{titles}{more} → ")).then(Line::of(enable))
         }));
         parts.push(Part::Section(one.prometheus, lines));
-        parts.extend(one.problems.into_iter().map(|problem| Part::Note(words.said(&problem))));
+        parts.extend(one.problems.into_iter().map(|problem| Part::Note(Line::of(&problem))));
     }
     let shell = Line::default().code("llm-diagnose doctor --signals");
     parts.push(Part::Note(words.line("doctor-more", &[("command", shell.into())])));

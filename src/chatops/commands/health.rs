@@ -56,7 +56,7 @@ pub(super) fn message(desk: &Desk, health: &Health, at: Option<Timestamp>) -> Me
             .push(Part::Note(words.line("health-more", &[("n", (pools.len() - POOLS + health.left_out).into())])));
     }
     for line in health.problems.iter().chain(&health.notes).take(FEW) {
-        message.parts.push(Part::Note(words.said(line)));
+        message.parts.push(Part::Note(Line::of(line)));
     }
     let at = at.map(|at| format!(" at {at}")).unwrap_or_default();
     let sick = pools.iter().filter(|pool| rank(pool.state) > 1).take(OFFERED);

@@ -150,7 +150,7 @@ pub(super) async fn silence(desk: &Desk, inbound: &Inbound, reply: &Reply<'_>, s
         Ok(Silencing::Make(incident, _)) => incident,
         Ok(Silencing::List) => return desk.silence(inbound, SilenceRequest::List).await,
         Ok(Silencing::Expire(id)) => return desk.silence(inbound, SilenceRequest::Expire { id }).await,
-        Err(why) => return reply.say(&sentence(Tone::Unknown, words.said(&why))).await,
+        Err(why) => return reply.say(&sentence(Tone::Unknown, Line::of(&why))).await,
     };
     match find(desk, reply, &OfIncident { incident: named }).await {
         Ok(incident) if inbound.place.trigger.is_some() => {

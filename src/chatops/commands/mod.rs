@@ -115,7 +115,7 @@ fn misunderstood(desk: &Desk, trouble: Trouble) -> Message {
             let usage = command::topics().into_iter().find(|topic| topic.name == command);
             let usage = usage.map(|topic| format!("/llm-diagnose {}", topic.usage)).unwrap_or_default();
             let help = words.line("command-usage", &[("usage", Line::default().code(usage).into())]);
-            with(sentence(Tone::Unknown, words.said(&why)), Part::Note(help))
+            with(sentence(Tone::Unknown, Line::of(&why)), Part::Note(help))
         }
     }
 }

@@ -68,7 +68,7 @@ struct Bench<'a> {
 }
 
 async fn work(args: &BundleArgs, config: Config, library: Library) -> anyhow::Result<ExitCode> {
-    let words = Arc::new(Words::load(&config.language, config.playbooks.dir.as_deref())?);
+    let words = Arc::new(Words::load(config.playbooks.dir.as_deref())?);
     let reader = Reader::new(&config.exporters.allow).context("cannot prepare the HTTP client for exporters")?;
     let bench = Bench { args, config, library: Arc::new(library), words, reader };
     let group = args.alert.as_deref().map(ask::read).transpose()?;

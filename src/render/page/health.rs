@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use super::html::{Look, fold, line, moment, pill, table};
 use super::{Kept, Page};
 use crate::health::{Check, Health, Pool, State};
-use crate::render::{Words, facts};
+use crate::render::{Line, Words, facts};
 use crate::signal::format_value;
 
 /// How often the page looks for news, seconds.
@@ -24,7 +24,7 @@ pub fn health_page(health: &Health, words: &Words) -> String {
             h1 { (title) }
         }
         div #pools data-part {
-            @for text in health.notes.iter().chain(&health.problems) { p.none { (line(&words.said(text))) } }
+            @for text in health.notes.iter().chain(&health.problems) { p.none { (line(&Line::of(text))) } }
             @if pools.is_empty() {
                 div.card { h2 { (say("health-no-pool")) } p { (line(&words.line("page-no-pool", &[]))) } }
             }
@@ -89,8 +89,8 @@ fn one(pool: &Pool, words: &Words) -> Markup {
                     p { (words.text(key, &data)) }
                     ul { @for check in unseen { li {
                         (check.title)
-                        @if let Some(why) = &check.why { ": " (line(&words.said(why))) }
-                        @if let Some(enable) = &check.enable { small { (line(&words.said(enable))) } }
+                        @if let Some(why) = &check.why { ": " (line(&Line::of(why))) }
+                        @if let Some(enable) = &check.enable { small { (line(&Line::of(enable))) } }
                     } } }
                 }))
             }

@@ -89,7 +89,7 @@ impl Page<'_> {
         let file = self.kept == Kept::File;
         let page = html! {
             (DOCTYPE)
-            html lang=(words.language()) {
+            html lang="en" {
                 head {
                     meta charset="utf-8";
                     meta name="viewport" content="width=device-width,initial-scale=1";

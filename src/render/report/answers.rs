@@ -34,7 +34,7 @@ pub(super) fn answers(report: &Report, around: &Around<'_>, words: &Words) -> Ma
                 @let none = answer.is_none();
                 @if let Some(answer) = answer { (answer) }
                 @let open: Vec<&String> = a.open.iter().filter(|(of, _)| *of == question).map(|(_, how)| how).collect();
-                @for how in &open { p.none { b { (words.text("report-not-known", &[])) } " " (line(&words.said(how))) } }
+                @for how in &open { p.none { b { (words.text("report-not-known", &[])) } " " (line(&Line::of(how))) } }
                 @if none && open.is_empty() { p.none { (words.text("report-not-known-bundle", &[])) } }
             }
         }
@@ -112,7 +112,7 @@ pub(super) fn measured(key: &str, list: &[Measured], words: &Words) -> Markup {
         let moved = moved(m).is_some();
         let title = html! {
             @if moved { b { (m.title) } } @else { (m.title) }
-            @if let Some(why) = &m.why { small { (line(&words.said(why))) } }
+            @if let Some(why) = &m.why { small { (line(&Line::of(why))) } }
         };
         let after = over.then(|| value(m, m.after));
         let change = html! { span.num.dim[!moved] { @if moved { b { (change(m)) } } @else { (change(m)) } } };
@@ -125,7 +125,7 @@ pub(super) fn measured(key: &str, list: &[Measured], words: &Words) -> Markup {
         @if !rows.is_empty() { (table(&say("report-q-metrics"), &heads, &rows)) }
         @if !untold.is_empty() {
             (fold(&format!("{key}/untold"), &html! { (words.text("report-untold", &[("n", untold.len().into())])) }, false, &html! {
-                dl.kv { @for m in &untold { dt { (m.title) } dd { (line(&words.said(m.why.as_deref().unwrap_or_default()))) } } }
+                dl.kv { @for m in &untold { dt { (m.title) } dd { (line(&Line::of(m.why.as_deref().unwrap_or_default()))) } } }
             }))
         }
         @if !queries.is_empty() {
@@ -165,7 +165,7 @@ fn deployment(a: &Answers, words: &Words) -> Option<Markup> {
     (!empty).then(|| {
         html! {
             @if !d.mode.is_empty() { p { b { (d.mode) } } }
-            @for because in &d.because { p.dim { (line(&words.said(because))) } }
+            @for because in &d.because { p.dim { (line(&Line::of(because))) } }
             dl.kv {
                 @if let Some((wanted, ready)) = d.replicas {
                     dt { (words.text("page-replicas", &[])) }

@@ -64,7 +64,7 @@ fn happened(one: &Happened, form: &str, words: &Words) -> Markup {
     html! {
         li {
             time datetime=(one.at) { (one.at.strftime(form)) }
-            div { (line(&words.said(&one.what))) " " small { (words.text(key, &[])) " · " (one.source) } }
+            div { (line(&Line::of(&one.what))) " " small { (words.text(key, &[])) " · " (one.source) } }
         }
     }
 }
@@ -244,7 +244,7 @@ pub(super) fn parts(report: &Report, words: &Words) -> Option<Markup> {
             Stage::Skipped => (Look::Mute, "report-stage-skipped"),
         };
         let size = if part.bytes > 0 { format_value(part.bytes as f64, Unit::Bytes) } else { String::new() };
-        vec![html! { (part.name) }, pill(look, &say(key)), line(&words.said(&part.note)), html! { span.num { (size) } }]
+        vec![html! { (part.name) }, pill(look, &say(key)), line(&Line::of(&part.note)), html! { span.num { (size) } }]
     };
     (!report.parts.is_empty()).then(|| {
         html! {

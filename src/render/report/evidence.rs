@@ -6,7 +6,7 @@ use maud::{Markup, html};
 
 use crate::diagnose::{Diagnosis, EvidenceResult, Outcome, Source, Verdict};
 use crate::render::page::html::{clock, fold, line, outcome, sureness, table};
-use crate::render::{Words, facts, whole};
+use crate::render::{Line, Words, facts, whole};
 use crate::signal::format_value;
 
 /// The checks of every link of the best chain, and of the other causes on demand.
@@ -63,7 +63,7 @@ fn row(e: &EvidenceResult, words: &Words) -> Vec<Markup> {
             @if e.required { " " small { (words.text("page-required", &[])) } }
             @if e.source == Source::Exporter { small { (words.text("report-direct", &[])) } }
             @if !e.replicas.is_empty() { small { (facts::few_values(&e.replicas, e.unit, words)) } }
-            @if let (Outcome::NoData, Some(why)) = (e.outcome, &e.why) { small { (line(&words.said(why))) } }
+            @if let (Outcome::NoData, Some(why)) = (e.outcome, &e.why) { small { (line(&Line::of(why))) } }
         },
         html! { span.num { (value(e.value)) } },
         html! { span.num { (value(e.baseline)) } },
@@ -114,9 +114,9 @@ pub(super) fn unchecked(diagnosis: &Diagnosis, words: &Words) -> Option<Markup> 
                 @for reason in &reasons {
                     dt { (reason.titles.join(", ")) }
                     dd {
-                        (line(&words.said(reason.why)))
+                        (line(&Line::of(reason.why)))
                         @if let Some(enable) = reason.enable {
-                            p.dim { b { (words.text("report-enable", &[])) " " } (line(&words.said(enable))) }
+                            p.dim { b { (words.text("report-enable", &[])) " " } (line(&Line::of(enable))) }
                         }
                     }
                 }

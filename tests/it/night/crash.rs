@@ -52,7 +52,7 @@ async fn a_night_that_only_a_log_explains_from_the_alert_to_the_bundle_opened_el
          diagnose: {{ refresh: 5s }}\n",
         file.path().display()
     );
-    let night = Night::of(&recorded("lost-replica:replica=0"), "en", &extra).await;
+    let night = Night::of(&recorded("lost-replica:replica=0"), &extra).await;
 
     // Nobody waits for a log that does not come; once it does, the message says more.
     cluster.set_mode_of("/log", Mode::Hang);

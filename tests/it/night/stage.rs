@@ -57,13 +57,13 @@ pub(super) fn recorded(fault: &str) -> String {
 }
 
 impl Night {
-    /// Starts it all; `language` is that of the messages.
-    pub(super) async fn fall(language: &str) -> Self {
-        Self::of(&history(), language, "").await
+    /// Starts it all.
+    pub(super) async fn fall() -> Self {
+        Self::of(&history(), "").await
     }
 
     /// Starts it all over a history, with more lines of configuration.
-    pub(super) async fn of(history: &str, language: &str, extra: &str) -> Self {
+    pub(super) async fn of(history: &str, extra: &str) -> Self {
         tls();
         let slack = FakeSlack::start(Options {
             allowed_mentions: ["!subteam^S0ONCALL", "@U0ANN", "@U0BEN"].map(String::from).into(),
@@ -75,7 +75,7 @@ impl Night {
         // The Alertmanager must know the service, and the service the Alertmanager.
         let door = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let config = format!(
-            "listen: 127.0.0.1:$PORT\nstate_dir: $DIR/state\npublic_url: https://triage.example\nlanguage: {language}\n\
+            "listen: 127.0.0.1:$PORT\nstate_dir: $DIR/state\npublic_url: https://triage.example\n\
              prometheus: [{{ url: \"{}\" }}]\nalertmanagers: [{{ url: \"http://{}\" }}]\n\
              dashboard_url: \"https://grafana.example/d/llm?var-namespace={{namespace}}&from={{from}}&to={{to}}\"\n\
              slack: {{ api_url: \"{}\", channel: \"{CHANNEL}\", mention: S0ONCALL, act: {{ groups: [S0ONCALL] }}, \
