@@ -19,6 +19,7 @@ mod listing;
 mod lookups;
 mod posts;
 mod replicas;
+mod schema;
 mod visit;
 mod waiting;
 
@@ -66,14 +67,14 @@ pub enum StoreError {
         /// That of ours.
         known: i64,
     },
-    /// A newer version keeps it.
+    /// A newer version has removed what this one uses.
     #[error(
-        "a newer llm-diagnose keeps it (tables of version {found}, this one knows {known}): use that one's commands"
+        "a newer llm-diagnose keeps it (its tables need a version that knows migration {found}, this one knows {known}): use the newer one, or restore a backup from before the update"
     )]
     Newer {
-        /// The version of its tables.
+        /// The migration that must be known.
         found: i64,
-        /// That of ours.
+        /// The newest that is.
         known: i64,
     },
     /// The address of the database cannot be used; the text says why and never shows it.
@@ -120,7 +121,7 @@ impl Store {
     /// When the file cannot be opened or is another program's.
     pub async fn open(path: &Path) -> Result<Self, StoreError> {
         let durable = database::sqlite(path, Access::Durable).await?;
-        visit::SHAPES.run(&durable).await?;
+        schema::migrate(&mut *durable.acquire().await?).await?;
         let write = database::sqlite(path, Access::Write).await?;
         let read = database::sqlite(path, Access::Read).await?;
         let named = format!("SQLite at {}", path.display());
@@ -134,7 +135,7 @@ impl Store {
     pub async fn connect(url: &str) -> Result<Self, StoreError> {
         let (options, named) = database::address(url).map_err(StoreError::Address)?;
         let mut first = database::knock(&options).await?;
-        visit::SHAPES.run(&mut first).await?;
+        schema::migrate(&mut first).await?;
         first.close().await?;
         // Webhooks have a connection of their own, so that they never wait for anything but each other.
         let durable = database::postgres(&options, 1).await?;

@@ -2,14 +2,10 @@
 
 use std::path::Path;
 
-use sqlx::migrate::Migrator;
-use sqlx::{AnyPool, Row};
+use sqlx::AnyPool;
 
 use super::database::{self, Access, Engine};
-use super::{Store, StoreError, name};
-
-/// The shapes that a store can have; the last is this version's.
-pub(super) static SHAPES: Migrator = sqlx::migrate!("src/store/migrations");
+use super::{Store, StoreError, name, schema};
 
 /// What a visitor does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,30 +51,9 @@ impl Store {
 }
 
 async fn visited(pool: AnyPool, engine: Engine, named: String) -> Result<Store, StoreError> {
-    if let Err(error) = same_shape(&pool, engine).await {
+    if let Err(error) = schema::check(&pool, engine).await {
         pool.close().await;
         return Err(error);
     }
     Ok(Store { durable: pool.clone(), write: pool.clone(), read: pool, engine, me: name(), named: named.into() })
-}
-
-async fn same_shape(pool: &AnyPool, engine: Engine) -> Result<(), StoreError> {
-    let there = match engine {
-        Engine::Sqlite => "SELECT COUNT(*) FROM sqlite_schema WHERE name = '_sqlx_migrations'",
-        Engine::Postgres => {
-            "SELECT COUNT(*) FROM pg_tables WHERE tablename = '_sqlx_migrations' AND schemaname = current_schema()"
-        }
-    };
-    let there: i64 = sqlx::query_scalar(there).fetch_one(pool).await?;
-    if there == 0 {
-        return Err(StoreError::NoTables);
-    }
-    let row = sqlx::query("SELECT MAX(version) AS version FROM _sqlx_migrations").fetch_one(pool).await?;
-    let found = row.try_get::<Option<i64>, _>("version")?.unwrap_or_default();
-    let known = SHAPES.iter().map(|shape| shape.version).max().unwrap_or_default();
-    match found.cmp(&known) {
-        std::cmp::Ordering::Less => Err(StoreError::Older { found, known }),
-        std::cmp::Ordering::Equal => Ok(()),
-        std::cmp::Ordering::Greater => Err(StoreError::Newer { found, known }),
-    }
 }
