@@ -3,9 +3,11 @@
 use std::path::Path;
 
 use sqlx::migrate::Migrator;
-use sqlx::{AnyPool, Row};
+use sqlx::Row;
 
+use super::connections::Pool;
 use super::database::{self, Access, Engine};
+use super::trouble::WhenFull;
 use super::{Store, StoreError, name};
 
 /// The shapes that a store can have; the last is this version's.
@@ -54,15 +56,16 @@ impl Store {
     }
 }
 
-async fn visited(pool: AnyPool, engine: Engine, named: String) -> Result<Store, StoreError> {
+async fn visited(pool: Pool, engine: Engine, named: String) -> Result<Store, StoreError> {
     if let Err(error) = same_shape(&pool, engine).await {
         pool.close().await;
         return Err(error);
     }
-    Ok(Store { durable: pool.clone(), write: pool.clone(), read: pool, engine, me: name(), named: named.into() })
+    let full = WhenFull::default();
+    Ok(Store { durable: pool.clone(), write: pool.clone(), read: pool, engine, full, me: name(), named: named.into() })
 }
 
-async fn same_shape(pool: &AnyPool, engine: Engine) -> Result<(), StoreError> {
+async fn same_shape(pool: &Pool, engine: Engine) -> Result<(), StoreError> {
     let there = match engine {
         Engine::Sqlite => "SELECT COUNT(*) FROM sqlite_schema WHERE name = '_sqlx_migrations'",
         Engine::Postgres => {
