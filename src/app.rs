@@ -101,6 +101,10 @@ pub async fn run(
     let tasks = TaskTracker::new();
     let workshop = Arc::new(workshop(&pipeline, Arc::clone(&words), tasks.clone(), closing.clone())?);
     tasks.spawn(Arc::clone(&workshop).tidy_loop());
+    // Weak, because the workshop has the store.
+    let gives_way = Arc::downgrade(&workshop);
+    store.when_full(move || gives_way.upgrade().is_some_and(|workshop| workshop.give_way()));
+    tasks.spawn(store.clone().watch(halt.clone()));
     let desk = match slack.clone() {
         Some(slack) => Some(Arc::new(desk(&pipeline, slack, words, Arc::clone(&workshop), tasks.clone())?)),
         None => None,

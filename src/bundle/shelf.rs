@@ -5,7 +5,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -26,6 +26,8 @@ const TIME: &str = "%Y%m%dT%H%M%SZ";
 const ID_CHARS: usize = 64;
 /// With less room it is not even begun.
 const LEAST: u64 = 8 << 20;
+/// So much is given up at a time when the store has no room.
+const GIVEN_UP: u64 = 32 << 20;
 /// Bundles that may be written at once, among which the room is shared.
 pub const AT_ONCE: usize = 2;
 
@@ -72,6 +74,8 @@ pub struct Shelf {
     keep: Duration,
     keep_bytes: u64,
     min_free_bytes: u64,
+    /// It is on the disk of the store.
+    beside_store: bool,
 }
 
 impl Shelf {
@@ -94,7 +98,9 @@ impl Shelf {
             }
         }
         let Config { keep, keep_bytes, min_free_bytes, .. } = *config;
-        Ok(Self { dir, keep, keep_bytes, min_free_bytes })
+        let device = |path: &Path| fs::metadata(path).map(|data| data.dev());
+        let beside_store = device(&dir).map_err(failed)? == device(state_dir).map_err(failed)?;
+        Ok(Self { dir, keep, keep_bytes, min_free_bytes, beside_store })
     }
 
     /// The directory.
@@ -157,6 +163,25 @@ impl Shelf {
             }
             tracing::info!(bundle = %name, "removed a bundle: too old, or all together too large");
             (all, removed) = (all - bytes, removed + 1);
+        }
+        Ok(removed)
+    }
+
+    /// Removes the oldest until 32 MiB are given up, where that makes room for the store. Returns how many it removed.
+    ///
+    /// # Errors
+    /// When the directory cannot be read, or a file cannot be removed.
+    pub fn give_way(&self) -> io::Result<usize> {
+        if !self.beside_store {
+            return Ok(0);
+        }
+        let (mut removed, mut freed) = (0, 0);
+        for Kept { name, bytes } in self.list(None)? {
+            fs::remove_file(self.path(&name))?;
+            (removed, freed) = (removed + 1, freed + bytes);
+            if freed >= GIVEN_UP {
+                break;
+            }
         }
         Ok(removed)
     }

@@ -219,6 +219,21 @@ impl Workshop {
         }
     }
 
+    /// Gives up bundles, the oldest first, because the disk of the store is full; whether there were any.
+    pub fn give_way(&self) -> bool {
+        match self.shelf.give_way() {
+            Ok(0) => false,
+            Ok(removed) => {
+                warn!(removed, "the disk is full: removed the oldest bundles, so that alerts can be stored");
+                true
+            }
+            Err(error) => {
+                error!(%error, dir = %self.shelf.dir().display(), "the disk is full, and bundles cannot be removed");
+                false
+            }
+        }
+    }
+
     fn tidy(&self) {
         if let Err(error) = self.shelf.tidy(clock::now()) {
             error!(%error, dir = %self.shelf.dir().display(), "cannot remove old bundles");

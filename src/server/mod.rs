@@ -74,7 +74,7 @@ pub fn router(shared: Shared) -> Router {
         .route("/bundles/{name}", get(bundles::download))
         .route_layer(middleware::from_fn_with_state(shared.clone(), bundles::gate));
     Router::new()
-        .route("/healthz", get(|| async { "ok\n" }))
+        .route("/healthz", get(alive))
         .route("/readyz", get(ready))
         .route("/metrics", get(metrics))
         .merge(webhook)
@@ -83,6 +83,14 @@ pub fn router(shared: Shared) -> Router {
         .merge(slack::routes(shared.door.clone()))
         .fallback(pages::nowhere)
         .with_state(shared)
+}
+
+/// 503 once a new start is the last thing that may help.
+async fn alive(State(shared): State<Shared>) -> (StatusCode, String) {
+    match shared.pipeline.store.dead() {
+        None => (StatusCode::OK, "ok\n".to_owned()),
+        Some(why) => (StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n")),
+    }
 }
 
 /// 200 as long as alerts can be stored; what else is down is named but does not turn alerts away.

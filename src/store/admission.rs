@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use sqlx::{AnyConnection, Row};
+use sqlx::Row;
 use ulid::Ulid;
 
+use super::connections::Connection;
 use super::deliveries::Sink;
 use super::digests::{self, Storm};
 use super::{Store, StoreError, from_nanoseconds, nanoseconds};
@@ -56,7 +57,20 @@ impl Store {
         now: Timestamp,
         rules: &Rules,
     ) -> Result<Vec<Result<Admitted, StoreError>>, StoreError> {
-        let mut tx = self.durable.begin_with(self.engine.begin()).await?;
+        match self.admit_all(groups, now, rules).await {
+            // Alerts come first: what can be made again gives way, and nobody is refused meanwhile.
+            Err(error) if error.is_full() && self.full.give_way() => self.admit_all(groups, now, rules).await,
+            done => done,
+        }
+    }
+
+    async fn admit_all(
+        &self,
+        groups: &[(AlertGroup, Wanted)],
+        now: Timestamp,
+        rules: &Rules,
+    ) -> Result<Vec<Result<Admitted, StoreError>>, StoreError> {
+        let mut tx = self.durable.begin(self.engine.begin()).await?;
         // A channel too, because the incidents of all groups are counted there before one goes into a digest.
         let keys = groups.iter().map(|(group, _)| group.group_key.as_str());
         let channels = groups.iter().flat_map(|(_, wanted)| wanted.channels());
@@ -66,9 +80,18 @@ impl Store {
         for (group, wanted) in groups {
             sqlx::query("SAVEPOINT one").execute(&mut *tx).await?;
             let result = admit_one(&mut tx, group, wanted, now, rules).await;
+            let result = match result {
+                // The database may have ended the transaction by itself, and what was done before it is gone too.
+                Err(error) if error.is_full() => return Err(error),
+                result => result,
+            };
             let end = if result.is_ok() { "RELEASE one" } else { "ROLLBACK TO one" };
-            sqlx::query(end).execute(&mut *tx).await?;
-            out.push(result);
+            match (sqlx::query(end).execute(&mut *tx).await, result) {
+                (Ok(_), result) => out.push(result),
+                // The first error says what is wrong; the second only that there is no transaction any more.
+                (Err(_), Err(error)) => return Err(error),
+                (Err(error), Ok(_)) => return Err(error.into()),
+            }
         }
         tx.commit().await?;
         Ok(out)
@@ -76,7 +99,7 @@ impl Store {
 }
 
 async fn admit_one(
-    db: &mut AnyConnection,
+    db: &mut Connection,
     group: &AlertGroup,
     wanted: &Wanted,
     now: Timestamp,
@@ -124,7 +147,7 @@ async fn admit_one(
 }
 
 /// The open incident of a group key, else the one resolved last.
-async fn known(db: &mut AnyConnection, group_key: &str) -> Result<Option<Known>, StoreError> {
+async fn known(db: &mut Connection, group_key: &str) -> Result<Option<Known>, StoreError> {
     let row = sqlx::query(
         "SELECT id, state, notified_ms, resolved_ms FROM incidents WHERE group_key = $1
          ORDER BY CASE state WHEN 'open' THEN 0 ELSE 1 END, opened_ms DESC LIMIT 1",
@@ -157,7 +180,7 @@ async fn known(db: &mut AnyConnection, group_key: &str) -> Result<Option<Known>,
 }
 
 async fn open(
-    db: &mut AnyConnection,
+    db: &mut Connection,
     group: &AlertGroup,
     wanted: &Wanted,
     reason: AdmitReason,
@@ -219,7 +242,7 @@ async fn open(
 }
 
 async fn change(
-    db: &mut AnyConnection,
+    db: &mut Connection,
     id: &str,
     group: &AlertGroup,
     wanted: &Wanted,
@@ -270,7 +293,7 @@ async fn change(
 }
 
 /// Keeps whether something critical fires; at the end, whether something did.
-async fn mark_critical(db: &mut AnyConnection, id: &str, group: &AlertGroup) -> Result<(), StoreError> {
+async fn mark_critical(db: &mut Connection, id: &str, group: &AlertGroup) -> Result<(), StoreError> {
     let Some(critical) = critical(group) else { return Ok(()) };
     let mark = sqlx::query("UPDATE incidents SET critical = $2 WHERE id = $1").bind(id).bind(i64::from(critical));
     mark.execute(db).await?;
@@ -286,7 +309,7 @@ fn critical(group: &AlertGroup) -> Option<bool> {
 }
 
 /// Alerts that joined may say better where to begin.
-async fn select_again(db: &mut AnyConnection, id: &str, wanted: &Wanted) -> Result<(), StoreError> {
+async fn select_again(db: &mut Connection, id: &str, wanted: &Wanted) -> Result<(), StoreError> {
     let Some((playbook, because)) = &wanted.selection else { return Ok(()) };
     sqlx::query(
         "UPDATE incidents SET playbook = $2, because = $3, diagnose_due_ms = COALESCE(diagnose_due_ms, notified_ms)
@@ -300,7 +323,7 @@ async fn select_again(db: &mut AnyConnection, id: &str, wanted: &Wanted) -> Resu
     Ok(())
 }
 
-async fn write_alerts(db: &mut AnyConnection, id: &str, group: &AlertGroup) -> Result<(), StoreError> {
+async fn write_alerts(db: &mut Connection, id: &str, group: &AlertGroup) -> Result<(), StoreError> {
     for alert in &group.alerts {
         let (fingerprint, start) = alert.episode();
         let status = match alert.status {
@@ -328,7 +351,7 @@ async fn write_alerts(db: &mut AnyConnection, id: &str, group: &AlertGroup) -> R
 }
 
 pub(super) async fn event(
-    db: &mut AnyConnection,
+    db: &mut Connection,
     id: &str,
     at_ms: i64,
     what: &str,

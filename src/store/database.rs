@@ -4,13 +4,21 @@ use std::path::Path;
 use std::sync::Once;
 use std::time::Duration;
 
-use sqlx::any::{AnyConnectOptions, AnyPoolOptions};
-use sqlx::{AnyConnection, AnyPool, AssertSqlSafe, ConnectOptions, Connection, Executor, Row, SqlSafeStr, SqlStr};
+use sqlx::any::AnyConnectOptions;
+use sqlx::{AnyConnection, AssertSqlSafe, ConnectOptions, Connection as _, Row, SqlSafeStr, SqlStr};
 use url::Url;
 use url::form_urlencoded::byte_serialize;
 
+use super::connections::{Connection, Limits, Pool};
+
 /// How long a statement waits for the other connection, and a caller for a free one.
 const BUSY: Duration = Duration::from_secs(5);
+/// A disk may be slow, and a large deletion too.
+const SQLITE: Limits =
+    Limits { acquire: BUSY, statement: Duration::from_secs(30), transaction: Duration::from_secs(60) };
+/// A server ends a statement after 10 s (`LIMITS`); one that does not even say so is gone.
+const POSTGRES: Limits =
+    Limits { acquire: BUSY, statement: Duration::from_secs(11), transaction: Duration::from_secs(30) };
 
 /// Which database it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,7 +46,7 @@ impl Engine {
 
     /// Holds these names until the transaction ends, so that one replica after the other decides about them. SQLite has
     /// one writer, who holds everything.
-    pub(super) async fn hold(self, db: &mut AnyConnection, names: &[&str]) -> Result<(), sqlx::Error> {
+    pub(super) async fn hold(self, db: &mut Connection, names: &[&str]) -> Result<(), sqlx::Error> {
         if self == Self::Sqlite {
             return Ok(());
         }
@@ -72,7 +80,7 @@ pub(super) enum Access {
 }
 
 /// Connections to a database file, made when it is not there.
-pub(super) async fn sqlite(path: &Path, access: Access) -> Result<AnyPool, sqlx::Error> {
+pub(super) async fn sqlite(path: &Path, access: Access) -> Result<Pool, sqlx::Error> {
     drivers();
     let path = std::path::absolute(path)?;
     let text = path.to_str().ok_or_else(|| sqlx::Error::Configuration("its path is not UTF-8".into()))?;
@@ -88,47 +96,27 @@ pub(super) async fn sqlite(path: &Path, access: Access) -> Result<AnyPool, sqlx:
     // Every separator is escaped, so that nothing of a path is taken for a part of an address.
     let path = byte_serialize(text.as_bytes()).collect::<String>().replace('+', "%20");
     let options: AnyConnectOptions = format!("sqlite:{path}?mode={mode}").parse()?;
-    AnyPoolOptions::new()
-        .max_connections(most)
-        .acquire_timeout(BUSY)
-        .after_connect(move |connection, _| {
-            Box::pin(async move {
-                let wait = format!("PRAGMA busy_timeout = {}", BUSY.as_millis());
-                connection.execute(sqlx::AssertSqlSafe(wait)).await?;
-                connection.execute(pragmas).await?;
-                Ok(())
-            })
-        })
-        .connect_with(options)
-        .await
+    let setup = format!("PRAGMA busy_timeout = {}; {pragmas}", BUSY.as_millis());
+    Pool::open(options, setup, SQLITE, most).await
 }
 
-/// What PostgreSQL may take: no statement, no wait for another's lock and no forgotten transaction is for ever.
+/// What PostgreSQL may take: no statement, no wait for another's lock and no forgotten transaction is for ever. A client
+/// that is silently gone is known to be after 25 s, so that its locks end (keepalive and user timeout of the server's
+/// socket, <https://www.postgresql.org/docs/current/runtime-config-connection.html>; without effect on Unix sockets).
 const LIMITS: &str = "SET statement_timeout = '10s'; SET lock_timeout = '5s';
-                      SET idle_in_transaction_session_timeout = '15s'; SET application_name = 'llm-diagnose'";
+                      SET idle_in_transaction_session_timeout = '15s'; SET application_name = 'llm-diagnose';
+                      SET tcp_keepalives_idle = 10; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 3;
+                      SET tcp_user_timeout = '15s'";
 
 /// Connections to a PostgreSQL, `most` of them.
-pub(super) async fn postgres(options: &AnyConnectOptions, most: u32) -> Result<AnyPool, sqlx::Error> {
-    AnyPoolOptions::new()
-        .max_connections(most)
-        .acquire_timeout(BUSY)
-        .after_connect(|connection, _| Box::pin(async move { connection.execute(LIMITS).await.map(drop) }))
-        .connect_with(options.clone())
-        .await
+pub(super) async fn postgres(options: &AnyConnectOptions, most: u32) -> Result<Pool, sqlx::Error> {
+    Pool::open(options.clone(), LIMITS.to_owned(), POSTGRES, most).await
 }
 
 /// Connections that can only read.
-pub(super) async fn postgres_to_look(options: &AnyConnectOptions) -> Result<AnyPool, sqlx::Error> {
-    let limits = format!("{LIMITS}; SET default_transaction_read_only = on");
-    AnyPoolOptions::new()
-        .max_connections(2)
-        .acquire_timeout(BUSY)
-        .after_connect(move |connection, _| {
-            let limits = limits.clone();
-            Box::pin(async move { connection.execute(AssertSqlSafe(limits)).await.map(drop) })
-        })
-        .connect_with(options.clone())
-        .await
+pub(super) async fn postgres_to_look(options: &AnyConnectOptions) -> Result<Pool, sqlx::Error> {
+    let setup = format!("{LIMITS}; SET default_transaction_read_only = on");
+    Pool::open(options.clone(), setup, POSTGRES, 2).await
 }
 
 /// One connection, without a pool's patience: the error says what is wrong, not that time is up.

@@ -1,9 +1,10 @@
 //! Deliveries: which message of which incident stands where, and what is due.
 
 use jiff::Timestamp;
-use sqlx::{AnyConnection, Row};
+use sqlx::Row;
 
 use super::admission::event;
+use super::connections::Connection;
 use super::{Store, StoreError};
 use crate::clock::unix_ms;
 
@@ -305,7 +306,7 @@ impl Store {
 
     /// Waits for whoever is changing the incident, and lets nobody change it until the transaction ends: PostgreSQL would
     /// compare with what was there when the statement began.
-    async fn still(&self, db: &mut AnyConnection, incident: &str) -> Result<(), StoreError> {
+    async fn still(&self, db: &mut Connection, incident: &str) -> Result<(), StoreError> {
         let held = sqlx::query(self.engine.sql("SELECT id FROM incidents WHERE id = $1 /*postgres FOR UPDATE*/"));
         held.bind(incident).execute(db).await?;
         Ok(())
@@ -313,7 +314,7 @@ impl Store {
 }
 
 /// An incident's revision grew: what was delivered is to be brought up to date.
-pub(super) async fn outdate(db: &mut AnyConnection, incident: &str) -> Result<(), StoreError> {
+pub(super) async fn outdate(db: &mut Connection, incident: &str) -> Result<(), StoreError> {
     sqlx::query("UPDATE deliveries SET state = 'pending' WHERE incident_id = $1 AND state = 'delivered'")
         .bind(incident)
         .execute(db)

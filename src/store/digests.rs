@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use sqlx::{AnyConnection, Row};
+use sqlx::Row;
 use ulid::Ulid;
 
+use super::connections::Connection;
 use super::incidents::{alert, read, select_incidents};
 use super::{Incident, Store, StoreError};
 use crate::clock::{from_unix_ms, unix_ms};
@@ -47,7 +48,7 @@ pub struct Digest {
 
 /// The digest that a new incident joins in the transaction that opens it; none when it gets a message of its own.
 pub(super) async fn collapse(
-    db: &mut AnyConnection,
+    db: &mut Connection,
     channel: &str,
     storm: &Storm,
     now_ms: i64,
@@ -101,7 +102,7 @@ pub(super) async fn collapse(
 }
 
 /// An incident of a digest fires again: what was done is not.
-pub(super) async fn revive(db: &mut AnyConnection, incident: &str) -> Result<(), StoreError> {
+pub(super) async fn revive(db: &mut Connection, incident: &str) -> Result<(), StoreError> {
     sqlx::query(
         "UPDATE digests SET state = 'pending', tries = 0
          WHERE id IN (SELECT digest_id FROM deliveries WHERE incident_id = $1 AND digest_id IS NOT NULL)",
@@ -189,7 +190,7 @@ impl Store {
 
     /// Waits for who is joining the digest, and lets nobody join until the transaction ends: PostgreSQL would not see
     /// an incident that joined since the statement began.
-    async fn unjoined(&self, db: &mut AnyConnection, digest: &Digest) -> Result<(), StoreError> {
+    async fn unjoined(&self, db: &mut Connection, digest: &Digest) -> Result<(), StoreError> {
         let held = sqlx::query(self.engine.sql("SELECT id FROM digests WHERE id = $1 /*postgres FOR UPDATE*/"));
         held.bind(&digest.id).execute(db).await?;
         Ok(())

@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
+use sqlx::Row;
 use sqlx::any::AnyRow;
-use sqlx::{AnyConnection, Row};
 
 use super::admission::event;
+use super::connections::Connection;
 use super::deliveries::outdate;
 use super::{Store, StoreError};
 use crate::alert::{Alert, AlertStatus};
@@ -359,7 +360,7 @@ impl Store {
 }
 
 /// A message that waited for what has just been written goes out; one that backs off from an error keeps waiting.
-async fn hasten(db: &mut AnyConnection, id: &str, now: Timestamp) -> Result<(), StoreError> {
+async fn hasten(db: &mut Connection, id: &str, now: Timestamp) -> Result<(), StoreError> {
     sqlx::query(
         "UPDATE deliveries SET due_ms = $2 WHERE incident_id = $1 AND tries = 0 AND state = 'pending'
            AND due_ms > $2 AND due_ms < $2 + 5000",

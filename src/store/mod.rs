@@ -8,6 +8,7 @@
 
 mod admission;
 mod audit;
+mod connections;
 mod database;
 mod deliveries;
 mod digests;
@@ -20,6 +21,7 @@ mod lookups;
 mod posts;
 mod replicas;
 mod schema;
+mod trouble;
 mod visit;
 mod waiting;
 
@@ -29,11 +31,12 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use sqlx::{Any, AnyPool, Connection, Transaction};
+use sqlx::Connection as _;
 use ulid::Ulid;
 
 pub use admission::{Admitted, Wanted};
 pub use audit::{AuditEntry, AuditResult};
+use connections::{Pool, Tx};
 use database::{Access, Engine};
 pub use deliveries::{Delivery, Said, Sink};
 pub use digests::{Digest, Storm};
@@ -42,6 +45,8 @@ pub use followups::Followup;
 pub use incidents::{Due, Incident};
 pub use lookups::Event;
 pub use posts::{Post, PostKind};
+pub use trouble::Trouble;
+use trouble::WhenFull;
 pub use visit::Visit;
 pub use waiting::{Turn, Waiting, Work};
 
@@ -92,15 +97,23 @@ pub enum StoreError {
     },
 }
 
+impl StoreError {
+    /// Whether there is no room to write: reading goes on.
+    pub fn is_full(&self) -> bool {
+        matches!(self, Self::Database(error) if trouble::is_full(error))
+    }
+}
+
 /// A handle to the store; cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Store {
     /// For what must survive a power cut: the groups that were answered 200.
-    durable: AnyPool,
+    durable: Pool,
     /// For what may be done twice after one: leases, diagnoses, delivery states.
-    write: AnyPool,
-    read: AnyPool,
+    write: Pool,
+    read: Pool,
     engine: Engine,
+    full: WhenFull,
     /// Whose leases are ours.
     me: Arc<str>,
     named: Arc<str>,
@@ -121,11 +134,13 @@ impl Store {
     /// When the file cannot be opened or is another program's.
     pub async fn open(path: &Path) -> Result<Self, StoreError> {
         let durable = database::sqlite(path, Access::Durable).await?;
-        schema::migrate(&mut *durable.acquire().await?).await?;
+        let mut first = durable.acquire().await?;
+        schema::migrate(first.raw()?).await?;
+        first.done();
         let write = database::sqlite(path, Access::Write).await?;
         let read = database::sqlite(path, Access::Read).await?;
         let named = format!("SQLite at {}", path.display());
-        Ok(Self { durable, write, read, engine: Engine::Sqlite, me: name(), named: named.into() })
+        Ok(Self { durable, write, read, engine: Engine::Sqlite, full: WhenFull::default(), me: name(), named: named.into() })
     }
 
     /// Connects to a PostgreSQL that several of us may share, and migrates it.
@@ -141,7 +156,7 @@ impl Store {
         let durable = database::postgres(&options, 1).await?;
         let write = database::postgres(&options, 4).await?;
         let read = database::postgres(&options, 3).await?;
-        Ok(Self { durable, write, read, engine: Engine::Postgres, me: name(), named: named.into() })
+        Ok(Self { durable, write, read, engine: Engine::Postgres, full: WhenFull::default(), me: name(), named: named.into() })
     }
 
     /// What a PostgreSQL is called, which version it says it has, and whether we may make tables in it; changes nothing.
@@ -160,19 +175,8 @@ impl Store {
     }
 
     /// A transaction that will write.
-    async fn begin(&self) -> Result<Transaction<'static, Any>, StoreError> {
-        Ok(self.write.begin_with(self.engine.begin()).await?)
-    }
-
-    /// Whether it can be written.
-    ///
-    /// # Errors
-    /// When it cannot.
-    pub async fn ping(&self) -> Result<(), StoreError> {
-        let mut tx = self.begin().await?;
-        sqlx::query("DELETE FROM events WHERE incident_id = ''").execute(&mut *tx).await?;
-        tx.commit().await?;
-        Ok(())
+    async fn begin(&self) -> Result<Tx, StoreError> {
+        Ok(self.write.begin(self.engine.begin()).await?)
     }
 
     /// Says good-bye to the other replicas, waits for running statements and closes the database.

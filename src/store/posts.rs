@@ -3,11 +3,12 @@
 use std::sync::{LazyLock, Mutex, PoisonError};
 
 use jiff::Timestamp;
+use sqlx::Row;
 use sqlx::any::AnyRow;
-use sqlx::{AnyConnection, Row};
 use ulid::Generator;
 
 use super::admission::event;
+use super::connections::Connection;
 use super::{Store, StoreError};
 use crate::clock::unix_ms;
 use crate::render::Message;
@@ -190,7 +191,7 @@ impl Store {
     }
 }
 
-async fn fail(db: &mut AnyConnection, id: &str, note: &str) -> Result<(), StoreError> {
+async fn fail(db: &mut Connection, id: &str, note: &str) -> Result<(), StoreError> {
     let failed = sqlx::query("UPDATE posts SET state = 'failed', note = $2 WHERE id = $1").bind(id).bind(note);
     failed.execute(db).await?;
     Ok(())

@@ -12,9 +12,10 @@
 //! finds a migration in sqlx' table that it does not know.
 
 use sqlx::migrate::{Migration, Migrator};
-use sqlx::{AnyConnection, AnyPool, Row};
+use sqlx::{AnyConnection, Row};
 
 use super::StoreError;
+use super::connections::{Connection, Pool};
 use super::database::Engine;
 
 static MIGRATIONS: Migrator = sqlx::migrate!("src/store/migrations");
@@ -54,7 +55,7 @@ async fn compatible(connection: &mut AnyConnection) -> Result<(), StoreError> {
 ///
 /// # Errors
 /// When it is no store, lacks migrations, or was contracted beyond what this program knows.
-pub(super) async fn check(pool: &AnyPool, engine: Engine) -> Result<(), StoreError> {
+pub(super) async fn check(pool: &Pool, engine: Engine) -> Result<(), StoreError> {
     let mut connection = pool.acquire().await?;
     let mut found = 0;
     for table in ["_sqlx_migrations", EXPANSIONS] {
@@ -67,11 +68,11 @@ pub(super) async fn check(pool: &AnyPool, engine: Engine) -> Result<(), StoreErr
     match found {
         0 => Err(StoreError::NoTables),
         found if found < known() => Err(StoreError::Older { found, known: known() }),
-        _ => compatible(&mut connection).await,
+        _ => compatible(connection.raw()?).await,
     }
 }
 
-async fn has_table(connection: &mut AnyConnection, engine: Engine, table: &str) -> Result<bool, StoreError> {
+async fn has_table(connection: &mut Connection, engine: Engine, table: &str) -> Result<bool, StoreError> {
     let count = match engine {
         Engine::Sqlite => "SELECT COUNT(*) FROM sqlite_schema WHERE type = 'table' AND name = $1",
         Engine::Postgres => "SELECT COUNT(*) FROM pg_tables WHERE tablename = $1 AND schemaname = current_schema()",

@@ -2,9 +2,10 @@
 
 use std::path::Path;
 
-use sqlx::AnyPool;
 
+use super::connections::Pool;
 use super::database::{self, Access, Engine};
+use super::trouble::WhenFull;
 use super::{Store, StoreError, name, schema};
 
 /// What a visitor does.
@@ -50,10 +51,11 @@ impl Store {
     }
 }
 
-async fn visited(pool: AnyPool, engine: Engine, named: String) -> Result<Store, StoreError> {
+async fn visited(pool: Pool, engine: Engine, named: String) -> Result<Store, StoreError> {
     if let Err(error) = schema::check(&pool, engine).await {
         pool.close().await;
         return Err(error);
     }
-    Ok(Store { durable: pool.clone(), write: pool.clone(), read: pool, engine, me: name(), named: named.into() })
+    let full = WhenFull::default();
+    Ok(Store { durable: pool.clone(), write: pool.clone(), read: pool, engine, full, me: name(), named: named.into() })
 }

@@ -1,5 +1,7 @@
 //! What waits to be said, in the order in which it should be: the first few of each lane, and who takes them.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 use sqlx::Row;
 use sqlx::any::AnyRow;
@@ -36,6 +38,18 @@ pub enum Work {
     Digest(Digest),
     /// A post in a thread.
     Post(Post),
+}
+
+impl Work {
+    /// The timestamp of the message that is edited; none for a new one.
+    fn edits(&self) -> Option<&str> {
+        let posted = match self {
+            Self::Message(delivery) => delivery.posted.as_ref(),
+            Self::Digest(digest) => digest.posted.as_ref(),
+            Self::Post(_) => None,
+        };
+        posted.map(|(_, ts)| ts.as_str())
+    }
 }
 
 /// Something that is due.
@@ -100,7 +114,16 @@ impl Store {
             .bind(&post.id)
             .bind(&*self.me),
         };
-        Ok(query.execute(&self.write).await?.rows_affected() > 0)
+        match query.execute(&self.write).await.map_err(StoreError::from) {
+            Ok(done) => Ok(done.rows_affected() > 0),
+            // An edit says the same when it is made twice, so it need not be written down first; a new message would be posted
+            // again and again.
+            Err(error) if error.is_full() => match waiting.work.edits() {
+                Some(ts) => Ok(self.full.lend(ts.to_owned(), Duration::from_millis(lease_ms.unsigned_abs()))),
+                None => Err(error),
+            },
+            Err(error) => Err(error),
+        }
     }
 
     /// When the next diagnosis and the next delivery are due. What is due already waits for a rate, not for a time.

@@ -1,0 +1,352 @@
+//! Connections: how many there are, how long one may take, and which are used again.
+//!
+//! sqlx's own pool does not serve here. It gives a connection back after a ping that nothing limits, so a network that is
+//! silent takes the connection away for as long as TCP repeats itself, about a quarter of an hour. And it keeps a connection
+//! whose transaction failed: SQLite ends a transaction by itself when the disk is full, sqlx still counts it as open and
+//! refuses every later one. Here every statement has a limit on our side, and a connection is used again only after its
+//! work ended well.
+//!
+//! sqlx gives no access to its sockets, so keepalive is set at the server's end (see `database.rs`); our end is guarded by
+//! these limits, which also cover a server that answers TCP and nothing else.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::future::Future;
+use std::ops::{Deref, DerefMut};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use futures::future::BoxFuture;
+use futures::stream::{self, BoxStream};
+use futures::{FutureExt, StreamExt, TryStreamExt};
+use sqlx::any::{AnyConnectOptions, AnyQueryResult, AnyRow, AnyStatement, AnyTypeInfo};
+use sqlx::{
+    Any, AnyConnection, AssertSqlSafe, ConnectOptions, Connection as _, Describe, Either, Error, Execute, Executor, SqlStr,
+};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use super::trouble::{self, Trouble};
+
+/// How long a connection that waited for work may take to show that it lives.
+const PING: Duration = Duration::from_secs(2);
+/// How long closing may take.
+const CLOSE: Duration = Duration::from_secs(2);
+/// The age from which a connection is not used again: addresses and certificates change.
+const LIFETIME: Duration = Duration::from_secs(1_800);
+
+/// What our side waits for at most.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Limits {
+    /// For a connection: a free one, or a new one.
+    pub(super) acquire: Duration,
+    /// For one statement. Longer than what the database allows it, so that the database's own error comes first.
+    pub(super) statement: Duration,
+    /// For everything between two uses of a connection.
+    pub(super) transaction: Duration,
+}
+
+/// Connections of one kind; cheap to clone.
+#[derive(Clone)]
+pub(super) struct Pool(Arc<Inner>);
+
+struct Inner {
+    options: AnyConnectOptions,
+    /// What a new connection is told first.
+    setup: String,
+    limits: Limits,
+    most: u32,
+    slots: Arc<Semaphore>,
+    idle: Mutex<VecDeque<Live>>,
+    trouble: Mutex<Option<Trouble>>,
+    worked: Mutex<Instant>,
+}
+
+/// An open connection.
+struct Live {
+    connection: AnyConnection,
+    made: Instant,
+}
+
+impl fmt::Debug for Pool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The options hold the password.
+        f.debug_struct("Pool").field("most", &self.0.most).field("limits", &self.0.limits).finish_non_exhaustive()
+    }
+}
+
+impl Pool {
+    /// At most `most` connections, the first of which is opened at once.
+    pub(super) async fn open(
+        options: AnyConnectOptions,
+        setup: String,
+        limits: Limits,
+        most: u32,
+    ) -> Result<Self, Error> {
+        let slots = Arc::new(Semaphore::new(most as usize));
+        let (idle, trouble, worked) = (Mutex::default(), Mutex::default(), Mutex::new(Instant::now()));
+        let pool = Self(Arc::new(Inner { options, setup, limits, most, slots, idle, trouble, worked }));
+        pool.acquire().await?.done();
+        Ok(pool)
+    }
+
+    /// A connection, for the time of [`Limits::transaction`].
+    pub(super) async fn acquire(&self) -> Result<Connection, Error> {
+        let wait = self.0.limits.acquire;
+        let found = within(wait, "no connection", async {
+            let slot = Arc::clone(&self.0.slots).acquire_owned().await.map_err(|_| Error::PoolClosed)?;
+            Ok((slot, self.live().await?))
+        });
+        let (slot, live) = found.await.inspect_err(|error| self.failed(error))?;
+        let until = Instant::now() + self.0.limits.transaction;
+        Ok(Connection { live: Some(live), pool: self.clone(), until, _slot: slot })
+    }
+
+    /// A transaction, begun by this statement.
+    pub(super) async fn begin(&self, statement: &'static str) -> Result<Tx, Error> {
+        let mut connection = self.acquire().await?;
+        connection.execute(statement).await?;
+        Ok(Tx(connection))
+    }
+
+    /// One that waits for work and lives, else a new one.
+    async fn live(&self) -> Result<Live, Error> {
+        loop {
+            // Its own statement, so that the lock is not held any longer.
+            let waiting = self.idle().pop_back();
+            let Some(mut live) = waiting else { break };
+            let alive = async { live.made.elapsed() < LIFETIME && live.connection.ping().await.is_ok() };
+            if tokio::time::timeout(PING, alive).await.unwrap_or(false) {
+                return Ok(live);
+            }
+        }
+        let mut connection = self.0.options.connect().await?;
+        connection.execute(AssertSqlSafe(self.0.setup.clone())).await?;
+        Ok(Live { connection, made: Instant::now() })
+    }
+
+    /// What has failed since the last thing that worked.
+    pub(super) fn trouble(&self) -> Option<Trouble> {
+        self.0.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn failed(&self, error: &Error) {
+        let mut trouble = self.0.trouble.lock().unwrap_or_else(PoisonError::into_inner);
+        *trouble = Some(Trouble::after(trouble.take(), error));
+    }
+
+    fn worked(&self) {
+        *self.0.trouble.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *self.0.worked.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+    }
+
+    /// How long ago something worked last.
+    pub(super) fn since_worked(&self) -> Duration {
+        self.0.worked.lock().unwrap_or_else(PoisonError::into_inner).elapsed()
+    }
+
+    /// Waits a moment for those who have a connection, and closes all that wait for work.
+    pub(super) async fn close(&self) {
+        let all = tokio::time::timeout(CLOSE, self.0.slots.acquire_many(self.0.most)).await;
+        self.0.slots.close();
+        drop(all);
+        let waiting = std::mem::take(&mut *self.idle());
+        for live in waiting {
+            // What does not answer any more is dropped.
+            let _ = tokio::time::timeout(CLOSE, live.connection.close()).await;
+        }
+    }
+
+    fn idle(&self) -> MutexGuard<'_, VecDeque<Live>> {
+        self.0.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A connection that somebody uses. It is closed when this is dropped, whatever it was doing; only [`Self::done`] keeps it.
+pub(super) struct Connection {
+    /// None only while it is given back.
+    live: Option<Live>,
+    pool: Pool,
+    until: Instant,
+    _slot: OwnedSemaphorePermit,
+}
+
+impl fmt::Debug for Connection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Connection").finish_non_exhaustive()
+    }
+}
+
+impl Connection {
+    /// The connection itself, without limits: for what must not be cut short.
+    pub(super) fn raw(&mut self) -> Result<&mut AnyConnection, Error> {
+        self.live.as_mut().map(|live| &mut live.connection).ok_or(Error::WorkerCrashed)
+    }
+
+    /// Its work ended well: others may use it.
+    pub(super) fn done(mut self) {
+        self.pool.worked();
+        if let Some(live) = self.live.take().filter(|_| !self.pool.0.slots.is_closed()) {
+            self.pool.idle().push_back(live);
+        }
+    }
+
+    /// Runs a statement and takes all that it answers. Rows that cannot be read at all are left out where `lenient`.
+    async fn run<'q>(&mut self, query: impl Execute<'q, Any> + 'q, lenient: bool) -> Result<Vec<Step>, Error> {
+        let limit = self.pool.0.limits.statement.min(self.until.saturating_duration_since(Instant::now()));
+        let connection = self.raw()?;
+        let all = async {
+            let (mut steps, mut answer) = (Vec::new(), connection.fetch_many(query));
+            while let Some(step) = answer.next().await {
+                match step {
+                    Ok(step) => steps.push(step),
+                    Err(error) if lenient && trouble::is_about_a_row(&error) => trouble::say(&error),
+                    Err(error) => return Err(error),
+                }
+            }
+            Ok(steps)
+        };
+        within(limit, "no answer to a statement", all).await.inspect_err(|error| self.pool.failed(error))
+    }
+}
+
+/// A transaction; one that is dropped is rolled back, by closing its connection.
+#[derive(Debug)]
+pub(super) struct Tx(Connection);
+
+impl Tx {
+    /// Keeps what was done.
+    pub(super) async fn commit(mut self) -> Result<(), Error> {
+        self.0.execute("COMMIT").await?;
+        self.0.done();
+        Ok(())
+    }
+}
+
+impl Deref for Tx {
+    type Target = Connection;
+
+    fn deref(&self) -> &Connection {
+        &self.0
+    }
+}
+
+impl DerefMut for Tx {
+    fn deref_mut(&mut self) -> &mut Connection {
+        &mut self.0
+    }
+}
+
+/// A part of an answer: how many rows a statement changed, or a row.
+type Step = Either<AnyQueryResult, AnyRow>;
+
+fn steps<'e>(all: impl Future<Output = Result<Vec<Step>, Error>> + Send + 'e) -> BoxStream<'e, Result<Step, Error>> {
+    stream::once(all).map_ok(|steps| stream::iter(steps.into_iter().map(Ok))).try_flatten().boxed()
+}
+
+fn row(steps: Vec<Step>) -> Option<AnyRow> {
+    steps.into_iter().find_map(Either::right)
+}
+
+/// A statement within a transaction.
+impl<'c> Executor<'c> for &'c mut Connection {
+    type Database = Any;
+
+    fn fetch_many<'e, 'q: 'e, E>(self, query: E) -> BoxStream<'e, Result<Step, Error>>
+    where
+        'c: 'e,
+        E: 'q + Execute<'q, Any>,
+    {
+        steps(async move { self.run(query, true).await })
+    }
+
+    fn fetch_optional<'e, 'q: 'e, E>(self, query: E) -> BoxFuture<'e, Result<Option<AnyRow>, Error>>
+    where
+        'c: 'e,
+        E: 'q + Execute<'q, Any>,
+    {
+        async move { Ok(row(self.run(query, false).await?)) }.boxed()
+    }
+
+    fn prepare_with<'e>(self, sql: SqlStr, types: &'e [AnyTypeInfo]) -> BoxFuture<'e, Result<AnyStatement, Error>>
+    where
+        'c: 'e,
+    {
+        async move { self.raw()?.prepare_with(sql, types).await }.boxed()
+    }
+
+    fn describe<'e>(self, sql: SqlStr) -> BoxFuture<'e, Result<Describe<Any>, Error>>
+    where
+        'c: 'e,
+    {
+        async move { self.raw()?.describe(sql).await }.boxed()
+    }
+}
+
+/// A statement of its own.
+impl<'p> Executor<'p> for &'p Pool {
+    type Database = Any;
+
+    fn fetch_many<'e, 'q: 'e, E>(self, query: E) -> BoxStream<'e, Result<Step, Error>>
+    where
+        'p: 'e,
+        E: 'q + Execute<'q, Any>,
+    {
+        steps(async move {
+            let mut connection = self.acquire().await?;
+            let steps = connection.run(query, true).await?;
+            connection.done();
+            Ok(steps)
+        })
+    }
+
+    fn fetch_optional<'e, 'q: 'e, E>(self, query: E) -> BoxFuture<'e, Result<Option<AnyRow>, Error>>
+    where
+        'p: 'e,
+        E: 'q + Execute<'q, Any>,
+    {
+        async move {
+            let mut connection = self.acquire().await?;
+            let steps = connection.run(query, false).await?;
+            connection.done();
+            Ok(row(steps))
+        }
+        .boxed()
+    }
+
+    fn prepare_with<'e>(self, sql: SqlStr, types: &'e [AnyTypeInfo]) -> BoxFuture<'e, Result<AnyStatement, Error>>
+    where
+        'p: 'e,
+    {
+        async move {
+            let mut connection = self.acquire().await?;
+            let statement = connection.prepare_with(sql, types).await?;
+            connection.done();
+            Ok(statement)
+        }
+        .boxed()
+    }
+
+    fn describe<'e>(self, sql: SqlStr) -> BoxFuture<'e, Result<Describe<Any>, Error>>
+    where
+        'p: 'e,
+    {
+        async move {
+            let mut connection = self.acquire().await?;
+            let told = connection.describe(sql).await?;
+            connection.done();
+            Ok(told)
+        }
+        .boxed()
+    }
+}
+
+/// Ends work that takes too long with an error that says for what and how long was waited.
+async fn within<T>(limit: Duration, what: &str, work: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+    match tokio::time::timeout(limit, work).await {
+        Ok(done) => done,
+        Err(_) => {
+            let text = format!("{what} within {:.0} s", limit.as_secs_f64());
+            Err(Error::Io(std::io::Error::new(std::io::ErrorKind::TimedOut, text)))
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! Trouble: since when the store fails, whether it is for want of room, and what is done about it.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+use sqlx::Error;
+use tokio_util::sync::CancellationToken;
+use tracing::{error, info, warn};
+
+use super::connections::{Pool, Tx};
+use super::database::Engine;
+use super::{Store, StoreError};
+
+/// How often the store is tried, also when nobody needs it.
+const TRY: Duration = Duration::from_secs(5);
+/// How long the store may fail before the process calls itself dead.
+const DEAD_AFTER: Duration = Duration::from_secs(60);
+/// What a try writes once there was no room: about what a group with many alerts needs.
+const NEEDED_BYTES: usize = 64 << 10;
+
+/// The store fails.
+#[derive(Debug, Clone)]
+pub struct Trouble {
+    /// When it began to.
+    pub since: Instant,
+    /// The last error was that there is no room.
+    pub is_full: bool,
+    /// The last error.
+    pub error: String,
+}
+
+impl Trouble {
+    /// One more failure after what has failed before.
+    pub(super) fn after(before: Option<Self>, error: &Error) -> Self {
+        let since = before.map_or_else(Instant::now, |before| before.since);
+        Self { since, is_full: is_full(error), error: error.to_string() }
+    }
+}
+
+/// Whether the database has no room to write. SQLite says FULL for a full disk, and IOERR_WRITE for a quota or a limit on a
+/// file's size (<https://www.sqlite.org/rescode.html>).
+pub(super) fn is_full(error: &Error) -> bool {
+    let code = error.as_database_error().and_then(|error| error.code());
+    matches!(code.as_deref(), Some("13" | "778"))
+}
+
+/// Whether a single row is to blame: the database answers, and what it holds there is nothing that we can read.
+pub(super) fn is_about_a_row(error: &Error) -> bool {
+    matches!(error, Error::ColumnDecode { .. } | Error::Decode(_) | Error::AnyDriverError(_))
+}
+
+/// Gives up what is less important than alerts; returns whether that made room.
+type GiveWay = Box<dyn Fn() -> bool + Send + Sync>;
+
+/// What is done while the disk is full.
+#[derive(Clone, Default)]
+pub(super) struct WhenFull {
+    give_way: Arc<OnceLock<GiveWay>>,
+    /// Until when an edit is lent that cannot be written down as taken.
+    lent: Arc<Mutex<HashMap<String, Instant>>>,
+}
+
+impl fmt::Debug for WhenFull {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WhenFull").finish_non_exhaustive()
+    }
+}
+
+impl WhenFull {
+    /// Makes room; false when there is nothing left to give up.
+    pub(super) fn give_way(&self) -> bool {
+        self.give_way.get().is_some_and(|give_way| give_way())
+    }
+
+    /// Lends this once within `lease`. SQLite has one process that writes, so its memory suffices.
+    pub(super) fn lend(&self, what: String, lease: Duration) -> bool {
+        let mut lent = self.lent.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Instant::now();
+        lent.retain(|_, until| *until > now);
+        let free = !lent.contains_key(&what);
+        if free {
+            lent.insert(what, now + lease);
+        }
+        free
+    }
+}
+
+impl Store {
+    /// What is given up when the disk is full, before alerts are refused; it returns whether it gave up anything.
+    pub fn when_full(&self, give_way: impl Fn() -> bool + Send + Sync + 'static) {
+        // A second one in one process changes nothing: there is one shelf.
+        let _ = self.full.give_way.set(Box::new(give_way));
+    }
+
+    /// What fails, with the longest first; none while everything works.
+    pub fn trouble(&self) -> Option<Trouble> {
+        let pools = [&self.durable, &self.write, &self.read];
+        pools.into_iter().filter_map(Pool::trouble).min_by_key(|trouble| trouble.since)
+    }
+
+    /// Why this process should be started anew: the store has failed for a minute. A full disk is no reason, because a
+    /// start frees nothing and would end what goes on meanwhile: reading, and editing messages.
+    pub fn dead(&self) -> Option<String> {
+        let trouble = self.trouble().filter(|trouble| !trouble.is_full && trouble.since.elapsed() > DEAD_AFTER)?;
+        Some(format!("the store has failed for {} s: {}", trouble.since.elapsed().as_secs(), trouble.error))
+    }
+
+    /// Whether it can be written, over the connection that webhooks use.
+    ///
+    /// # Errors
+    /// When it cannot.
+    pub async fn ping(&self) -> Result<(), StoreError> {
+        self.try_write(&self.durable).await
+    }
+
+    /// Whether something was written over that connection within the last `within`, and nothing failed since.
+    pub fn worked(&self, within: Duration) -> bool {
+        self.durable.trouble().is_none() && self.durable.since_worked() < within
+    }
+
+    async fn try_write(&self, pool: &Pool) -> Result<(), StoreError> {
+        let mut tx: Tx = pool.begin(self.engine.begin()).await?;
+        if pool.trouble().is_some_and(|trouble| trouble.is_full) {
+            // What writes nothing succeeds on a full disk.
+            sqlx::query("INSERT INTO events (incident_id, at_ms, what, detail) VALUES ('', 0, 'ping', $1)")
+                .bind("0".repeat(NEEDED_BYTES))
+                .execute(&mut *tx)
+                .await?;
+        }
+        sqlx::query("DELETE FROM events WHERE incident_id = ''").execute(&mut *tx).await?;
+        tx.commit().await?;
+        Ok(())
+    }
+
+    /// Tries the store every few seconds until stopped: dead connections are replaced before an alert needs them, and a
+    /// store that works again is known to.
+    pub async fn watch(self, stop: CancellationToken) {
+        let mut tick = tokio::time::interval(TRY);
+        tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut failing = false;
+        loop {
+            tokio::select! {
+                _ = tick.tick() => {}
+                () = stop.cancelled() => return,
+            }
+            if self.engine == Engine::Sqlite && self.trouble().is_some_and(|trouble| trouble.is_full) {
+                self.full.give_way();
+            }
+            let tried = async {
+                self.try_write(&self.durable).await?;
+                self.try_write(&self.write).await?;
+                sqlx::query("SELECT 1").execute(&self.read).await.map_err(StoreError::from)
+            };
+            let result = tokio::select! {
+                result = tried => result,
+                () = stop.cancelled() => return,
+            };
+            match result {
+                Ok(_) if failing => info!("the store works again"),
+                Ok(_) => {}
+                Err(error) if failing => warn!(%error, "the store still fails"),
+                Err(error) => error!(%error, "the store fails: alerts are refused with 503 until it works again"),
+            }
+            failing = self.trouble().is_some();
+        }
+    }
+}
+
+/// Says that a row was left out.
+pub(super) fn say(error: &Error) {
+    error!(%error, "a row of the store cannot be read and is left out");
+}
