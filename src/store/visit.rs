@@ -1,10 +1,12 @@
 //! Visits of the command line: a store that somebody else keeps, which is neither made nor migrated.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use sqlx::AnyPool;
 
 use super::database::{self, Access, Engine};
+use super::time::Time;
 use super::{Store, StoreError, name, schema};
 
 /// What a visitor does.
@@ -55,5 +57,6 @@ async fn visited(pool: AnyPool, engine: Engine, named: String) -> Result<Store, 
         pool.close().await;
         return Err(error);
     }
-    Ok(Store { durable: pool.clone(), write: pool.clone(), read: pool, engine, me: name(), named: named.into() })
+    let time = Arc::new(Time::new());
+    Ok(Store { durable: pool.clone(), write: pool.clone(), read: pool, engine, me: name(), time, named: named.into() })
 }
