@@ -15,10 +15,10 @@ use tracing::{info, warn};
 use crate::alertmanager::Alertmanager;
 use crate::bundle::{self, Configured, Links, Reach, Shelf, Workshop};
 use crate::chatops::{Desk, People, Recent};
-use crate::clock;
 use crate::config::{Config, Inlet, bot_token, inlet, secret};
 use crate::diagnose::LogSources;
 use crate::exporter::Reader;
+use crate::housekeeping;
 use crate::notify::{Notifier, PagerClient, Parts};
 use crate::pipeline::Pipeline;
 use crate::playbook::Library;
@@ -28,7 +28,7 @@ use crate::render::Words;
 use crate::server::{Access, Credentials, Door, Pages, Shared, router};
 use crate::slack::socket::{self, Socket, Timing};
 use crate::slack::{Signing, Slack, SocketState};
-use crate::store::Store;
+use crate::store::{STORE_FILE, StateLock, Store};
 use crate::telemetry::Metrics;
 
 /// How long the whole stop may take.
@@ -47,8 +47,8 @@ pub async fn run(
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> anyhow::Result<()> {
     let metrics = Arc::new(Metrics::default());
-    let store = store(&config).await?;
-    store.release(clock::now()).await?;
+    let (store, _lock) = store(&config).await?;
+    store.release(store.now()).await?;
     let prometheus = config
         .prometheus
         .iter()
@@ -116,7 +116,7 @@ pub async fn run(
     let admitting = tokio::spawn(Arc::clone(&pipeline).admit_loop(groups));
     tasks.spawn(Arc::clone(&pipeline).diagnose_loop(halt.clone(), tasks.clone()));
     tasks.spawn(Arc::clone(&pipeline).deliver_loop(halt.clone(), tasks.clone()));
-    tasks.spawn(Arc::clone(&pipeline).housekeeping_loop(halt.clone()));
+    tasks.spawn(housekeeping::run(Arc::clone(&pipeline), halt.clone()));
     tasks.spawn(Arc::clone(&pipeline).learn_loop(halt.clone()));
 
     let app = router(Shared { pipeline, inbox, credentials, slack, door, socket, workshop, pages });
@@ -217,18 +217,21 @@ fn pagers(config: &Config) -> anyhow::Result<Vec<PagerClient>> {
     config.pagers.iter().map(client).collect()
 }
 
-/// The configured store: PostgreSQL, else SQLite in the state directory.
-pub(crate) async fn store(config: &Config) -> anyhow::Result<Store> {
+/// The configured store: PostgreSQL, which replicas share, else SQLite in the state directory, which is locked.
+async fn store(config: &Config) -> anyhow::Result<(Store, Option<StateLock>)> {
     if let Some(file) = &config.database.url_file {
         let url = secret(file)?;
-        return Store::connect(url.expose_secret())
+        let store = Store::connect(url.expose_secret())
             .await
-            .with_context(|| format!("cannot use the database that {} names (`database.url_file`)", file.display()));
+            .with_context(|| format!("cannot use the database that {} names (`database.url_file`)", file.display()))?;
+        return Ok((store, None));
     }
     std::fs::create_dir_all(&config.state_dir)
         .with_context(|| format!("cannot make the state directory {}", config.state_dir.display()))?;
-    let database = config.state_dir.join("llm-diagnose.db");
-    Store::open(&database).await.with_context(|| format!("cannot open {}", database.display()))
+    let lock = StateLock::take(&config.state_dir)?;
+    let database = config.state_dir.join(STORE_FILE);
+    let store = Store::open(&database).await.with_context(|| format!("cannot open {}", database.display()))?;
+    Ok((store, Some(lock)))
 }
 
 /// Opens Slack's way in: the door for requests, or the connections of Socket Mode.

@@ -1,14 +1,55 @@
 //! The only place that reads the time; everything else takes it as an argument.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Deserializer};
 
 /// The current time.
 #[expect(clippy::disallowed_methods, reason = "this is the one place that may read the clock")]
 pub fn now() -> Timestamp {
     Timestamp::now()
+}
+
+/// From this difference on a clock was set, or the machine was suspended; below it, one clock goes a little faster, or an
+/// answer took a moment.
+pub const STEP: SignedDuration = SignedDuration::from_secs(1);
+
+/// A clock that follows another one and goes on evenly when that one is set, until [`Self::follow`] accepts the new time.
+#[derive(Debug, Clone, Copy)]
+pub struct Steady {
+    read: Instant,
+    showed: Timestamp,
+    steady_since: Instant,
+}
+
+impl Steady {
+    /// Shows `reference` at the moment `at`.
+    pub fn new(reference: Timestamp, at: Instant) -> Self {
+        Self { read: at, showed: reference, steady_since: at }
+    }
+
+    /// What it shows at a moment.
+    pub fn at(&self, at: Instant) -> Timestamp {
+        after(self.showed, at.saturating_duration_since(self.read))
+    }
+
+    /// By how much the reference was set; none below [`STEP`]. Negative is back.
+    pub fn step(&self, reference: Timestamp, at: Instant) -> Option<SignedDuration> {
+        let ahead = reference.duration_since(self.at(at));
+        (ahead.abs() >= STEP).then_some(ahead)
+    }
+
+    /// Shows `reference` from the moment `at` on.
+    pub fn follow(&mut self, reference: Timestamp, at: Instant) {
+        let steady_since = if self.step(reference, at).is_some() { at } else { self.steady_since };
+        *self = Self { read: at, showed: reference, steady_since };
+    }
+
+    /// For how long the reference has not been set.
+    pub fn steady_for(&self, at: Instant) -> Duration {
+        at.saturating_duration_since(self.steady_since)
+    }
 }
 
 /// Unix time in milliseconds, as the store keeps it.
@@ -135,6 +176,26 @@ impl Moment {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_steady_clock_follows_what_is_slow_and_reports_what_was_set() {
+        let (start, begin): (Timestamp, _) = ("2026-11-20T14:00:00Z".parse().unwrap(), Instant::now());
+        let later = |s: u64| (after(start, Duration::from_secs(s)), begin + Duration::from_secs(s));
+        let mut clock = Steady::new(start, begin);
+        let (shown, at) = later(10);
+        assert_eq!((clock.at(at), clock.step(shown, at)), (shown, None));
+        let slewed = after(shown, Duration::from_millis(900));
+        assert_eq!(clock.step(slewed, at), None);
+        clock.follow(slewed, at);
+        assert_eq!((clock.at(at), clock.steady_for(at)), (slewed, Duration::from_secs(10)));
+        // The reference is set back by an hour, five seconds later; until that is accepted, time goes on.
+        let (_, at) = later(15);
+        let set = before(start, Duration::from_secs(3_600));
+        assert!(clock.step(set, at).is_some_and(|step| step < SignedDuration::from_secs(-3_600)));
+        assert_eq!(clock.at(at), after(slewed, Duration::from_secs(5)));
+        clock.follow(set, at);
+        assert_eq!((clock.at(at), clock.steady_for(later(16).1)), (set, Duration::from_secs(1)));
+    }
 
     #[test]
     fn a_time_of_day_is_the_last_such_in_utc() {

@@ -24,6 +24,7 @@ pub mod exporter;
 pub mod facts;
 pub mod generate;
 pub mod health;
+mod housekeeping;
 pub mod incident;
 pub mod kubernetes;
 pub mod logs;

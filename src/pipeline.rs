@@ -21,7 +21,7 @@ use crate::incident::{AdmitReason, Impact, Rules};
 use crate::notify::{Notifier, Taken};
 use crate::playbook::{Library, select};
 use crate::prom::{Prometheus, choose};
-use crate::store::{Admitted, Incident, Sink, Store, Storm, Wanted};
+use crate::store::{Admitted, Due, Incident, Sink, Store, StoreError, Storm, Wanted};
 use crate::telemetry::{ByVerdict, Metrics};
 
 /// Webhooks that are committed together at most.
@@ -31,14 +31,13 @@ const DELIVER_MOST: usize = 16;
 /// How long a loop sleeps at most without a wake-up.
 const IDLE: Duration = Duration::from_secs(5);
 /// How long a delivery may take before somebody else may try.
-const DELIVERY_LEASE: Duration = Duration::from_secs(60);
+pub(crate) const DELIVERY_LEASE: Duration = Duration::from_secs(60);
 /// Diagnoses within one such step of time look at the same moment.
 pub const SHARED_STEP: Duration = Duration::from_secs(5);
-/// The first pause before a degraded diagnosis is made again; doubles up to two minutes.
+/// The first pause before a degraded diagnosis is made again; doubles up to [`LONGEST_RETRY`].
 const RETRY: Duration = Duration::from_secs(5);
-
-/// How long a post waits for a message to be under.
-const ORPHANED: Duration = Duration::from_secs(3 * 3_600);
+/// The longest such pause.
+pub(crate) const LONGEST_RETRY: Duration = Duration::from_secs(120);
 /// Characters of a digest's topic: labels may be long.
 const TOPIC_CHARS: usize = 150;
 /// How often Prometheus' targets are looked at; also how new an exporter may be without being known.
@@ -113,7 +112,7 @@ impl Pipeline {
             self.metrics.webhook_queue.set(i64::try_from(inbox.len()).unwrap_or(i64::MAX));
             let (groups, waiting): (Vec<_>, Vec<_>) =
                 batch.drain(..).map(|(group, reply)| (self.wanted(group), reply)).unzip();
-            let stored = self.store.admit(&groups, clock::now(), &rules).instrument(info_span!("admit")).await;
+            let stored = self.store.admit(&groups, self.store.now(), &rules).instrument(info_span!("admit")).await;
             let answers: Vec<Result<Admitted, String>> = match stored {
                 Ok(results) => results.into_iter().map(|r| r.map_err(|e| e.to_string())).collect(),
                 Err(error) => waiting.iter().map(|_| Err(error.to_string())).collect(),
@@ -180,10 +179,14 @@ impl Pipeline {
     /// Makes the diagnoses that are due, several at once, until stopped.
     pub async fn diagnose_loop(self: Arc<Self>, stop: CancellationToken, tasks: TaskTracker) {
         let slots = Arc::new(Semaphore::new(self.config.diagnose.concurrency as usize));
-        let lease = self.config.diagnose.deadline + Duration::from_secs(30);
         while !stop.is_cancelled() {
+            // While every slot is taken, what is due stays due: the store is asked when one is free.
+            tokio::select! {
+                _ = slots.acquire() => {}
+                () = stop.cancelled() => return,
+            }
             let free = u32::try_from(slots.available_permits()).unwrap_or(u32::MAX);
-            let due = match self.store.take_diagnoses(clock::now(), ms(lease), free).await {
+            let due = match self.take_diagnoses(free).await {
                 Ok(due) => due,
                 Err(error) => {
                     error!(%error, "cannot look for diagnoses that are due");
@@ -211,6 +214,11 @@ impl Pipeline {
         }
     }
 
+    async fn take_diagnoses(&self, most: u32) -> Result<Vec<Due>, StoreError> {
+        let now = self.store.keep_time().await?;
+        self.store.take_diagnoses(now, ms(self.config.diagnose.lease()), most).await
+    }
+
     async fn diagnose_one(&self, id: &str, tries: u32) {
         let mut incident = match self.store.incident(id).await {
             Ok(Some(incident)) => incident,
@@ -228,11 +236,11 @@ impl Pipeline {
         let (diagnosis, shown) = diagnosis.unzip();
         let shown = shown.flatten();
         incident.revision += i64::from(shown.is_some());
-        let now = clock::now();
+        let now = self.store.now();
         let next = match &diagnosis {
             None => None,
             Some(d) if d.degraded => {
-                Some(clock::after(now, RETRY.saturating_mul(1 << tries.min(5)).min(Duration::from_secs(120))))
+                Some(clock::after(now, RETRY.saturating_mul(1 << tries.min(5)).min(LONGEST_RETRY)))
             }
             Some(_) => Some(clock::after(now, self.config.diagnose.refresh)),
         };
@@ -298,7 +306,7 @@ impl Pipeline {
     /// Shows a first diagnosis; returns it when it is kept.
     async fn show(&self, incident: &Incident, first: Option<Diagnosis>) -> Option<Diagnosis> {
         let first = first?;
-        match self.store.show_diagnosis(incident, &first, clock::now()).await {
+        match self.store.show_diagnosis(incident, &first, self.store.now()).await {
             Ok(true) => {
                 self.deliveries.notify_one();
                 Some(first)
@@ -361,7 +369,7 @@ impl Pipeline {
         let slots = Arc::new(Semaphore::new(DELIVER_MOST));
         while !stop.is_cancelled() {
             let free = u32::try_from(slots.available_permits()).unwrap_or(u32::MAX);
-            let taken = match self.notifier.take(clock::now(), ms(DELIVERY_LEASE), free).await {
+            let taken = match self.take_deliveries(free).await {
                 Ok(taken) => taken,
                 Err(error) => {
                     error!(%error, "cannot look for deliveries that are due");
@@ -384,6 +392,11 @@ impl Pipeline {
         }
     }
 
+    async fn take_deliveries(&self, most: u32) -> Result<Taken, StoreError> {
+        let now = self.store.keep_time().await?;
+        self.notifier.take(now, ms(DELIVERY_LEASE), most).await
+    }
+
     /// Waits for a wake-up, the next thing that is due, or the stop; no longer than `most`.
     async fn pause(
         &self,
@@ -392,7 +405,7 @@ impl Pipeline {
         most: Option<Duration>,
         pick: impl Fn((Option<i64>, Option<i64>)) -> Option<i64>,
     ) {
-        let now = clock::now();
+        let now = self.store.now();
         let due = self.store.next_due(now).await.ok().and_then(&pick);
         let wait = due.map_or(IDLE, |due| Duration::from_millis(u64::try_from(due - clock::unix_ms(now)).unwrap_or(0)));
         let wait = wait.min(most.unwrap_or(IDLE)).min(IDLE);
@@ -401,48 +414,6 @@ impl Pipeline {
             () = stop.cancelled() => {}
             // At least a moment, so that work that others hold does not make this loop spin.
             () = tokio::time::sleep(wait.max(Duration::from_millis(5))) => {}
-        }
-    }
-
-    /// Now and then: gauges, incidents that Alertmanager has forgotten, and those that are old.
-    pub async fn housekeeping_loop(self: Arc<Self>, stop: CancellationToken) {
-        let mut tick = tokio::time::interval(Duration::from_secs(5));
-        loop {
-            tokio::select! {
-                _ = tick.tick() => {}
-                () = stop.cancelled() => return,
-            }
-            let now = clock::now();
-            match self.store.report(now).await {
-                Ok(replicas) => self.notifier.share(replicas),
-                Err(error) => warn!(%error, "cannot tell the other replicas that this one lives"),
-            }
-            match self.store.depths(now).await {
-                Ok((open, diagnoses, deliveries)) => {
-                    self.metrics.open_incidents.set(open);
-                    self.metrics.diagnosis_queue.set(diagnoses);
-                    self.metrics.delivery_queue.set(deliveries);
-                }
-                Err(error) => warn!(%error, "cannot read the queues' depths"),
-            }
-            match self.store.resolve_stale(clock::before(now, self.config.incident.stale_after), now).await {
-                Ok(0) => {}
-                Ok(n) => info!(count = n, "closed incidents of which Alertmanager has said nothing for long"),
-                Err(error) => warn!(%error, "cannot look for stale incidents"),
-            }
-            match self.store.give_up_orphans(clock::before(now, ORPHANED)).await {
-                Ok(0) => {}
-                Ok(n) => warn!(count = n, "gave up posts for threads of incidents that have no message in Slack"),
-                Err(error) => warn!(%error, "cannot look for posts without a thread"),
-            }
-            match self.store.forget(clock::before(now, self.config.incident.keep)).await {
-                Ok(0) => {}
-                Ok(n) => info!(count = n, "deleted old incidents"),
-                Err(error) => warn!(%error, "cannot delete old incidents"),
-            }
-            if let Err(error) = self.store.forget_audit(clock::before(now, self.config.incident.keep)).await {
-                warn!(%error, "cannot delete old lines of the audit log");
-            }
         }
     }
 }

@@ -278,7 +278,7 @@ async fn acknowledge(desk: &Desk, inbound: &Inbound, incident: &Incident) {
     let Some(attempt) = Attempt::begin(desk, inbound, Act::Acknowledge.as_str(), Some(&incident.id)).await else {
         return;
     };
-    let changed = desk.store.acknowledge(&incident.id, &inbound.who.user, clock::now()).await;
+    let changed = desk.store.acknowledge(&incident.id, &inbound.who.user, desk.store.now()).await;
     attempt.ended(desk, inbound, changed, "acknowledged-already").await;
 }
 
@@ -287,7 +287,7 @@ async fn again(desk: &Desk, inbound: &Inbound, incident: &Incident) {
         return over(desk, inbound, Act::Again).await;
     }
     let Some(attempt) = Attempt::begin(desk, inbound, Act::Again.as_str(), Some(&incident.id)).await else { return };
-    let changed = desk.store.diagnose_now(&incident.id, clock::now()).await;
+    let changed = desk.store.diagnose_now(&incident.id, desk.store.now()).await;
     if attempt.ended(desk, inbound, changed, "again-no-playbook").await {
         desk.wake.notify_one();
         say(desk, inbound, "again-begun").await;

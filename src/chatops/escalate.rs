@@ -6,7 +6,6 @@ use super::Desk;
 use super::acts::{Attempt, failed, over};
 use super::commands::short;
 use super::talk::{into_thread, message, say};
-use crate::clock;
 use crate::render::{Act, Line, Part, Span, Tone};
 use crate::slack::{Inbound, is_person};
 use crate::store::{AuditResult, Incident};
@@ -28,7 +27,7 @@ pub(super) async fn escalate(desk: &Desk, inbound: &Inbound, incident: &Incident
     let Some(attempt) = begun.await else { return };
     let called = match person(whom) {
         Some(span) => call(desk, inbound, incident, span).await,
-        None => desk.store.page(&incident.id, whom, clock::now()).await.map_err(|error| error.to_string()),
+        None => desk.store.page(&incident.id, whom, desk.store.now()).await.map_err(|error| error.to_string()),
     };
     match called {
         Ok(()) => {

@@ -42,6 +42,7 @@ pub use people::{Facts, People, Turn};
 pub use silences::SilenceRequest;
 
 pub(crate) use commands::{listed, measured, named_id};
+pub(crate) use verify::LONGEST_FOLLOWUP;
 
 /// How long a repetition is recognised; Slack repeats within minutes, and signatures are valid for five.
 const REMEMBER: Duration = Duration::from_secs(15 * 60);

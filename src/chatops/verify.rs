@@ -18,10 +18,12 @@ use crate::prom::choose;
 use crate::render::{Act, Line, Part, Span, Tone};
 use crate::signal::format_value;
 use crate::slack::{Inbound, Place, SlackError, Who};
-use crate::store::{AuditEntry, AuditResult, Followup, Incident};
+use crate::store::{AuditEntry, AuditResult, Followup, Incident, StoreError};
 
 /// When it is looked at again by itself.
-const LATER: [Duration; 2] = [Duration::from_secs(5 * 60), Duration::from_secs(15 * 60)];
+const LATER: [Duration; 2] = [Duration::from_secs(5 * 60), LONGEST_FOLLOWUP];
+/// The longest that a follow-up waits.
+pub(crate) const LONGEST_FOLLOWUP: Duration = Duration::from_secs(15 * 60);
 /// Follow-ups that are worked on at once.
 const AT_ONCE: u32 = 4;
 /// How long one may take before somebody else may try.
@@ -81,7 +83,7 @@ pub(super) async fn press(desk: &Desk, inbound: &Inbound, incident: &Incident, s
 
 /// Looks again later; once more pressed, the times begin anew.
 async fn plan(desk: &Desk, incident: &Incident, check: &Check) {
-    let now = clock::now();
+    let now = desk.store.now();
     let due = LATER.map(|later| clock::after(now, later));
     let kind = format!("verify {} {}", check.signal, check.when);
     let planned = match serde_json::to_string(check) {
@@ -152,7 +154,7 @@ impl Desk {
     /// Looks again at what is due, a few at once, until stopped.
     pub async fn followups_loop(self: Arc<Self>, stop: CancellationToken) {
         while !stop.is_cancelled() {
-            let due = match self.store.take_followups(clock::now(), LEASE_MS, AT_ONCE).await {
+            let due = match self.due().await {
                 Ok(due) => due,
                 Err(error) => {
                     error!(%error, "cannot look for what is to be verified again");
@@ -172,6 +174,11 @@ impl Desk {
                 () = stop.cancelled() => return,
             }
         }
+    }
+
+    async fn due(&self) -> Result<Vec<Followup>, StoreError> {
+        let now = self.store.keep_time().await?;
+        self.store.take_followups(now, LEASE_MS, AT_ONCE).await
     }
 
     /// One of them: told once, or given up when it is no longer worth a post.

@@ -80,6 +80,10 @@ pub enum Command {
     Audit(super::audit::AuditArgs),
     /// Print what people said of named causes, and export verdict tests.
     Feedback(super::feedback::FeedbackArgs),
+    /// Copy the service's store into a file; the service may run meanwhile.
+    Backup(super::backup::BackupArgs),
+    /// Put a backup in the place of the service's store, which is kept; the service must not run.
+    Restore(super::backup::BackupArgs),
 }
 
 /// How `serve` is started; every flag overrides the file.

@@ -22,7 +22,7 @@ use crate::health::{Answer, Coverage, coverage};
 use crate::playbook::{Library, Problem, load};
 use crate::prom::{self, Prometheus};
 use crate::server::Credentials;
-use crate::store::Store;
+use crate::store::{STORE_FILE, Store};
 use crate::{check, clock, render};
 
 /// The version of the JSON output; a change that breaks readers gives it another name.
@@ -162,7 +162,7 @@ fn playbooks(findings: &mut Findings, dir: Option<&Path>) -> Option<Library> {
 /// Looks beside the database, which is left alone: the service may be running.
 fn store(findings: &mut Findings, dir: &Path) {
     let shown = dir.display();
-    let database = dir.join("llm-diagnose.db");
+    let database = dir.join(STORE_FILE);
     let opened = match database.exists() {
         true => std::fs::OpenOptions::new().read(true).append(true).open(&database).map(|_| ()),
         false => Ok(()),

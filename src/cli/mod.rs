@@ -3,6 +3,7 @@
 mod args;
 mod ask;
 mod audit;
+mod backup;
 mod bundle;
 mod capacity;
 mod check;
@@ -78,6 +79,8 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Silence(args) => silence::run(args),
         Command::Audit(args) => audit::run(args),
         Command::Feedback(args) => feedback::run(args),
+        Command::Backup(args) => backup::backup(&args),
+        Command::Restore(args) => backup::restore(&args),
     }
 }
 

@@ -15,7 +15,7 @@ use crate::clock;
 use crate::config::{Config, secret};
 use crate::playbook::Kind;
 use crate::render::clean;
-use crate::store::{Incident, Store, Visit};
+use crate::store::{Incident, STORE_FILE, Store, Visit};
 
 /// Incidents of a list.
 const LISTED: u32 = 100;
@@ -44,13 +44,20 @@ pub struct IncidentsArgs {
     pub state: StateArgs,
 }
 
+impl StateArgs {
+    /// The configuration, with the directory that was given.
+    pub(super) fn config(&self) -> anyhow::Result<Config> {
+        let mut config = self.config.as_deref().map(Config::load).transpose()?.unwrap_or_default();
+        if let Some(dir) = &self.state_dir {
+            config.state_dir.clone_from(dir);
+        }
+        Ok(config)
+    }
+}
+
 /// Opens the store of a service that may be running beside.
 pub(super) async fn open(args: &StateArgs) -> anyhow::Result<Store> {
-    let mut config = args.config.as_deref().map(Config::load).transpose()?.unwrap_or_default();
-    if let Some(dir) = &args.state_dir {
-        config.state_dir.clone_from(dir);
-    }
-    visit(&config, Visit::Look).await
+    visit(&args.config()?, Visit::Look).await
 }
 
 /// The service's store; it must be there, because a new one would be an empty answer.
@@ -61,14 +68,14 @@ pub(super) async fn visit(config: &Config, visit: Visit) -> anyhow::Result<Store
             .await
             .with_context(|| format!("cannot use the database that {} names (`database.url_file`)", file.display()));
     }
-    let database = serve::state_directory(config).join("llm-diagnose.db");
+    let database = serve::state_directory(config).join(STORE_FILE);
     if !database.exists() {
         bail!("there is no store at {}: pass --config as `serve` has it", database.display());
     }
     Store::visit(&database, visit).await.with_context(|| format!("cannot use the store at {}", database.display()))
 }
 
-fn block_on<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+pub(super) fn block_on<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?.block_on(work)
 }
 

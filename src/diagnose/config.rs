@@ -52,6 +52,11 @@ impl Default for Config {
 }
 
 impl Config {
+    /// How long one diagnosis is left to whoever has taken it.
+    pub fn lease(&self) -> Duration {
+        self.deadline.saturating_add(Duration::from_secs(30))
+    }
+
     /// What is asked about an incident: its alerts' pool at `at`, with what lies before its first alert as its normal.
     pub fn request(&self, playbook: &str, alerts: &[Alert], since: Timestamp, at: Timestamp) -> Request {
         Request {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use tracing::{error, info, warn};
 
-use super::{Lane, MOST_TRIES, Notifier, To, pause};
+use super::{Lane, MOST_REPOSTS, MOST_TRIES, Notifier, To, pause};
 use crate::clock;
 use crate::render::{self, DigestEntry, DigestView};
 use crate::slack::SlackError;
@@ -19,7 +19,7 @@ impl Notifier {
         let incidents = self.store.digest_incidents(&digest.id).await?;
         let Some(slack) = &self.slack else {
             let why = "Slack is no longer configured";
-            return self.store.digest_given_up(digest, &incidents, why, clock::now()).await;
+            return self.store.digest_given_up(digest, &incidents, why, self.store.now()).await;
         };
         let view = DigestView {
             id: digest.id.clone(),
@@ -35,7 +35,7 @@ impl Notifier {
         let whom = critical.map(|(_, whom)| whom).filter(|_| first != called);
         let to = To::of(&digest.channel, digest.posted.as_ref());
         let (answer, took) = self.send(slack, to, &message, whom).await;
-        let now = clock::now();
+        let now = self.store.now();
         let posted = match answer {
             Ok(posted) => (posted.channel, posted.ts),
             Err(error) => return self.digest_failed(digest, &incidents, &error, took, now).await,
@@ -72,11 +72,13 @@ impl Notifier {
             count("rate_limited");
             return self.store.digest_postponed(digest, clock::after(now, *wait), &note).await;
         }
-        let more = digest.tries + 1 < MOST_TRIES;
-        if error.is_gone() && digest.posted.is_some() && more {
+        if error.is_gone()
+            && digest.posted.is_some()
+            && self.store.forget_digest_message(digest, MOST_REPOSTS, now).await?
+        {
             warn!(digest.id = digest.id, reason = note, "the digest is gone: posting it anew");
             count("reposted");
-            return self.store.digest_moved(digest, &digest.channel, now).await;
+            return Ok(());
         }
         let fallback = &self.config.channel;
         if error.is_about_channel() && digest.channel != *fallback && !fallback.is_empty() {
@@ -88,7 +90,7 @@ impl Notifier {
             count("rerouted");
             return self.store.digest_moved(digest, fallback, now).await;
         }
-        if error.is_retryable() && more {
+        if error.is_retryable() && digest.tries + 1 < MOST_TRIES {
             count("retried");
             warn!(digest.id = digest.id, try = digest.tries + 1, reason = note, "cannot deliver a digest: trying again");
             return self.store.digest_postponed(digest, clock::after(now, pause(digest.tries)), &note).await;

@@ -20,13 +20,13 @@ impl Notifier {
                 self.metrics.delivery("console", "posted", None);
                 let place = ("stdout".to_owned(), "-".to_owned());
                 let said = Said::default();
-                self.store.delivered(delivery, Some(&place), incident.revision, &said, clock::now()).await
+                self.store.delivered(delivery, Some(&place), incident.revision, &said, self.store.now()).await
             }
             (Sink::Pager, _) => self.to_pager(delivery, &incident, &self.message(&incident)).await,
             (Sink::Slack, Some(slack)) => self.message_to_slack(slack, delivery, &incident).await,
             (Sink::Slack, None) => {
                 self.metrics.delivery("slack", "failed", None);
-                self.store.give_up(delivery, incident.revision, "Slack is no longer configured", clock::now()).await
+                self.store.give_up(delivery, incident.revision, "Slack is no longer configured", self.store.now()).await
             }
         }
     }
@@ -42,7 +42,7 @@ impl Notifier {
         let whom = self.whom(incident).filter(|_| first != delivery.mentioned);
         let to = To::of(&delivery.channel, delivery.posted.as_ref());
         let (answer, took) = self.send(slack, to, &self.message(incident), whom).await;
-        let now = clock::now();
+        let now = self.store.now();
         let posted = match answer {
             Ok(posted) => posted,
             Err(error) => return self.message_failed(delivery, incident.revision, &error, took, now).await,

@@ -25,11 +25,11 @@ enum Made {
 impl Notifier {
     pub(super) async fn deliver_post(&self, post: &Post) -> Result<(), StoreError> {
         let (Some(slack), Some(incident)) = (&self.slack, self.store.incident(&post.incident).await?) else {
-            return self.store.post_given_up(post, "there is no Slack or no such incident", clock::now()).await;
+            return self.store.post_given_up(post, "there is no Slack or no such incident", self.store.now()).await;
         };
         let started = Instant::now();
         let made = self.make(slack, post, &incident).await;
-        let (took, now) = (Some(started.elapsed()), clock::now());
+        let (took, now) = (Some(started.elapsed()), self.store.now());
         match made {
             Ok(Made::Posted(told)) => {
                 self.metrics.delivery("thread", post.kind.as_str(), took);

@@ -171,15 +171,6 @@ impl Store {
         let entries = rows.iter().map(read).collect::<Result<Vec<_>, _>>()?;
         Ok(entries.into_iter().filter_map(AuditEntry::note).collect())
     }
-
-    /// Forgets what is older than `before`.
-    ///
-    /// # Errors
-    /// See [`Self::audit`].
-    pub async fn forget_audit(&self, before: Timestamp) -> Result<u64, StoreError> {
-        let done = sqlx::query("DELETE FROM audit WHERE at_ms < $1").bind(unix_ms(before)).execute(&self.write).await?;
-        Ok(done.rows_affected())
-    }
 }
 
 fn read(row: &AnyRow) -> Result<AuditEntry, StoreError> {

@@ -213,6 +213,27 @@ impl Store {
         Ok(())
     }
 
+    /// A digest's message in Slack is gone: a new one is posted. False, and nothing done, when that happened `most` times
+    /// before: somebody does not want it there. Its last word, once all its incidents are over, is posted once more.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn forget_digest_message(&self, digest: &Digest, most: u32, now: Timestamp) -> Result<bool, StoreError> {
+        let done = sqlx::query(
+            "UPDATE digests SET posted_to = NULL, posted_ts = NULL, due_ms = $2, tries = 0, owner = NULL,
+               reposts = reposts + 1
+             WHERE id = $1 AND reposts < $3 + CASE WHEN EXISTS
+               (SELECT 1 FROM deliveries d JOIN incidents i ON i.id = d.incident_id
+                WHERE d.digest_id = $1 AND i.state = 'open') THEN 0 ELSE 1 END",
+        )
+        .bind(&digest.id)
+        .bind(unix_ms(now))
+        .bind(i64::from(most))
+        .execute(&self.write)
+        .await?;
+        Ok(done.rows_affected() > 0)
+    }
+
     /// Not now: try the digest again at `due`.
     ///
     /// # Errors

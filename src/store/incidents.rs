@@ -316,31 +316,6 @@ impl Store {
         Ok(u64::try_from(resolved.len()).unwrap_or(u64::MAX))
     }
 
-    /// Deletes incidents that were resolved before `before`, with everything that belongs to them.
-    ///
-    /// # Errors
-    /// When the store fails.
-    pub async fn forget(&self, before: Timestamp) -> Result<u64, StoreError> {
-        let mut tx = self.begin().await?;
-        let old = "DELETE FROM incidents WHERE state = 'resolved' AND resolved_ms < $1";
-        let gone = sqlx::query(old).bind(unix_ms(before)).execute(&mut *tx).await?.rows_affected();
-        if gone > 0 {
-            for orphans in [
-                "DELETE FROM alerts WHERE incident_id NOT IN (SELECT id FROM incidents)",
-                "DELETE FROM deliveries WHERE incident_id NOT IN (SELECT id FROM incidents)",
-                "DELETE FROM events WHERE incident_id NOT IN (SELECT id FROM incidents)",
-                "DELETE FROM posts WHERE incident_id NOT IN (SELECT id FROM incidents)",
-                "DELETE FROM digests WHERE id NOT IN (SELECT digest_id FROM deliveries WHERE digest_id IS NOT NULL)",
-                "DELETE FROM feedback WHERE incident_id NOT IN (SELECT id FROM incidents)",
-                "DELETE FROM followups WHERE incident_id NOT IN (SELECT id FROM incidents)",
-            ] {
-                sqlx::query(orphans).execute(&mut *tx).await?;
-            }
-        }
-        tx.commit().await?;
-        Ok(gone)
-    }
-
     /// How many incidents are open, how many diagnoses and deliveries wait.
     ///
     /// # Errors

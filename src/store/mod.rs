@@ -8,6 +8,7 @@
 
 mod admission;
 mod audit;
+mod backup;
 mod connections;
 mod database;
 mod deliveries;
@@ -17,10 +18,13 @@ mod feedback;
 mod followups;
 mod incidents;
 mod listing;
+mod lock;
 mod lookups;
 mod posts;
 mod replicas;
+mod retention;
 mod schema;
+mod time;
 mod trouble;
 mod visit;
 mod waiting;
@@ -36,6 +40,7 @@ use ulid::Ulid;
 
 pub use admission::{Admitted, Wanted};
 pub use audit::{AuditEntry, AuditResult};
+pub use backup::{FILE as STORE_FILE, backup, restore};
 use connections::{Pool, Tx};
 use database::{Access, Engine};
 pub use deliveries::{Delivery, Said, Sink};
@@ -43,8 +48,11 @@ pub use digests::{Digest, Storm};
 pub use feedback::Feedback;
 pub use followups::Followup;
 pub use incidents::{Due, Incident};
+pub use lock::StateLock;
 pub use lookups::Event;
 pub use posts::{Post, PostKind};
+pub use retention::{INCIDENTS_AT_ONCE, KEPT_OF_EACH, ROWS_AT_ONCE};
+pub use time::Longest;
 pub use trouble::Trouble;
 use trouble::WhenFull;
 pub use visit::Visit;
@@ -82,6 +90,25 @@ pub enum StoreError {
         /// The newest that is.
         known: i64,
     },
+    /// Another process uses the state directory.
+    #[error(
+        "another llm-diagnose uses the state directory {directory} (process {process}): stop that one, or give this one a directory of its own (`state_dir`)",
+        directory = directory.display()
+    )]
+    Locked {
+        /// The directory.
+        directory: PathBuf,
+        /// The other process's id, as it wrote it.
+        process: String,
+    },
+    /// A file cannot be used.
+    #[error("{path}: {error}", path = path.display())]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        error: std::io::Error,
+    },
     /// The address of the database cannot be used; the text says why and never shows it.
     #[error("the database's address: {0}")]
     Address(String),
@@ -116,6 +143,7 @@ pub struct Store {
     full: WhenFull,
     /// Whose leases are ours.
     me: Arc<str>,
+    time: Arc<time::Time>,
     named: Arc<str>,
 }
 
@@ -140,7 +168,8 @@ impl Store {
         let write = database::sqlite(path, Access::Write).await?;
         let read = database::sqlite(path, Access::Read).await?;
         let named = format!("SQLite at {}", path.display());
-        Ok(Self { durable, write, read, engine: Engine::Sqlite, full: WhenFull::default(), me: name(), named: named.into() })
+        let (full, time) = (WhenFull::default(), Arc::new(time::Time::new()));
+        Ok(Self { durable, write, read, engine: Engine::Sqlite, full, me: name(), time, named: named.into() })
     }
 
     /// Connects to a PostgreSQL that several of us may share, and migrates it.
@@ -156,7 +185,11 @@ impl Store {
         let durable = database::postgres(&options, 1).await?;
         let write = database::postgres(&options, 4).await?;
         let read = database::postgres(&options, 3).await?;
-        Ok(Self { durable, write, read, engine: Engine::Postgres, full: WhenFull::default(), me: name(), named: named.into() })
+        let (full, time) = (WhenFull::default(), Arc::new(time::Time::new()));
+        let store =
+            Self { durable, write, read, engine: Engine::Postgres, full, me: name(), time, named: named.into() };
+        store.keep_time().await?;
+        Ok(store)
     }
 
     /// What a PostgreSQL is called, which version it says it has, and whether we may make tables in it; changes nothing.

@@ -22,6 +22,7 @@ macro_rules! database_now {
         "CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT)"
     };
 }
+pub(super) use database_now;
 
 /// What nobody who lives works on is due at once: first looks, and messages that no error holds back.
 const RELEASES: [&str; 5] = [

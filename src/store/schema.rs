@@ -61,7 +61,7 @@ pub(super) async fn check(pool: &Pool, engine: Engine) -> Result<(), StoreError>
     for table in ["_sqlx_migrations", EXPANSIONS] {
         if has_table(&mut connection, engine, table).await? {
             let newest = sqlx::AssertSqlSafe(format!("SELECT MAX(version) AS version FROM {table}"));
-            let row = sqlx::query(newest).fetch_one(&mut *connection).await?;
+            let row = sqlx::query(newest).fetch_one(&mut connection).await?;
             found = found.max(row.try_get::<Option<i64>, _>("version")?.unwrap_or_default());
         }
     }

@@ -1,10 +1,11 @@
 //! Visits of the command line: a store that somebody else keeps, which is neither made nor migrated.
 
 use std::path::Path;
-
+use std::sync::Arc;
 
 use super::connections::Pool;
 use super::database::{self, Access, Engine};
+use super::time::Time;
 use super::trouble::WhenFull;
 use super::{Store, StoreError, name, schema};
 
@@ -56,6 +57,15 @@ async fn visited(pool: Pool, engine: Engine, named: String) -> Result<Store, Sto
         pool.close().await;
         return Err(error);
     }
-    let full = WhenFull::default();
-    Ok(Store { durable: pool.clone(), write: pool.clone(), read: pool, engine, full, me: name(), named: named.into() })
+    let (full, time) = (WhenFull::default(), Arc::new(Time::new()));
+    Ok(Store {
+        durable: pool.clone(),
+        write: pool.clone(),
+        read: pool,
+        engine,
+        full,
+        me: name(),
+        time,
+        named: named.into(),
+    })
 }

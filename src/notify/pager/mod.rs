@@ -34,7 +34,7 @@ impl Notifier {
         incident: &Incident,
         message: &Message,
     ) -> Result<(), StoreError> {
-        let now = clock::now();
+        let now = self.store.now();
         let Some(pager) = self.pagers.iter().find(|pager| pager.name() == delivery.channel) else {
             self.metrics.delivery(Sink::Pager.as_str(), "failed", None);
             return self.store.give_up(delivery, incident.revision, "this pager is no longer configured", now).await;

@@ -1,0 +1,163 @@
+//! Housekeeping: what the service does now and then for its store.
+//!
+//! Everything that may be large is done in slices with a pause between them, so that webhooks get in between.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+use crate::chatops::LONGEST_FOLLOWUP;
+use crate::clock;
+use crate::config::Config;
+use crate::pipeline::{DELIVERY_LEASE, LONGEST_RETRY, Pipeline};
+use crate::store::{Longest, Store, StoreError};
+
+/// How often.
+const TICK: Duration = Duration::from_secs(5);
+/// The pause between two slices; SQLite's longest pause before a waiting writer tries again is 100 ms.
+const BETWEEN_SLICES: Duration = Duration::from_millis(150);
+/// How much of a tick slices may use: other replicas must hear of this one.
+const SLICES_WITHIN: Duration = Duration::from_secs(4);
+/// How long a post waits for a message to be under.
+const ORPHANED: Duration = Duration::from_secs(3 * 3_600);
+/// How long the clock must not have been set before anything is deleted because of its age.
+const STEADY_TO_FORGET: Duration = Duration::from_secs(3_600);
+
+/// Until stopped: the clock, gauges, what clock steps left, what Alertmanager has forgotten, and what is old.
+pub(crate) async fn run(pipeline: Arc<Pipeline>, stop: CancellationToken) {
+    let mut tick = tokio::time::interval(TICK);
+    tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            _ = tick.tick() => {}
+            () = stop.cancelled() => return,
+        }
+        tokio::select! {
+            () = once(&pipeline) => {}
+            () = stop.cancelled() => return,
+        }
+    }
+}
+
+async fn once(pipeline: &Pipeline) {
+    let (store, config) = (&pipeline.store, &pipeline.config);
+    let now = match store.keep_time().await {
+        Ok(now) => now,
+        Err(error) => return warn!(%error, "cannot do the housekeeping: the store does not tell its time"),
+    };
+    match store.report(now).await {
+        Ok(replicas) => pipeline.notifier.share(replicas),
+        Err(error) => warn!(%error, "cannot tell the other replicas that this one lives"),
+    }
+    match store.depths(now).await {
+        Ok((open, diagnoses, deliveries)) => {
+            pipeline.metrics.open_incidents.set(open);
+            pipeline.metrics.diagnosis_queue.set(diagnoses);
+            pipeline.metrics.delivery_queue.set(deliveries);
+        }
+        Err(error) => warn!(%error, "cannot read the queues' depths"),
+    }
+    match store.hasten_late(&longest(config), now).await {
+        Ok(0) => {}
+        Ok(n) => warn!(count = n, "made due what a clock that was set back had put into the far future"),
+        Err(error) => warn!(%error, "cannot look for what is due in the far future"),
+    }
+    let steady = store.steady_for();
+    if may_close(steady, config.incident.stale_after) {
+        match store.resolve_stale(clock::before(now, config.incident.stale_after), now).await {
+            Ok(0) => {}
+            Ok(n) => info!(count = n, "closed incidents of which Alertmanager has said nothing for long"),
+            Err(error) => warn!(%error, "cannot look for stale incidents"),
+        }
+    }
+    match store.give_up_orphans(clock::before(now, ORPHANED)).await {
+        Ok(0) => {}
+        Ok(n) => warn!(count = n, "gave up posts for threads of incidents that have no message in Slack"),
+        Err(error) => warn!(%error, "cannot look for posts without a thread"),
+    }
+    let until = Instant::now() + SLICES_WITHIN;
+    let before = clock::before(now, config.incident.keep);
+    delete(store, Surplus::Flapping, before, until).await;
+    if steady >= STEADY_TO_FORGET {
+        delete(store, Surplus::Incidents, before, until).await;
+        delete(store, Surplus::Audit, before, until).await;
+    }
+}
+
+/// Whether silence means that Alertmanager has forgotten an incident. `stale_after` is above two of its
+/// `repeat_interval`; so whoever has listened for half of it has heard of everything that still fires. Time while this
+/// process did not run, or that a clock skipped, is not listened to.
+fn may_close(steady: Duration, stale_after: Duration) -> bool {
+    steady >= stale_after / 2
+}
+
+/// The longest that anything may wait by intention, and a minute.
+fn longest(config: &Config) -> Longest {
+    let minute = Duration::from_secs(60);
+    let diagnosis = config.diagnose.refresh.max(config.diagnose.lease()).max(LONGEST_RETRY);
+    Longest {
+        diagnosis: diagnosis.saturating_add(minute),
+        delivery: config.diagnose.grace.max(DELIVERY_LEASE).saturating_add(minute),
+        followup: LONGEST_FOLLOWUP.saturating_add(minute),
+    }
+}
+
+/// What is deleted.
+#[derive(Debug, Clone, Copy)]
+enum Surplus {
+    Flapping,
+    Incidents,
+    Audit,
+}
+
+impl Surplus {
+    fn named(self) -> &'static str {
+        match self {
+            Self::Flapping => "rows of incidents that flap",
+            Self::Incidents => "old incidents",
+            Self::Audit => "old lines of the audit log",
+        }
+    }
+
+    async fn delete_slice(self, store: &Store, before: Timestamp) -> Result<u64, StoreError> {
+        match self {
+            Self::Flapping => store.thin().await,
+            Self::Incidents => store.forget(before).await,
+            Self::Audit => store.forget_audit(before).await,
+        }
+    }
+}
+
+/// Deletes slice by slice, until nothing is left or time is up; then the next tick goes on.
+async fn delete(store: &Store, surplus: Surplus, before: Timestamp, until: Instant) {
+    let mut deleted = 0;
+    while Instant::now() < until {
+        match surplus.delete_slice(store, before).await {
+            Ok(0) => break,
+            Ok(n) => deleted += n,
+            Err(error) => {
+                warn!(%error, "cannot delete {}", surplus.named());
+                break;
+            }
+        }
+        tokio::time::sleep(BETWEEN_SLICES).await;
+    }
+    if deleted > 0 {
+        info!(count = deleted, "deleted {}", surplus.named());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn silence_counts_only_while_somebody_listened() {
+        let hours = |h: u64| Duration::from_secs(h * 3_600);
+        assert!(!may_close(Duration::ZERO, hours(12)), "after a start, a suspended machine, or a clock that was set");
+        assert!(!may_close(hours(5), hours(12)) && may_close(hours(6), hours(12)));
+    }
+}

@@ -1,0 +1,121 @@
+//! Backup and restore of a store that is a file.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use super::database::{self, Access, Engine};
+use super::{StateLock, StoreError, schema};
+
+/// The store's file in a state directory.
+pub const FILE: &str = "llm-diagnose.db";
+/// What SQLite keeps beside a database: changes that are not in it yet, and their index.
+const BESIDE: [&str; 2] = ["-wal", "-shm"];
+
+/// Writes a copy of the store as it is at this moment, also while a service writes to it.
+///
+/// # Errors
+/// When `to` exists or cannot be written, or `from` is no store of ours.
+pub async fn backup(from: &Path, to: &Path) -> Result<(), StoreError> {
+    // Made first, because it must not be there before and nobody else may read it.
+    let file = File::options().write(true).create_new(true).mode(0o600).open(to).map_err(|error| file(to, error))?;
+    let copied = copy(from, to).await.and_then(|()| file_synced(&file, to));
+    if copied.is_err() {
+        let _ = fs::remove_file(to);
+    }
+    copied
+}
+
+async fn copy(from: &Path, to: &Path) -> Result<(), StoreError> {
+    let text = to.to_str().ok_or_else(|| file(to, io::Error::other("its path is not UTF-8")))?;
+    let pool = database::sqlite(from, Access::Look).await?;
+    let copied = async {
+        known(schema::check(&pool, Engine::Sqlite).await)?;
+        // https://sqlite.org/lang_vacuum.html#vacuuminto: a consistent copy; the file may exist when it is empty.
+        sqlx::query("VACUUM INTO $1").bind(text).execute(&pool).await?;
+        Ok(())
+    };
+    let copied = copied.await;
+    pool.close().await;
+    copied
+}
+
+/// Puts a backup in the place of the store of a state directory. Returns where the replaced one stands now; none when
+/// there was none.
+///
+/// # Errors
+/// When a service uses the directory, the file is no store or one of a version that this one cannot use, or a file cannot
+/// be copied or renamed. The store is as before then.
+pub async fn restore(from: &Path, directory: &Path, suffix: &str) -> Result<Option<PathBuf>, StoreError> {
+    fs::create_dir_all(directory).map_err(|error| file(directory, error))?;
+    let _lock = StateLock::take(directory)?;
+    let store = directory.join(FILE);
+    let copy = directory.join(format!("{FILE}.restoring"));
+    let prepared = prepare(from, &copy).await;
+    if prepared.is_err() {
+        let _ = fs::remove_file(&copy);
+    }
+    prepared?;
+    let replaced = store.exists().then(|| directory.join(format!("{FILE}.{suffix}")));
+    if let Some(replaced) = &replaced {
+        // With what belongs to it; else SQLite would take its changes for the restored one's.
+        for beside in BESIDE {
+            let (old, new) = (with(&store, beside), with(replaced, beside));
+            if old.exists() {
+                fs::rename(&old, new).map_err(|error| file(&old, error))?;
+            }
+        }
+        fs::rename(&store, replaced).map_err(|error| file(&store, error))?;
+    }
+    fs::rename(&copy, &store).map_err(|error| file(&store, error))?;
+    File::open(directory).and_then(|directory| directory.sync_all()).map_err(|error| file(directory, error))?;
+    Ok(replaced)
+}
+
+/// Copies a backup and examines the copy, so that what is examined is what is used.
+async fn prepare(from: &Path, copy: &Path) -> Result<(), StoreError> {
+    let beside = with(from, BESIDE[0]);
+    if fs::metadata(&beside).is_ok_and(|beside| beside.len() > 0) {
+        let why =
+            "changes that are not in it stand in the file beside it (-wal): make the copy with `llm-diagnose backup`";
+        return Err(file(from, io::Error::other(why)));
+    }
+    let mut read = File::open(from).map_err(|error| file(from, error))?;
+    let mut options = File::options();
+    options.write(true).create(true).truncate(true).mode(0o600);
+    let mut written = options.open(copy).map_err(|error| file(copy, error))?;
+    io::copy(&mut read, &mut written).map_err(|error| file(copy, error))?;
+    file_synced(&written, copy)?;
+    let pool = database::sqlite(copy, Access::Still).await.map_err(|_| StoreError::NoTables)?;
+    let examined = async {
+        known(schema::check(&pool, Engine::Sqlite).await)?;
+        let said: String = sqlx::query_scalar("PRAGMA quick_check(1)").fetch_one(&pool).await?;
+        if said == "ok" { Ok(()) } else { Err(file(from, io::Error::other(format!("it is damaged: {said}")))) }
+    };
+    let examined = examined.await;
+    pool.close().await;
+    examined
+}
+
+/// An older store is one all the same: `serve` updates it.
+fn known(checked: Result<(), StoreError>) -> Result<(), StoreError> {
+    match checked {
+        Err(StoreError::Older { .. }) => Ok(()),
+        checked => checked,
+    }
+}
+
+fn with(path: &Path, suffix: &str) -> PathBuf {
+    let mut path = path.as_os_str().to_owned();
+    path.push(suffix);
+    path.into()
+}
+
+fn file(path: &Path, error: io::Error) -> StoreError {
+    StoreError::File { path: path.to_owned(), error }
+}
+
+fn file_synced(written: &File, path: &Path) -> Result<(), StoreError> {
+    written.sync_all().map_err(|error| file(path, error))
+}

@@ -1,0 +1,146 @@
+//! Retention: what is deleted, in slices that hold the database for a moment only.
+
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
+use sqlx::{AssertSqlSafe, SqlSafeStr, SqlStr};
+
+use super::connections::Connection;
+use super::{Store, StoreError};
+use crate::clock::unix_ms;
+
+/// Incidents that are deleted at once.
+pub const INCIDENTS_AT_ONCE: i64 = 50;
+/// Rows that are deleted at once, about: those of one millisecond stay together.
+pub const ROWS_AT_ONCE: i64 = 2_000;
+/// Of an incident's ended alerts, its events, and its posts that were made, the first and so many of the newest are kept.
+pub const KEPT_OF_EACH: i64 = 500;
+
+/// What belongs to an incident and is deleted with it; the deliveries tell which digest spoke for it.
+const OWNED: [&str; 5] = [
+    "DELETE FROM alerts WHERE incident_id = $1",
+    "DELETE FROM events WHERE incident_id = $1",
+    "DELETE FROM posts WHERE incident_id = $1",
+    "DELETE FROM feedback WHERE incident_id = $1",
+    "DELETE FROM followups WHERE incident_id = $1",
+];
+
+/// Rows of an incident that grow as long as it flaps.
+struct Growing {
+    table: &'static str,
+    /// The column that tells which are older.
+    order: &'static str,
+    /// Which of them may go.
+    may_go: &'static str,
+}
+
+const GROWING: [Growing; 3] = [
+    Growing { table: "alerts", order: "starts_ns", may_go: "status = 'resolved'" },
+    // How often a message was deleted decides whether it is posted once more.
+    Growing { table: "events", order: "at_ms", may_go: "what <> 'message gone'" },
+    Growing { table: "posts", order: "id", may_go: "state <> 'pending'" },
+];
+
+/// Open incidents that have more than `$1` of them.
+const CROWDED: &str = "
+    SELECT id FROM incidents i WHERE state = 'open' AND EXISTS
+      (SELECT 1 FROM {table} r WHERE r.incident_id = i.id AND {may_go} ORDER BY {order} LIMIT 1 OFFSET $1) LIMIT 20";
+
+/// Deletes the oldest after the first, but none of the `$2` newest, and about `$3` at once.
+const THIN: &str = "
+    DELETE FROM {table} WHERE incident_id = $1 AND {may_go}
+      AND {order} > (SELECT MIN({order}) FROM {table} WHERE incident_id = $1 AND {may_go})
+      AND {order} < (SELECT {order} FROM {table} WHERE incident_id = $1 AND {may_go}
+                     ORDER BY {order} DESC LIMIT 1 OFFSET $2 - 1)
+      AND {order} <= (SELECT MAX({order}) FROM (SELECT {order} FROM {table} WHERE incident_id = $1 AND {may_go}
+                                                ORDER BY {order} LIMIT $3 + 1) AS slice)";
+
+impl Growing {
+    fn sql(&self, text: &str) -> SqlStr {
+        let text = text.replace("{table}", self.table).replace("{order}", self.order);
+        AssertSqlSafe(text.replace("{may_go}", self.may_go)).into_sql_str()
+    }
+}
+
+impl Store {
+    /// Deletes what open incidents have too much of, a slice of each; an incident that flaps for ever stays bounded.
+    /// Returns how many rows; 0 when nothing is left to delete.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn thin(&self) -> Result<u64, StoreError> {
+        let mut deleted = 0;
+        for growing in &GROWING {
+            // The first is kept beside the newest.
+            let crowded = sqlx::query_scalar(growing.sql(CROWDED)).bind(KEPT_OF_EACH + 1);
+            let ids: Vec<String> = crowded.fetch_all(&self.read).await?;
+            for id in ids {
+                deleted += self.thin_one(growing, &id).await?;
+            }
+        }
+        Ok(deleted)
+    }
+
+    async fn thin_one(&self, growing: &Growing, incident: &str) -> Result<u64, StoreError> {
+        let thin = sqlx::query(growing.sql(THIN)).bind(incident).bind(KEPT_OF_EACH).bind(ROWS_AT_ONCE);
+        Ok(thin.execute(&self.write).await?.rows_affected())
+    }
+
+    /// Deletes incidents that were resolved before `before`, with everything that belongs to them: the oldest
+    /// [`INCIDENTS_AT_ONCE`]. Returns how many; 0 when none is left.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn forget(&self, before: Timestamp) -> Result<u64, StoreError> {
+        let old =
+            "SELECT id FROM incidents WHERE state = 'resolved' AND resolved_ms < $1 ORDER BY resolved_ms LIMIT $2";
+        let old: Vec<String> =
+            sqlx::query_scalar(old).bind(unix_ms(before)).bind(INCIDENTS_AT_ONCE).fetch_all(&self.read).await?;
+        // What an older version let grow goes first, in slices of its own.
+        for id in &old {
+            for growing in &GROWING {
+                while self.thin_one(growing, id).await? > 0 {}
+            }
+        }
+        let mut tx = self.begin().await?;
+        let mut gone = 0;
+        for id in &old {
+            gone += forget_one(&mut tx, id, before).await?;
+        }
+        tx.commit().await?;
+        Ok(gone)
+    }
+
+    /// Deletes lines of the audit log that are older than `before`: the oldest [`ROWS_AT_ONCE`]. Returns how many; 0 when
+    /// none is left.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn forget_audit(&self, before: Timestamp) -> Result<u64, StoreError> {
+        let old = "DELETE FROM audit WHERE id IN (SELECT id FROM audit WHERE at_ms < $1 ORDER BY at_ms LIMIT $2)";
+        let gone = sqlx::query(old).bind(unix_ms(before)).bind(ROWS_AT_ONCE).execute(&self.write).await?;
+        Ok(gone.rows_affected())
+    }
+}
+
+/// Unless it fires again meanwhile, or another replica has forgotten it.
+async fn forget_one(db: &mut Connection, id: &str, before: Timestamp) -> Result<u64, StoreError> {
+    let old = "DELETE FROM incidents WHERE id = $1 AND state = 'resolved' AND resolved_ms < $2";
+    let gone = sqlx::query(old).bind(id).bind(unix_ms(before)).execute(&mut *db).await?.rows_affected();
+    if gone == 0 {
+        return Ok(0);
+    }
+    for owned in OWNED {
+        sqlx::query(owned).bind(id).execute(&mut *db).await?;
+    }
+    let digests: Vec<Option<String>> =
+        sqlx::query_scalar("DELETE FROM deliveries WHERE incident_id = $1 RETURNING digest_id")
+            .bind(id)
+            .fetch_all(&mut *db)
+            .await?;
+    for digest in digests.into_iter().flatten().collect::<BTreeSet<_>>() {
+        let silent = "DELETE FROM digests WHERE id = $1 AND NOT EXISTS (SELECT 1 FROM deliveries WHERE digest_id = $1)";
+        sqlx::query(silent).bind(digest).execute(&mut *db).await?;
+    }
+    Ok(1)
+}
