@@ -22,7 +22,7 @@ use crate::health::{Answer, Coverage, coverage};
 use crate::playbook::{Library, Problem, load};
 use crate::prom::{self, Prometheus};
 use crate::server::Credentials;
-use crate::store::Store;
+use crate::store::{STORE_FILE, Store};
 use crate::{check, clock, render};
 
 /// The version of the JSON output; a change that breaks readers gives it another name.

@@ -68,9 +68,9 @@ impl Store {
         self.time.with(|steady| steady.at(Instant::now()))
     }
 
-    /// For how long this process has run without that clock being set.
-    pub fn steady_for(&self) -> Duration {
-        self.time.with(|steady| steady.steady_for(Instant::now()))
+    /// For how long this process has run until the moment `at` without that clock being set.
+    pub fn steady_until(&self, at: Instant) -> Duration {
+        self.time.with(|steady| steady.steady_for(at))
     }
 
     /// Reads the clock by which rows are kept; whoever takes work by a lease calls it first.
