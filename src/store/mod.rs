@@ -36,6 +36,8 @@ use serde::Deserialize;
 use sqlx::{Any, AnyPool, Connection, Transaction};
 use ulid::Ulid;
 
+use crate::clock;
+
 pub use admission::{Admitted, Wanted};
 pub use audit::{AuditEntry, AuditResult};
 pub use backup::{FILE as STORE_FILE, backup, restore};
@@ -50,6 +52,7 @@ pub use lookups::Event;
 pub use posts::{Post, PostKind};
 pub use retention::{INCIDENTS_AT_ONCE, KEPT_OF_EACH, ROWS_AT_ONCE};
 pub use time::Longest;
+use time::Time;
 pub use visit::Visit;
 pub use waiting::{Turn, Waiting, Work};
 
@@ -130,7 +133,7 @@ pub struct Store {
     engine: Engine,
     /// Whose leases are ours.
     me: Arc<str>,
-    time: Arc<time::Time>,
+    time: Arc<Time>,
     named: Arc<str>,
 }
 
@@ -153,7 +156,7 @@ impl Store {
         let write = database::sqlite(path, Access::Write).await?;
         let read = database::sqlite(path, Access::Read).await?;
         let named = format!("SQLite at {}", path.display());
-        let time = Arc::new(time::Time::new());
+        let time = Arc::new(Time::new(clock::now()));
         Ok(Self { durable, write, read, engine: Engine::Sqlite, me: name(), time, named: named.into() })
     }
 
@@ -165,15 +168,13 @@ impl Store {
         let (options, named) = database::address(url).map_err(StoreError::Address)?;
         let mut first = database::knock(&options).await?;
         schema::migrate(&mut first).await?;
+        let time = Arc::new(Time::new(time::of_database(&mut first).await?));
         first.close().await?;
         // Webhooks have a connection of their own, so that they never wait for anything but each other.
         let durable = database::postgres(&options, 1).await?;
         let write = database::postgres(&options, 4).await?;
         let read = database::postgres(&options, 3).await?;
-        let time = Arc::new(time::Time::new());
-        let store = Self { durable, write, read, engine: Engine::Postgres, me: name(), time, named: named.into() };
-        store.keep_time().await?;
-        Ok(store)
+        Ok(Self { durable, write, read, engine: Engine::Postgres, me: name(), time, named: named.into() })
     }
 
     /// What a PostgreSQL is called, which version it says it has, and whether we may make tables in it; changes nothing.

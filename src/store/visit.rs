@@ -8,6 +8,7 @@ use sqlx::AnyPool;
 use super::database::{self, Access, Engine};
 use super::time::Time;
 use super::{Store, StoreError, name, schema};
+use crate::clock;
 
 /// What a visitor does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,6 +58,6 @@ async fn visited(pool: AnyPool, engine: Engine, named: String) -> Result<Store, 
         pool.close().await;
         return Err(error);
     }
-    let time = Arc::new(Time::new());
+    let time = Arc::new(Time::new(clock::now()));
     Ok(Store { durable: pool.clone(), write: pool.clone(), read: pool, engine, me: name(), time, named: named.into() })
 }
