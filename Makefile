@@ -3,7 +3,7 @@ CARGO ?= cargo
 FAULT ?= longer-prompts
 BIN := target/debug/llm-diagnose
 
-.PHONY: help demo test lint scenarios bench generate packages build dashboard-check
+.PHONY: help demo test lint scenarios bench generate packages build dashboard-check upgrade-check
 
 help: ## This list
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 20
@@ -31,6 +31,9 @@ scenarios: packages ## Every labelled scenario, of both halves and handicapped: 
 
 dashboard-check: ## The committed dashboard against the schema that Grafana publishes
 	@sh tests/lab/scripts/check-dashboard.sh
+
+upgrade-check: build ## The previous release on a store that this version made and used, and back; PREVIOUS picks a commit
+	@CARGO="$(CARGO)" sh tests/lab/scripts/upgrade-check.sh
 
 bench: packages ## Latency against its floor, memory, start-up, binary size; answers to Slack, messages, pictures, bundles
 	$(CARGO) bench --locked --bench latency --bench chat --bench bundle

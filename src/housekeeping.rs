@@ -65,7 +65,7 @@ async fn once(pipeline: &Pipeline) {
         Ok(n) => warn!(count = n, "made due what a clock that was set back had put into the far future"),
         Err(error) => warn!(%error, "cannot look for what is due in the far future"),
     }
-    let steady = store.steady_for();
+    let steady = store.steady_until(Instant::now());
     if may_close(steady, config.incident.stale_after) {
         match store.resolve_stale(clock::before(now, config.incident.stale_after), now).await {
             Ok(0) => {}

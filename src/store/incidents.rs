@@ -19,6 +19,9 @@ use crate::render::Note;
 /// How far back earlier incidents of a group are counted.
 const DAY: Duration = Duration::from_secs(86_400);
 
+/// Incidents that are closed at once because nothing is heard of them.
+const STALE_AT_ONCE: i64 = 500;
+
 /// An incident as it is kept.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Incident {
@@ -293,7 +296,7 @@ impl Store {
         Ok(())
     }
 
-    /// Resolves open incidents of which Alertmanager has said nothing since `before`.
+    /// Resolves open incidents of which Alertmanager has said nothing since `before`, some hundred at once.
     ///
     /// # Errors
     /// When the store fails.
@@ -302,11 +305,12 @@ impl Store {
         let resolved: Vec<String> = sqlx::query_scalar(self.engine.sql(
             "UPDATE incidents SET state = 'resolved', reason = 'stale', resolved_ms = $2, revision = revision + 1,
                diagnose_due_ms = NULL WHERE id IN
-               (SELECT id FROM incidents WHERE state = 'open' AND notified_ms < $1 /*postgres FOR UPDATE SKIP LOCKED*/)
+               (SELECT id FROM incidents WHERE state = 'open' AND notified_ms < $1 LIMIT $3 /*postgres FOR UPDATE SKIP LOCKED*/)
              RETURNING id",
         ))
         .bind(unix_ms(before))
         .bind(unix_ms(now))
+        .bind(STALE_AT_ONCE)
         .fetch_all(&mut *tx)
         .await?;
         for id in &resolved {

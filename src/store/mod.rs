@@ -38,6 +38,8 @@ use serde::Deserialize;
 use sqlx::Connection as _;
 use ulid::Ulid;
 
+use crate::clock;
+
 pub use admission::{Admitted, Wanted};
 pub use audit::{AuditEntry, AuditResult};
 pub use backup::{FILE as STORE_FILE, backup, restore};
@@ -54,6 +56,7 @@ pub use posts::{Post, PostKind};
 pub use retention::{INCIDENTS_AT_ONCE, KEPT_OF_EACH, ROWS_AT_ONCE};
 pub use time::Longest;
 pub use trouble::Trouble;
+use time::Time;
 use trouble::WhenFull;
 pub use visit::Visit;
 pub use waiting::{Turn, Waiting, Work};
@@ -143,7 +146,7 @@ pub struct Store {
     full: WhenFull,
     /// Whose leases are ours.
     me: Arc<str>,
-    time: Arc<time::Time>,
+    time: Arc<Time>,
     named: Arc<str>,
 }
 
@@ -168,7 +171,7 @@ impl Store {
         let write = database::sqlite(path, Access::Write).await?;
         let read = database::sqlite(path, Access::Read).await?;
         let named = format!("SQLite at {}", path.display());
-        let (full, time) = (WhenFull::default(), Arc::new(time::Time::new()));
+        let (full, time) = (WhenFull::default(), Arc::new(Time::new(clock::now())));
         Ok(Self { durable, write, read, engine: Engine::Sqlite, full, me: name(), time, named: named.into() })
     }
 
@@ -180,16 +183,14 @@ impl Store {
         let (options, named) = database::address(url).map_err(StoreError::Address)?;
         let mut first = database::knock(&options).await?;
         schema::migrate(&mut first).await?;
+        let time = Arc::new(Time::new(time::of_database(&mut first).await?));
         first.close().await?;
         // Webhooks have a connection of their own, so that they never wait for anything but each other.
         let durable = database::postgres(&options, 1).await?;
         let write = database::postgres(&options, 4).await?;
         let read = database::postgres(&options, 3).await?;
-        let (full, time) = (WhenFull::default(), Arc::new(time::Time::new()));
-        let store =
-            Self { durable, write, read, engine: Engine::Postgres, full, me: name(), time, named: named.into() };
-        store.keep_time().await?;
-        Ok(store)
+        let full = WhenFull::default();
+        Ok(Self { durable, write, read, engine: Engine::Postgres, full, me: name(), time, named: named.into() })
     }
 
     /// What a PostgreSQL is called, which version it says it has, and whether we may make tables in it; changes nothing.

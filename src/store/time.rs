@@ -8,6 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use jiff::{SignedDuration, Timestamp};
+use sqlx::AnyConnection;
 use tracing::warn;
 
 use super::database::Engine;
@@ -24,13 +25,20 @@ pub(super) struct Time {
 }
 
 impl Time {
-    pub(super) fn new() -> Self {
-        Self { shows: Mutex::new(Steady::new(clock::now(), Instant::now())), moving: tokio::sync::Mutex::new(()) }
+    /// It shows `shown` now.
+    pub(super) fn new(shown: Timestamp) -> Self {
+        Self { shows: Mutex::new(Steady::new(shown, Instant::now())), moving: tokio::sync::Mutex::new(()) }
     }
 
     fn with<T>(&self, what: impl FnOnce(&mut Steady) -> T) -> T {
         what(&mut self.shows.lock().unwrap_or_else(PoisonError::into_inner))
     }
+}
+
+/// What a PostgreSQL's clock shows.
+pub(super) async fn of_database(db: &mut AnyConnection) -> Result<Timestamp, sqlx::Error> {
+    let shown = sqlx::query_scalar(concat!("SELECT ", database_now!())).fetch_one(db).await?;
+    Ok(from_unix_ms(shown))
 }
 
 /// The longest that each kind of work may wait by intention.
@@ -68,9 +76,9 @@ impl Store {
         self.time.with(|steady| steady.at(Instant::now()))
     }
 
-    /// For how long this process has run without that clock being set.
-    pub fn steady_for(&self) -> Duration {
-        self.time.with(|steady| steady.steady_for(Instant::now()))
+    /// For how long this process has run until the moment `at` without that clock being set.
+    pub fn steady_until(&self, at: Instant) -> Duration {
+        self.time.with(|steady| steady.steady_for(at))
     }
 
     /// Reads the clock by which rows are kept; whoever takes work by a lease calls it first.
@@ -82,11 +90,11 @@ impl Store {
             return self.follow(clock::now(), Instant::now()).await;
         }
         let asked = Instant::now();
-        let shown: i64 = sqlx::query_scalar(concat!("SELECT ", database_now!())).fetch_one(&self.read).await?;
+        let shown = of_database(&mut *self.read.acquire().await?).await?;
         let took = asked.elapsed();
         // A late answer may be of any moment since the question.
         match took < Duration::from_millis(500) {
-            true => self.follow(from_unix_ms(shown), asked + took / 2).await,
+            true => self.follow(shown, asked + took / 2).await,
             false => Ok(self.now()),
         }
     }

@@ -8,6 +8,7 @@ use super::database::{self, Access, Engine};
 use super::time::Time;
 use super::trouble::WhenFull;
 use super::{Store, StoreError, name, schema};
+use crate::clock;
 
 /// What a visitor does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,7 +58,7 @@ async fn visited(pool: Pool, engine: Engine, named: String) -> Result<Store, Sto
         pool.close().await;
         return Err(error);
     }
-    let (full, time) = (WhenFull::default(), Arc::new(Time::new()));
+    let (full, time) = (WhenFull::default(), Arc::new(Time::new(clock::now())));
     Ok(Store {
         durable: pool.clone(),
         write: pool.clone(),

@@ -1,13 +1,14 @@
 //! What was accepted is delivered: through a slow or dead Prometheus, Slack's limits, kill -9 and deleted messages.
 
+use std::path::Path;
 use std::time::Duration;
 
-use llm_diagnose_lab::slack::{Failure, Options, Outcome};
-use llm_diagnose_lab::stack::Prometheus;
+use llm_diagnose_lab::slack::{Failure, FakeSlack, Options, Outcome};
+use llm_diagnose_lab::stack::{Prometheus, Service};
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpListener;
 
-use crate::running::{CHANNEL, Running, SOON, group, whole};
+use crate::running::{BINARY, CHANNEL, Running, SOON, group, tls, whole};
 
 const NOWHERE: &str = "prometheus: [{ url: \"http://127.0.0.1:1\" }]";
 
@@ -150,4 +151,32 @@ async fn sigterm_ends_within_ten_seconds_and_a_restart_resumes() {
     assert!(status.success(), "{status} {}", run.service.stderr());
     run.service.restart().await.unwrap();
     run.slack.wait_for(|s| s.messages(CHANNEL).count() == 1, SOON).await.unwrap();
+}
+
+#[tokio::test]
+async fn while_every_diagnosis_slot_is_taken_the_store_is_left_alone() {
+    tls();
+    // Takes connections and never answers.
+    let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let slack = FakeSlack::start(Options::unlimited()).await.unwrap();
+    let config = format!(
+        "listen: 127.0.0.1:$PORT\nstate_dir: $DIR/state\nexporters: {{ learn: false }}\n\
+         prometheus: [{{ url: \"http://{}\" }}]\ndiagnose: {{ concurrency: 1, deadline: 3s }}\n\
+         slack: {{ api_url: \"{}\", channel: \"{CHANNEL}\" }}\n",
+        silent.local_addr().unwrap(),
+        slack.base_url
+    );
+    let env = [("SLACK_BOT_TOKEN", slack.token.as_str()), ("LLM_DIAGNOSE_LOG", "info,sqlx::query=debug")];
+    let service = Service::start(Path::new(BINARY), &["serve", "--config", "$CONFIG"], &env, &config).await.unwrap();
+    let (http, url) = (reqwest::Client::new(), format!("{}/webhook/alertmanager", service.url));
+    for name in ["LLMHighTTFT", "LLMQueueBacklog", "LLMHighITL"] {
+        let body = serde_json::to_vec(&group(name, "firing", "warning", &["a"])).unwrap();
+        http.post(&url).body(body).send().await.unwrap().error_for_status().unwrap();
+    }
+    // The messages are edited when their diagnoses are there.
+    let diagnosed = |log: &str| log.lines().filter(|line| line.contains(" diagnosed ")).count();
+    slack.wait_for(|_| diagnosed(&service.stderr()) >= 2, SOON).await.unwrap();
+    let log = service.stderr();
+    let looks = log.lines().filter(|line| line.contains("summary=\"WITH due AS")).count();
+    assert!((2..30).contains(&looks), "it looked {looks} times for work that nobody was free to do");
 }

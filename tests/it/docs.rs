@@ -20,7 +20,7 @@ use crate::harness::library;
 /// A map that is read in one sitting.
 const ARCHITECTURE_LINES: usize = 160;
 /// Pages whose relative links must lead somewhere.
-const PAGES: [&str; 9] = [
+const PAGES: [&str; 10] = [
     "README.md",
     "ARCHITECTURE.md",
     "CONTRIBUTING.md",
@@ -29,6 +29,7 @@ const PAGES: [&str; 9] = [
     "docs/commands.md",
     "docs/json-output.md",
     "docs/slack.md",
+    "docs/store.md",
     "docs/webhook.md",
 ];
 

@@ -13,6 +13,7 @@ use llm_diagnose::store::{
     Waiting, Wanted, Work,
 };
 use llm_diagnose_lab::stack::Postgres;
+use sqlx::AnyPool;
 use tempfile::TempDir;
 
 use crate::admission::CALM;
@@ -20,34 +21,55 @@ use crate::harness::fixture;
 use crate::running::{CHANNEL, group};
 
 const RULES: Rules = Rules { duplicate_within: Duration::from_secs(60), reopen_within: Duration::from_secs(600) };
-const LEASE_MS: i64 = 60_000;
+pub(crate) const LEASE_MS: i64 = 60_000;
 
-fn at(seconds: i64) -> Timestamp {
+pub(crate) fn at(seconds: i64) -> Timestamp {
     "2026-11-20T18:07:00Z".parse::<Timestamp>().unwrap() + SignedDuration::from_secs(seconds)
 }
 
-fn there(ts: &str) -> (String, String) {
+pub(crate) fn there(ts: &str) -> (String, String) {
     ("C0LLMALERTS".to_owned(), ts.to_owned())
 }
 
 /// Both databases, and a second replica of each.
-struct Both {
-    directory: TempDir,
-    postgres: Postgres,
+pub(crate) struct Both {
+    pub(crate) directory: TempDir,
+    pub(crate) postgres: Postgres,
 }
 
 impl Both {
-    fn start() -> Self {
+    pub(crate) fn start() -> Self {
         Self { directory: tempfile::tempdir().unwrap(), postgres: Postgres::start().unwrap() }
     }
 
-    async fn stores(&self, name: &str) -> [Store; 2] {
+    pub(crate) async fn stores(&self, name: &str) -> [Store; 2] {
         let sqlite = Store::open(&self.directory.path().join(name)).await.unwrap();
         [sqlite, Store::connect(&self.postgres.database(name).unwrap()).await.unwrap()]
     }
+
+    /// The databases below the stores of that name.
+    pub(crate) async fn databases(&self, name: &str) -> [AnyPool; 2] {
+        let sqlite = format!("sqlite:{}", self.directory.path().join(name).display());
+        [AnyPool::connect(&sqlite).await.unwrap(), AnyPool::connect(&self.url(name)).await.unwrap()]
+    }
+
+    /// Opens the stores of that name once more, as a restart does.
+    pub(crate) async fn again(&self, name: &str) -> [Result<Store, StoreError>; 2] {
+        [Store::open(&self.directory.path().join(name)).await, Store::connect(&self.url(name)).await]
+    }
+
+    fn url(&self, name: &str) -> String {
+        self.postgres.url().replacen("/postgres?", &format!("/{name}?"), 1)
+    }
 }
 
-async fn admit(store: &Store, name: &str, status: &str, storm: &Storm, seconds: i64) -> (String, AdmitReason) {
+pub(crate) async fn admit(
+    store: &Store,
+    name: &str,
+    status: &str,
+    storm: &Storm,
+    seconds: i64,
+) -> (String, AdmitReason) {
     let body = serde_json::to_vec(&group(name, status, "critical", &["a", "b"])).unwrap();
     let wanted = Wanted {
         selection: Some(("high-ttft".to_owned(), "its name".to_owned())),
@@ -61,7 +83,7 @@ async fn admit(store: &Store, name: &str, status: &str, storm: &Storm, seconds: 
 }
 
 /// Takes everything that waits.
-async fn take(store: &Store, seconds: i64) -> (Vec<Delivery>, Vec<Digest>, Vec<Post>) {
+pub(crate) async fn take(store: &Store, seconds: i64) -> (Vec<Delivery>, Vec<Digest>, Vec<Post>) {
     let (mut messages, mut digests, mut posts) = (Vec::new(), Vec::new(), Vec::new());
     for waiting in store.waiting(at(seconds), 50).await.unwrap() {
         assert!(store.take(&waiting, at(seconds), LEASE_MS).await.unwrap(), "{waiting:?}");
@@ -74,7 +96,7 @@ async fn take(store: &Store, seconds: i64) -> (Vec<Delivery>, Vec<Digest>, Vec<P
     (messages, digests, posts)
 }
 
-async fn deliver(store: &Store, delivery: &Delivery, ts: &str, seconds: i64) {
+pub(crate) async fn deliver(store: &Store, delivery: &Delivery, ts: &str, seconds: i64) {
     let revision = store.incident(&delivery.incident).await.unwrap().unwrap().revision;
     let said = Said { mention: true, told: Some("{}".to_owned()) };
     store.delivered(delivery, Some(&there(ts)), revision, &said, at(seconds)).await.unwrap();
@@ -386,7 +408,7 @@ async fn a_visitor_neither_makes_nor_changes_a_store_and_knows_its_age() {
     let both = Both::start();
     let stores = both.stores("visit").await;
     let path = both.directory.path().join("visit");
-    let url = both.postgres.url().replacen("/postgres?", "/visit?", 1);
+    let url = both.url("visit");
     let look =
         [Store::visit(&path, Visit::Look).await.unwrap(), Store::visit_postgres(&url, Visit::Look).await.unwrap()];
     for (store, look) in stores.iter().zip(&look) {

@@ -1,0 +1,184 @@
+//! One service per state directory, and its store copied and put back.
+
+use std::path::Path;
+use std::process::{Command, Output};
+use std::time::Duration;
+
+use llm_diagnose::store::{STORE_FILE, Store, Visit};
+use llm_diagnose_lab::slack::{FakeSlack, Options};
+use llm_diagnose_lab::stack::Service;
+
+use crate::admission::CALM;
+use crate::running::{BINARY, CHANNEL, SOON, group, tls, whole};
+use crate::stores::admit;
+
+fn run(arguments: &[&str]) -> (Option<i32>, String) {
+    let mut command = Command::new(BINARY);
+    for name in ["PROMETHEUS_URL", "LLM_DIAGNOSE_STATE_DIR", "STATE_DIRECTORY", "LLM_DIAGNOSE_CONFIG"] {
+        command.env_remove(name);
+    }
+    let Output { status, stdout, stderr } = command.args(arguments).output().unwrap();
+    (status.code(), format!("{}{}", String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr)))
+}
+
+fn fails(arguments: &[&str], because: &str) {
+    let (code, said) = run(arguments);
+    assert!(code == Some(2) && said.contains(because), "{arguments:?}: {code:?} {said}");
+}
+
+fn works(arguments: &[&str]) -> String {
+    let (code, said) = run(arguments);
+    assert_eq!(code, Some(0), "{arguments:?}: {said}");
+    said
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+/// A service with its Slack, and with a state directory that outlives it.
+async fn serve(slack: &FakeSlack, state: &Path) -> Service {
+    let config = format!(
+        "listen: 127.0.0.1:$PORT\nstate_dir: {}\nprometheus: [{{ url: \"http://127.0.0.1:1\" }}]\n\
+         slack: {{ api_url: \"{}\", channel: \"{CHANNEL}\" }}\n",
+        state.display(),
+        slack.base_url
+    );
+    let token = [("SLACK_BOT_TOKEN", slack.token.as_str())];
+    Service::start(Path::new(BINARY), &["serve", "--config", "$CONFIG"], &token, &config).await.unwrap()
+}
+
+async fn send(service: &Service, name: &str, status: &str) {
+    let url = format!("{}/webhook/alertmanager", service.url);
+    let body = serde_json::to_vec(&group(name, status, "warning", &["a"])).unwrap();
+    let answer = reqwest::Client::new().post(url).body(body).send().await.unwrap();
+    assert_eq!(answer.status().as_u16(), 200);
+}
+
+async fn shown(slack: &FakeSlack, what: &str) {
+    let found = slack.wait_for(|s| s.messages(CHANNEL).any(|m| whole(m).contains(what)), SOON).await;
+    found.unwrap_or_else(|error| panic!("{what}: {error}"));
+}
+
+#[tokio::test]
+async fn a_second_service_on_one_state_directory_is_refused_and_whoever_reads_is_not() {
+    tls();
+    let slack = FakeSlack::start(Options::unlimited()).await.unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let state = directory.path().join("state");
+    let mut service = serve(&slack, &state).await;
+    let second =
+        ["serve", "--state-dir", text(&state), "--listen", "127.0.0.1:0", "--prometheus", "http://127.0.0.1:1"];
+    fails(&second, &format!("another llm-diagnose uses the state directory {}", state.display()));
+    fails(&second, &format!("(process {})", service.id().unwrap()));
+    send(&service, "LLMHighTTFT", "firing").await;
+    shown(&slack, "LLMHighTTFT").await;
+    assert!(works(&["incidents", "--state-dir", text(&state)]).contains("open"));
+    // A process that is killed leaves the file, and no lock.
+    service.kill9().await.unwrap();
+    assert!(state.join("llm-diagnose.lock").exists());
+    let service = serve(&slack, &state).await;
+    send(&service, "LLMHighTTFT", "resolved").await;
+    shown(&slack, "RESOLVED").await;
+    assert_eq!(slack.messages(CHANNEL).len(), 1);
+}
+
+#[tokio::test]
+async fn a_backup_of_a_running_service_is_restored_and_its_messages_are_edited_again() {
+    tls();
+    let slack = FakeSlack::start(Options::unlimited()).await.unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let (state, file) = (directory.path().join("state"), directory.path().join("it's a backup.db"));
+    let mut service = serve(&slack, &state).await;
+    send(&service, "LLMHighTTFT", "firing").await;
+    shown(&slack, "LLMHighTTFT").await;
+    // What is shown is known a moment later.
+    let look = Store::visit(&state.join(STORE_FILE), Visit::Look).await.unwrap();
+    let id = look.recent(1).await.unwrap().remove(0);
+    let known = async {
+        while look.place_of(&id).await.unwrap().is_none() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(SOON, known).await.unwrap();
+    look.close().await;
+    let backup = ["backup", text(&file), "--state-dir", text(&state)];
+    works(&backup);
+    let mode = std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(&file).unwrap().permissions());
+    assert_eq!(mode & 0o777, 0o600, "alerts are nobody else's business");
+    fails(&backup, "exists");
+    let restore = ["restore", text(&file), "--state-dir", text(&state)];
+    fails(&restore, "another llm-diagnose uses the state directory");
+    service.terminate(Duration::from_secs(15)).await.unwrap();
+
+    // After the backup another incident came, and then the disk was lost.
+    std::fs::write(state.join(STORE_FILE), "not a database").unwrap();
+    let said = works(&restore);
+    assert!(said.contains("the store that it replaces is kept: ") && said.contains(".replaced-"), "{said}");
+    let kept = said.trim().rsplit(' ').next().unwrap();
+    assert_eq!(std::fs::read_to_string(kept).unwrap(), "not a database");
+    let service = serve(&slack, &state).await;
+    send(&service, "LLMHighTTFT", "resolved").await;
+    shown(&slack, "RESOLVED").await;
+    assert_eq!(slack.messages(CHANNEL).len(), 1, "the message that the backup knows was edited");
+}
+
+#[tokio::test]
+async fn what_is_no_backup_is_refused_and_the_store_stays() {
+    let directory = tempfile::tempdir().unwrap();
+    let state = directory.path().join("state");
+    let at = |name: &str| directory.path().join(name);
+    fails(&["backup", text(&at("x")), "--state-dir", text(&state)], "there is no store at ");
+    assert!(!at("x").exists() && !state.exists());
+    std::fs::create_dir(&state).unwrap();
+    let store = Store::open(&state.join(STORE_FILE)).await.unwrap();
+    let (id, _) = admit(&store, "A", "firing", &CALM, 0).await;
+    // Beside an open store what was written last stands in the file beside it; SQLite copies both.
+    works(&["backup", text(&at("good")), "--state-dir", text(&state)]);
+    store.close().await;
+    let refused = |name: &str, because: &str| {
+        fails(&["restore", text(&at(name)), "--state-dir", text(&state)], because);
+        assert!(!state.join(format!("{STORE_FILE}.restoring")).exists());
+    };
+    refused("missing", "No such file");
+    std::fs::write(at("text"), "not a database").unwrap();
+    refused("text", "no llm-diagnose has made its tables in it");
+    let other = sqlx::AnyPool::connect(&format!("sqlite:{}?mode=rwc", at("other").display())).await.unwrap();
+    sqlx::query("CREATE TABLE t (a TEXT)").execute(&other).await.unwrap();
+    other.close().await;
+    refused("other", "no llm-diagnose has made its tables in it");
+    std::fs::copy(at("good"), at("newer")).unwrap();
+    let newer = sqlx::AnyPool::connect(&format!("sqlite:{}", at("newer").display())).await.unwrap();
+    sqlx::query("UPDATE compatibility SET needs = 999").execute(&newer).await.unwrap();
+    newer.close().await;
+    refused("newer", "a newer llm-diagnose keeps it");
+    let good = std::fs::read(at("good")).unwrap();
+    std::fs::write(at("cut"), &good[..good.len() / 2]).unwrap();
+    refused("cut", "restore");
+    std::fs::write(at("good-wal"), "x").unwrap();
+    refused("good", "changes that are not in it stand in the file beside it");
+    std::fs::remove_file(at("good-wal")).unwrap();
+
+    let still = Store::visit(&state.join(STORE_FILE), Visit::Look).await.unwrap();
+    assert!(still.incident(&id).await.unwrap().is_some());
+    still.close().await;
+    // And into a directory in which there is nothing yet.
+    let empty = at("empty");
+    let said = works(&["restore", text(&at("good")), "--state-dir", text(&empty)]);
+    assert!(!said.contains("replaces"), "{said}");
+    let restored = Store::visit(&empty.join(STORE_FILE), Visit::Look).await.unwrap();
+    assert!(restored.incident(&id).await.unwrap().is_some());
+}
+
+#[test]
+fn with_postgresql_the_exact_command_is_said() {
+    let directory = tempfile::tempdir().unwrap();
+    let (config, url) = (directory.path().join("c.yaml"), directory.path().join("url"));
+    std::fs::write(&config, format!("database: {{ url_file: {} }}\n", url.display())).unwrap();
+    std::fs::write(&url, "postgres://u:s3cret@db/llm").unwrap();
+    let with = ["--config", text(&config)];
+    let dump = format!("pg_dump --format=custom --file=a.dump --dbname=\"$(cat {})\"", url.display());
+    fails(&["backup", "a.dump", with[0], with[1]], &dump);
+    let restore = format!("--dbname=\"$(cat {})\" a.dump", url.display());
+    fails(&["restore", "a.dump", with[0], with[1]], &restore);
+}

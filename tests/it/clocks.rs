@@ -1,0 +1,149 @@
+//! Clocks that are set, machines that are suspended, and replicas whose clocks disagree.
+
+use std::time::{Duration, Instant};
+
+use jiff::SignedDuration;
+use llm_diagnose::alert::AlertGroup;
+use llm_diagnose::clock;
+use llm_diagnose::incident::{AdmitReason, Rules};
+use llm_diagnose::store::{Longest, Sink, Store, Wanted, Work};
+
+use crate::admission::CALM;
+use crate::running::{CHANNEL, group};
+use crate::stores::{Both, LEASE_MS};
+
+const HOUR: SignedDuration = SignedDuration::from_hours(1);
+const RULES: Rules = Rules { duplicate_within: Duration::from_secs(60), reopen_within: Duration::from_secs(600) };
+const LONGEST: Longest = Longest {
+    diagnosis: Duration::from_secs(180),
+    delivery: Duration::from_secs(120),
+    followup: Duration::from_secs(960),
+};
+
+async fn admit(store: &Store, name: &str, status: &str) -> (String, AdmitReason) {
+    let body = serde_json::to_vec(&group(name, status, "critical", &["a"])).unwrap();
+    let wanted = Wanted {
+        selection: Some(("high-ttft".to_owned(), "its name".to_owned())),
+        sinks: vec![(Sink::Slack, CHANNEL.to_owned())],
+        grace: Duration::ZERO,
+        storm: CALM,
+    };
+    let groups = [(AlertGroup::from_webhook(&body).unwrap(), wanted)];
+    let admitted = store.admit(&groups, store.now(), &RULES).await.unwrap().remove(0).unwrap();
+    (admitted.incident, admitted.reason)
+}
+
+/// How much is due in so many seconds by the store's clock.
+async fn due_in(store: &Store, seconds: i64) -> usize {
+    store.waiting(store.now() + SignedDuration::from_secs(seconds), 9).await.unwrap().len()
+}
+
+/// The clock is set by `step`.
+async fn set(store: &Store, step: SignedDuration) {
+    store.follow(store.now() + step, Instant::now()).await.unwrap();
+}
+
+async fn sqlite() -> (tempfile::TempDir, Store) {
+    let directory = tempfile::tempdir().unwrap();
+    let store = Store::open(&directory.path().join("x.db")).await.unwrap();
+    (directory, store)
+}
+
+#[tokio::test]
+async fn a_clock_that_is_set_forward_ends_no_lease() {
+    let (_directory, store) = sqlite().await;
+    admit(&store, "A", "firing").await;
+    for waiting in store.waiting(store.now(), 9).await.unwrap() {
+        assert!(store.take(&waiting, store.now(), LEASE_MS).await.unwrap());
+    }
+    assert_eq!(store.take_diagnoses(store.now(), LEASE_MS, 9).await.unwrap().len(), 1);
+    set(&store, HOUR).await;
+    assert_eq!(due_in(&store, 0).await, 0, "somebody is posting it");
+    assert_eq!(store.take_diagnoses(store.now(), LEASE_MS, 9).await.unwrap(), []);
+    assert_eq!(due_in(&store, 61).await, 1);
+}
+
+#[tokio::test]
+async fn time_that_a_clock_skips_or_a_machine_sleeps_is_not_listened_to() {
+    let (_directory, store) = sqlite().await;
+    let opened = Instant::now();
+    let later = opened + Duration::from_secs(7 * 3_600);
+    // Seven hours pass evenly: silence now means something (the rule itself is in src/housekeeping.rs).
+    store.follow(store.now() + HOUR * 7, later).await.unwrap();
+    let listened = store.steady_until(later);
+    assert!(listened >= Duration::from_secs(7 * 3_600 - 60), "{listened:?}");
+    // Then the clock jumps by a day, as it does when it is set and when a machine wakes up.
+    store.follow(store.now() + HOUR * 24, later).await.unwrap();
+    assert_eq!(store.steady_until(later), Duration::ZERO);
+}
+
+#[tokio::test]
+async fn a_clock_that_is_set_back_delays_nothing() {
+    let (_directory, store) = sqlite().await;
+    admit(&store, "A", "firing").await;
+    let waiting = store.waiting(store.now(), 9).await.unwrap();
+    assert!(store.take(&waiting[0], store.now(), LEASE_MS).await.unwrap());
+    let Work::Message(delivery) = &waiting[0].work else { panic!("{waiting:?}") };
+    let soon = store.now() + SignedDuration::from_secs(30);
+    store.postpone(delivery, soon, true, "Slack was busy").await.unwrap();
+    set(&store, -HOUR).await;
+    assert_eq!((due_in(&store, 0).await, due_in(&store, 31).await), (0, 1));
+    assert_eq!(store.take_diagnoses(store.now(), LEASE_MS, 9).await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn what_was_resolved_before_the_clock_was_set_back_is_not_reopened_for_an_hour() {
+    let (_directory, store) = sqlite().await;
+    let (first, _) = admit(&store, "A", "firing").await;
+    admit(&store, "A", "resolved").await;
+    set(&store, -HOUR).await;
+    let incident = store.incident(&first).await.unwrap().unwrap();
+    let now = store.now();
+    assert!(incident.resolved_at.is_some_and(|at| at <= now) && incident.opened_at <= now, "{incident:?}");
+    // Eleven minutes later it fires again; within ten it would be the same incident.
+    set(&store, SignedDuration::from_mins(11)).await;
+    assert_eq!(admit(&store, "A", "firing").await.1, AdmitReason::First);
+}
+
+#[tokio::test]
+async fn what_an_earlier_start_planned_by_a_wrong_clock_is_due_now() {
+    let both = Both::start();
+    let stores = both.stores("late").await;
+    for (store, database) in stores.iter().zip(both.databases("late").await) {
+        admit(store, "A", "firing").await;
+        let far = (store.now() + HOUR * 24).as_millisecond();
+        for table in ["UPDATE deliveries SET due_ms = $1, tries = 3", "UPDATE incidents SET diagnose_due_ms = $1"] {
+            sqlx::query(table).bind(far).execute(&database).await.unwrap();
+        }
+        assert_eq!(due_in(store, 3_600).await, 0);
+        assert_eq!(store.hasten_late(&LONGEST, store.now()).await.unwrap(), 2);
+        assert_eq!(due_in(store, 0).await, 1);
+        assert_eq!(store.take_diagnoses(store.now(), LEASE_MS, 9).await.unwrap().len(), 1);
+        assert_eq!(store.hasten_late(&LONGEST, store.now()).await.unwrap(), 0, "a lease is no mistake");
+    }
+}
+
+#[tokio::test]
+async fn replicas_whose_machines_disagree_keep_the_databases_time() {
+    let both = Both::start();
+    let url = both.postgres.database("skewed").unwrap();
+    // A database whose clock is ten minutes ahead of this machine's.
+    for sql in [
+        "CREATE FUNCTION public.clock_timestamp() RETURNS timestamptz LANGUAGE sql VOLATILE AS
+         'SELECT pg_catalog.clock_timestamp() + interval ''10 minutes'''",
+        "ALTER DATABASE skewed SET search_path = public, pg_catalog",
+    ] {
+        both.postgres.query("skewed", sql).unwrap();
+    }
+    let (one, other) = (Store::connect(&url).await.unwrap(), Store::connect(&url).await.unwrap());
+    let ahead = |store: &Store| store.now().duration_since(clock::now()).as_secs();
+    assert!((590..=610).contains(&ahead(&one)), "{}", ahead(&one));
+    admit(&one, "A", "firing").await;
+    // The other's machine is an hour ahead; it asks the database before it takes anything.
+    other.follow(clock::now() + HOUR, Instant::now()).await.unwrap();
+    let waiting = one.waiting(one.now(), 9).await.unwrap();
+    assert!(one.take(&waiting[0], one.keep_time().await.unwrap(), LEASE_MS).await.unwrap());
+    let now = other.keep_time().await.unwrap();
+    assert!((590..=610).contains(&ahead(&other)), "{}", ahead(&other));
+    assert!(!other.take(&waiting[0], now, LEASE_MS).await.unwrap(), "the first one's lease holds");
+}
