@@ -21,7 +21,8 @@ use futures::stream::{self, BoxStream};
 use futures::{FutureExt, StreamExt, TryStreamExt};
 use sqlx::any::{AnyConnectOptions, AnyQueryResult, AnyRow, AnyStatement, AnyTypeInfo};
 use sqlx::{
-    Any, AnyConnection, AssertSqlSafe, ConnectOptions, Connection as _, Describe, Either, Error, Execute, Executor, SqlStr,
+    Any, AnyConnection, AssertSqlSafe, ConnectOptions, Connection as _, Describe, Either, Error, Execute, Executor,
+    SqlStr,
 };
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 

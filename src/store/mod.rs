@@ -21,6 +21,7 @@ mod lookups;
 mod posts;
 mod replicas;
 mod trouble;
+mod unreadable;
 mod visit;
 mod waiting;
 
@@ -46,6 +47,7 @@ pub use lookups::Event;
 pub use posts::{Post, PostKind};
 pub use trouble::Trouble;
 use trouble::WhenFull;
+use unreadable::Unreadable;
 pub use visit::Visit;
 pub use waiting::{Turn, Waiting, Work};
 
@@ -113,6 +115,7 @@ pub struct Store {
     read: Pool,
     engine: Engine,
     full: WhenFull,
+    unreadable: Unreadable,
     /// Whose leases are ours.
     me: Arc<str>,
     named: Arc<str>,
@@ -139,7 +142,7 @@ impl Store {
         let write = database::sqlite(path, Access::Write).await?;
         let read = database::sqlite(path, Access::Read).await?;
         let named = format!("SQLite at {}", path.display());
-        Ok(Self { durable, write, read, engine: Engine::Sqlite, full: WhenFull::default(), me: name(), named: named.into() })
+        Ok(Self::of([durable, write, read], Engine::Sqlite, named))
     }
 
     /// Connects to a PostgreSQL that several of us may share, and migrates it.
@@ -155,7 +158,14 @@ impl Store {
         let durable = database::postgres(&options, 1).await?;
         let write = database::postgres(&options, 4).await?;
         let read = database::postgres(&options, 3).await?;
-        Ok(Self { durable, write, read, engine: Engine::Postgres, full: WhenFull::default(), me: name(), named: named.into() })
+        Ok(Self::of([durable, write, read], Engine::Postgres, named))
+    }
+
+    fn of([durable, write, read]: [Pool; 3], engine: Engine, named: String) -> Self {
+        let (full, unreadable) = (WhenFull::default(), Unreadable::default());
+        // A name of its own for each start.
+        let me = Ulid::generate().to_string().into();
+        Self { durable, write, read, engine, full, unreadable, me, named: named.into() }
     }
 
     /// What a PostgreSQL is called, which version it says it has, and whether we may make tables in it; changes nothing.
@@ -186,11 +196,6 @@ impl Store {
         self.write.close().await;
         self.durable.close().await;
     }
-}
-
-/// A name of its own for each start.
-fn name() -> Arc<str> {
-    Ulid::generate().to_string().into()
 }
 
 /// Times are kept in nanoseconds as text where they are identities, because two episodes may start in one millisecond.

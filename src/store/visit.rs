@@ -2,13 +2,12 @@
 
 use std::path::Path;
 
-use sqlx::migrate::Migrator;
 use sqlx::Row;
+use sqlx::migrate::Migrator;
 
 use super::connections::Pool;
 use super::database::{self, Access, Engine};
-use super::trouble::WhenFull;
-use super::{Store, StoreError, name};
+use super::{Store, StoreError};
 
 /// The shapes that a store can have; the last is this version's.
 pub(super) static SHAPES: Migrator = sqlx::migrate!("src/store/migrations");
@@ -61,8 +60,7 @@ async fn visited(pool: Pool, engine: Engine, named: String) -> Result<Store, Sto
         pool.close().await;
         return Err(error);
     }
-    let full = WhenFull::default();
-    Ok(Store { durable: pool.clone(), write: pool.clone(), read: pool, engine, full, me: name(), named: named.into() })
+    Ok(Store::of([pool.clone(), pool.clone(), pool], engine, named))
 }
 
 async fn same_shape(pool: &Pool, engine: Engine) -> Result<(), StoreError> {
