@@ -223,6 +223,7 @@ impl Pipeline {
         let mut incident = match self.store.incident(id).await {
             Ok(Some(incident)) => incident,
             Ok(None) => return,
+            Err(error) if error.is_unreadable() => return self.store.set_incident_aside(id, &error).await,
             Err(error) => return error!(%error, "cannot read an incident"),
         };
         let over = !incident.open && incident.diagnosis.is_some();

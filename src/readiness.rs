@@ -18,7 +18,7 @@ const BUSY: Duration = Duration::from_secs(2);
 /// What one check found.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Check {
-    /// `store`, `prometheus/<name>`, `slack`, `slack socket`, `kubernetes`.
+    /// `store`, `store rows`, `prometheus/<name>`, `slack`, `slack socket`, `kubernetes`.
     pub name: String,
     /// It works.
     pub ok: bool,
@@ -37,6 +37,7 @@ pub async fn checks(
     socket: Option<&SocketState>,
     logs: &LogSources,
 ) -> Vec<Check> {
+    let rows = rows(store);
     let store = async {
         // A task, because a ping that is cut short costs a connection; it ends by the store's own limits.
         let ping = tokio::spawn({
@@ -62,7 +63,25 @@ pub async fn checks(
         ))
     };
     let (store, prometheus, slack, cluster) = futures::future::join4(store, prometheus, slack, cluster(logs)).await;
-    std::iter::once(store).chain(prometheus).chain(slack).chain(socket.map(connected)).chain(cluster).collect()
+    std::iter::once(store)
+        .chain(rows)
+        .chain(prometheus)
+        .chain(slack)
+        .chain(socket.map(connected))
+        .chain(cluster)
+        .collect()
+}
+
+/// Rows that cannot be read; none while all can.
+fn rows(store: &Store) -> Option<Check> {
+    let rows = store.unreadable();
+    let first = rows.first()?;
+    let detail = format!(
+        "{} cannot be read, and everything else goes on without: {first}; the log names each one. Another version of \
+         llm-diagnose or a program beside it wrote it: use that version, or delete it",
+        rows.len()
+    );
+    Some(Check { name: "store rows".to_owned(), ok: false, required: false, detail: Some(detail) })
 }
 
 /// The cluster's API; none where there is to be none.

@@ -97,6 +97,8 @@ pub struct Metrics {
     pub delivery_queue: Gauge<i64, AtomicI64>,
     /// Socket Mode's connections that are up.
     pub socket_connections: Gauge<i64, AtomicI64>,
+    /// Rows of the store that cannot be read.
+    pub unreadable_rows: Gauge<i64, AtomicI64>,
     /// Exporters learnt from Prometheus' targets.
     pub exporters: Gauge<i64, AtomicI64>,
 }
@@ -125,6 +127,7 @@ impl Default for Metrics {
             diagnosis_queue: Gauge::default(),
             delivery_queue: Gauge::default(),
             socket_connections: Gauge::default(),
+            unreadable_rows: Gauge::default(),
             exporters: Gauge::default(),
         };
         metrics.registered()
@@ -162,6 +165,7 @@ impl Metrics {
         r.register("diagnosis_queue_depth", "Diagnoses that are due", self.diagnosis_queue.clone());
         r.register("delivery_queue_depth", "Messages that are not up to date", self.delivery_queue.clone());
         r.register("slack_connections", "Socket Mode's connections that are up", self.socket_connections.clone());
+        r.register("store_unreadable_rows", "Rows of the store that cannot be read", self.unreadable_rows.clone());
         r.register("exporters_learnt", "Exporters learnt from Prometheus' targets", self.exporters.clone());
         self
     }

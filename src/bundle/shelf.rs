@@ -99,7 +99,7 @@ impl Shelf {
         }
         let Config { keep, keep_bytes, min_free_bytes, .. } = *config;
         let device = |path: &Path| fs::metadata(path).map(|data| data.dev());
-        let beside_store = device(&dir).map_err(failed)? == device(state_dir).map_err(failed)?;
+        let beside_store = device(&dir).ok() == device(state_dir).ok();
         Ok(Self { dir, keep, keep_bytes, min_free_bytes, beside_store })
     }
 

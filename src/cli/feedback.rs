@@ -44,8 +44,9 @@ pub(super) fn run(args: FeedbackArgs) -> anyhow::Result<ExitCode> {
         // Of one incident the last word counts.
         let last: BTreeMap<&str, &Feedback> = all.iter().map(|said| (said.incident.as_str(), said)).collect();
         let mut judged: Vec<(Incident, Feedback)> = Vec::new();
-        for said in last.into_values() {
-            judged.extend(store.incident(&said.incident).await?.map(|incident| (incident, said.clone())));
+        for (id, said) in last {
+            let incident = store.each(&[id.to_owned()]).await?.pop();
+            judged.extend(incident.map(|incident| (incident, said.clone())));
         }
         store.close().await;
         anyhow::Ok((all, judged))

@@ -167,11 +167,13 @@ impl Notifier {
             Work::Digest(digest) => ("digest", self.deliver_digest(digest).await),
             Work::Post(post) => ("thread", self.deliver_post(post).await),
         };
-        if let Err(error) = done {
-            // The lease ends by itself, so it is tried again.
-            error!(sink, %error, "cannot work on a delivery");
-            self.metrics.delivery(sink, "store_error", None);
+        let Err(error) = done else { return };
+        self.metrics.delivery(sink, "store_error", None);
+        if let (true, Some(incident)) = (error.is_unreadable(), work.incident()) {
+            return self.store.set_incident_aside(incident, &error).await;
         }
+        // The lease ends by itself, so it is tried again.
+        error!(sink, %error, "cannot work on a delivery");
     }
 
     /// Posts or edits a message; one that Slack cannot take is sent once more, short and plain.

@@ -34,11 +34,8 @@ pub(super) async fn list(State(shared): State<Shared>) -> Response {
 
 /// The newest incidents with their alerts.
 async fn recent(shared: &Shared) -> Result<Vec<Incident>, StoreError> {
-    let mut out = Vec::new();
-    for id in shared.pipeline.store.recent(MOST).await? {
-        out.extend(shared.pipeline.store.incident(&id).await?);
-    }
-    Ok(out)
+    let store = &shared.pipeline.store;
+    store.each(&store.recent(MOST).await?).await
 }
 
 pub(super) async fn one(State(shared): State<Shared>, Path(id): Path<String>) -> Response {

@@ -10,6 +10,7 @@ mod slack;
 mod webhook;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, State};
@@ -27,6 +28,9 @@ pub use auth::{Access, Credentials};
 pub use config::Config;
 pub use looks::Pages;
 pub use slack::Door;
+
+/// How long the store may fail before the process calls itself dead.
+const DEAD_AFTER: Duration = Duration::from_secs(60);
 
 /// What handlers share.
 #[derive(Clone)]
@@ -87,7 +91,7 @@ pub fn router(shared: Shared) -> Router {
 
 /// 503 once a new start is the last thing that may help.
 async fn alive(State(shared): State<Shared>) -> (StatusCode, String) {
-    match shared.pipeline.store.dead() {
+    match shared.pipeline.store.dead(DEAD_AFTER) {
         None => (StatusCode::OK, "ok\n".to_owned()),
         Some(why) => (StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n")),
     }
@@ -110,6 +114,8 @@ async fn ready(State(shared): State<Shared>) -> impl IntoResponse {
 }
 
 async fn metrics(State(shared): State<Shared>) -> impl IntoResponse {
+    let unreadable = shared.pipeline.store.unreadable().len();
+    shared.pipeline.metrics.unreadable_rows.set(i64::try_from(unreadable).unwrap_or(i64::MAX));
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     ([(header::CONTENT_TYPE, kind)], shared.pipeline.metrics.page())
 }

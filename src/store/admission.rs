@@ -272,7 +272,7 @@ async fn change(
     .await?;
     // A failed delivery gets another life when something new is to be said.
     sqlx::query(
-        "UPDATE deliveries SET state = 'pending', tries = 0 WHERE incident_id = $1 AND state IN ('failed', 'delivered')",
+        "UPDATE deliveries SET state = 'pending', tries = 0 WHERE incident_id = $1 AND state IN ('failed', 'delivered', 'unreadable')",
     )
         .bind(id)
         .execute(&mut *db)

@@ -153,7 +153,7 @@ impl Store {
         .bind(i64::from(most))
         .fetch_all(&self.read)
         .await?;
-        rows.iter().map(read).collect()
+        Ok(self.unreadable.rest("line of the audit log", &rows, read))
     }
 
     /// What was done with an incident, oldest first, as its message says it.
@@ -168,7 +168,7 @@ impl Store {
         .bind(incident)
         .fetch_all(&self.read)
         .await?;
-        let entries = rows.iter().map(read).collect::<Result<Vec<_>, _>>()?;
+        let entries = self.unreadable.rest("line of the audit log", &rows, read);
         Ok(entries.into_iter().filter_map(AuditEntry::note).collect())
     }
 }

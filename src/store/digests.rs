@@ -8,7 +8,7 @@ use sqlx::Row;
 use ulid::Ulid;
 
 use super::connections::Connection;
-use super::incidents::{alert, read, select_incidents};
+use super::incidents::{of_incident, read, select_incidents};
 use super::{Incident, Store, StoreError};
 use crate::clock::{from_unix_ms, unix_ms};
 use crate::render::VARIOUS;
@@ -117,11 +117,11 @@ impl Store {
     /// The incidents that a digest speaks for, oldest first; empty when there is no such digest.
     ///
     /// # Errors
-    /// When the store fails or holds something unreadable.
+    /// When the store fails.
     pub async fn digest_incidents(&self, digest: &str) -> Result<Vec<Incident>, StoreError> {
         let sql = select_incidents!("id IN (SELECT incident_id FROM deliveries WHERE digest_id = $1) ORDER BY id");
         let rows = sqlx::query(sql).bind(digest).fetch_all(&self.read).await?;
-        let mut incidents = rows.iter().map(read).collect::<Result<Vec<_>, _>>()?;
+        let mut incidents = self.unreadable.rest("incident", &rows, |row| read(row, &self.unreadable));
         let rows = sqlx::query(
             "SELECT incident_id, status, alert FROM alerts
              WHERE incident_id IN (SELECT incident_id FROM deliveries WHERE digest_id = $1)
@@ -130,9 +130,7 @@ impl Store {
         .bind(digest)
         .fetch_all(&self.read)
         .await?;
-        for row in &rows {
-            let id: String = row.try_get("incident_id")?;
-            let alert = alert(row, &id)?;
+        for (id, alert) in self.unreadable.rest("alert", &rows, of_incident) {
             // Both lists have one order.
             if let Ok(at) = incidents.binary_search_by(|incident| incident.id.cmp(&id)) {
                 incidents[at].alerts.push(alert);

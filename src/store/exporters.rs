@@ -31,18 +31,16 @@ impl Store {
     /// The exporters that a Prometheus listed last.
     ///
     /// # Errors
-    /// When the database refuses, or holds what this version does not write.
+    /// When the database refuses.
     pub async fn exporters(&self, prometheus: &str) -> Result<Vec<Target>, StoreError> {
         let rows = sqlx::query("SELECT url, target FROM exporters WHERE prometheus = $1 ORDER BY engine, url")
             .bind(prometheus)
             .fetch_all(&self.read)
             .await?;
-        rows.iter()
-            .map(|row| {
-                let url: String = row.try_get("url")?;
-                serde_json::from_str(row.try_get("target")?).map_err(|e| unreadable(&url, &e))
-            })
-            .collect()
+        Ok(self.unreadable.rest("exporter", &rows, |row| {
+            let url: String = row.try_get("url")?;
+            serde_json::from_str(row.try_get("target")?).map_err(|e| unreadable(&url, &e))
+        }))
     }
 }
 

@@ -62,7 +62,7 @@ impl Store {
         )
         .fetch_all(&self.read)
         .await?;
-        rows.iter().map(read).collect()
+        Ok(self.unreadable.rest("feedback", &rows, read))
     }
 }
 

@@ -64,16 +64,14 @@ impl Store {
         .bind(&*self.me)
         .fetch_all(&self.write)
         .await?;
-        rows.iter()
-            .map(|row| {
-                Ok(Followup {
-                    id: row.try_get("id")?,
-                    incident: row.try_get("incident_id")?,
-                    kind: row.try_get("kind")?,
-                    data: row.try_get("data")?,
-                })
+        Ok(self.unreadable.rest("follow-up", &rows, |row| {
+            Ok(Followup {
+                id: row.try_get("id")?,
+                incident: row.try_get("incident_id")?,
+                kind: row.try_get("kind")?,
+                data: row.try_get("data")?,
             })
-            .collect()
+        }))
     }
 
     /// It was looked at, or is given up.

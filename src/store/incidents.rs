@@ -9,6 +9,7 @@ use sqlx::any::AnyRow;
 use super::admission::event;
 use super::connections::Connection;
 use super::deliveries::outdate;
+use super::unreadable::Unreadable;
 use super::{Store, StoreError};
 use crate::alert::{Alert, AlertStatus};
 use crate::clock::{before, from_unix_ms, unix_ms};
@@ -91,22 +92,22 @@ macro_rules! select_incidents {
 pub(super) use select_incidents;
 
 impl Store {
-    /// An incident with its alerts; none when there is no such id.
+    /// An incident with its alerts; none when there is no such id. A diagnosis or an alert that cannot be read is left out.
     ///
     /// # Errors
-    /// When the store fails or holds something unreadable.
+    /// When the store fails, or the incident itself cannot be read.
     pub async fn incident(&self, id: &str) -> Result<Option<Incident>, StoreError> {
         let row = sqlx::query(select_incidents!("id = $1")).bind(id).fetch_optional(&self.read).await?;
         let Some(row) = row else { return Ok(None) };
-        let mut incident = read(&row)?;
-        let rows =
-            sqlx::query("SELECT status, alert FROM alerts WHERE incident_id = $1 ORDER BY starts_ns, fingerprint")
-                .bind(id)
-                .fetch_all(&self.read)
-                .await?;
-        for row in &rows {
-            incident.alerts.push(alert(row, id)?);
-        }
+        let mut incident = read(&row, &self.unreadable)?;
+        let rows = sqlx::query(
+            "SELECT incident_id, status, alert FROM alerts WHERE incident_id = $1 ORDER BY starts_ns, fingerprint",
+        )
+        .bind(id)
+        .fetch_all(&self.read)
+        .await?;
+        incident.alerts =
+            self.unreadable.rest("alert", &rows, of_incident).into_iter().map(|(_, alert)| alert).collect();
         let seen: i64 = sqlx::query_scalar(
             "SELECT COUNT(*) FROM incidents WHERE group_key = $1 AND id <> $2 AND opened_ms >= $3 AND opened_ms <= $4
                AND reason <> 'resolved_unseen'",
@@ -148,12 +149,10 @@ impl Store {
         .bind(&*self.me)
         .fetch_all(&self.write)
         .await?;
-        rows.iter()
-            .map(|row| {
-                let tries: i64 = row.try_get("diagnose_tries")?;
-                Ok(Due { id: row.try_get("id")?, tries: u32::try_from(tries).unwrap_or(u32::MAX) })
-            })
-            .collect()
+        Ok(self.unreadable.rest("incident", &rows, |row| {
+            let tries: i64 = row.try_get("diagnose_tries")?;
+            Ok(Due { id: row.try_get("id")?, tries: u32::try_from(tries).unwrap_or(u32::MAX) })
+        }))
     }
 
     /// Keeps a diagnosis and says when the next one is due. `seen` is the revision it was made for: when the group
@@ -351,8 +350,7 @@ async fn hasten(db: &mut Connection, id: &str, now: Timestamp) -> Result<(), Sto
     Ok(())
 }
 
-/// A row of alerts.
-pub(super) fn alert(row: &AnyRow, incident: &str) -> Result<Alert, StoreError> {
+fn alert(row: &AnyRow, incident: &str) -> Result<Alert, StoreError> {
     let json: &str = row.try_get("alert")?;
     let mut alert: Alert = serde_json::from_str(json).map_err(|e| unreadable("alert", incident, &e))?;
     // An alert that left the group has ended although its last notification said firing.
@@ -362,22 +360,22 @@ pub(super) fn alert(row: &AnyRow, incident: &str) -> Result<Alert, StoreError> {
     Ok(alert)
 }
 
+/// A row of alerts, with the incident that it belongs to.
+pub(super) fn of_incident(row: &AnyRow) -> Result<(String, Alert), StoreError> {
+    let id: String = row.try_get("incident_id")?;
+    let alert = alert(row, &id)?;
+    Ok((id, alert))
+}
+
 fn unreadable(what: &'static str, id: &str, error: &serde_json::Error) -> StoreError {
     StoreError::Unreadable { what, id: id.to_owned(), error: error.to_string() }
 }
 
-pub(super) fn read(row: &AnyRow) -> Result<Incident, StoreError> {
+/// A row of incidents, without its alerts.
+pub(super) fn read(row: &AnyRow, unreadable: &Unreadable) -> Result<Incident, StoreError> {
     let id: String = row.try_get("id")?;
-    let diagnosis = row
-        .try_get::<Option<&str>, _>("diagnosis")?
-        .map(serde_json::from_str)
-        .transpose()
-        .map_err(|e| unreadable("diagnosis", &id, &e))?;
-    let impact = row
-        .try_get::<Option<&str>, _>("impact")?
-        .map(serde_json::from_str)
-        .transpose()
-        .map_err(|e| unreadable("impact", &id, &e))?;
+    let diagnosis = unreadable.json(row, "diagnosis", &id);
+    let impact = unreadable.json(row, "impact", &id);
     let who: Option<String> = row.try_get("acknowledged_by")?;
     let at: Option<i64> = row.try_get("acknowledged_ms")?;
     let refired: i64 = row.try_get("refired")?;

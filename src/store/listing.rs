@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use sqlx::Row;
 
-use super::incidents::{alert, read, select_incidents};
+use super::incidents::{of_incident, read, select_incidents};
 use super::{Incident, Store, StoreError};
 
 /// Of each incident in a list, how many alerts are read: a group may have thousands.
@@ -15,7 +15,7 @@ impl Store {
     /// not empty; newest first, with at most [`ALERTS`] alerts each, and without notes.
     ///
     /// # Errors
-    /// When the store fails or holds something unreadable.
+    /// When the store fails.
     pub async fn listed(&self, state: &str, before: &str, most: u32) -> Result<Vec<Incident>, StoreError> {
         // Ids begin with their time, so that their order is that of the incidents.
         let rows = sqlx::query(select_incidents!(
@@ -26,7 +26,7 @@ impl Store {
         .bind(i64::from(most))
         .fetch_all(&self.read)
         .await?;
-        let mut incidents = rows.iter().map(read).collect::<Result<Vec<_>, _>>()?;
+        let mut incidents = self.unreadable.rest("incident", &rows, |row| read(row, &self.unreadable));
         let (Some(first), Some(last)) = (incidents.first(), incidents.last()) else { return Ok(incidents) };
         let rows = sqlx::query(
             "SELECT incident_id, status, alert FROM
@@ -43,10 +43,8 @@ impl Store {
         .fetch_all(&self.read)
         .await?;
         let mut alerts: BTreeMap<String, Vec<_>> = BTreeMap::new();
-        for row in &rows {
-            let id: String = row.try_get("incident_id")?;
-            let read = alert(row, &id)?;
-            alerts.entry(id).or_default().push(read);
+        for (id, alert) in self.unreadable.rest("alert", &rows, of_incident) {
+            alerts.entry(id).or_default().push(alert);
         }
         for incident in &mut incidents {
             incident.alerts = alerts.remove(&incident.id).unwrap_or_default();

@@ -26,6 +26,7 @@ mod retention;
 mod schema;
 mod time;
 mod trouble;
+mod unreadable;
 mod visit;
 mod waiting;
 
@@ -58,6 +59,7 @@ pub use time::Longest;
 pub use trouble::Trouble;
 use time::Time;
 use trouble::WhenFull;
+use unreadable::Unreadable;
 pub use visit::Visit;
 pub use waiting::{Turn, Waiting, Work};
 
@@ -144,6 +146,7 @@ pub struct Store {
     read: Pool,
     engine: Engine,
     full: WhenFull,
+    unreadable: Unreadable,
     /// Whose leases are ours.
     me: Arc<str>,
     time: Arc<Time>,
@@ -171,8 +174,7 @@ impl Store {
         let write = database::sqlite(path, Access::Write).await?;
         let read = database::sqlite(path, Access::Read).await?;
         let named = format!("SQLite at {}", path.display());
-        let (full, time) = (WhenFull::default(), Arc::new(Time::new(clock::now())));
-        Ok(Self { durable, write, read, engine: Engine::Sqlite, full, me: name(), time, named: named.into() })
+        Ok(Self::of([durable, write, read], Engine::Sqlite, clock::now(), named))
     }
 
     /// Connects to a PostgreSQL that several of us may share, and migrates it.
@@ -183,14 +185,20 @@ impl Store {
         let (options, named) = database::address(url).map_err(StoreError::Address)?;
         let mut first = database::knock(&options).await?;
         schema::migrate(&mut first).await?;
-        let time = Arc::new(Time::new(time::of_database(&mut first).await?));
+        let now = time::of_database(&mut first).await?;
         first.close().await?;
         // Webhooks have a connection of their own, so that they never wait for anything but each other.
         let durable = database::postgres(&options, 1).await?;
         let write = database::postgres(&options, 4).await?;
         let read = database::postgres(&options, 3).await?;
-        let full = WhenFull::default();
-        Ok(Self { durable, write, read, engine: Engine::Postgres, full, me: name(), time, named: named.into() })
+        Ok(Self::of([durable, write, read], Engine::Postgres, now, named))
+    }
+
+    fn of([durable, write, read]: [Pool; 3], engine: Engine, now: Timestamp, named: String) -> Self {
+        let (full, unreadable, time) = (WhenFull::default(), Unreadable::default(), Arc::new(Time::new(now)));
+        // A name of its own for each start.
+        let me = Ulid::generate().to_string().into();
+        Self { durable, write, read, engine, full, unreadable, me, time, named: named.into() }
     }
 
     /// What a PostgreSQL is called, which version it says it has, and whether we may make tables in it; changes nothing.
@@ -221,11 +229,6 @@ impl Store {
         self.write.close().await;
         self.durable.close().await;
     }
-}
-
-/// A name of its own for each start.
-fn name() -> Arc<str> {
-    Ulid::generate().to_string().into()
 }
 
 /// Times are kept in nanoseconds as text where they are identities, because two episodes may start in one millisecond.

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use sqlx::Row;
 
 use super::database::Engine;
-use super::{Store, StoreError};
+use super::{Store, StoreError, unreadable};
 use crate::clock::unix_ms;
 
 /// How long a replica may be silent: three reports of housekeeping, which come every five seconds.
@@ -74,6 +74,9 @@ impl Store {
     /// # Errors
     /// When the store fails.
     pub async fn release(&self, now: Timestamp) -> Result<(), StoreError> {
+        let mut tx = self.begin().await?;
+        unreadable::try_again(&mut tx, unix_ms(now)).await?;
+        tx.commit().await?;
         if self.engine == Engine::Postgres {
             return self.report(now).await.map(drop);
         }

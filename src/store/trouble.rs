@@ -15,8 +15,6 @@ use super::{Store, StoreError};
 
 /// How often the store is tried, also when nobody needs it.
 const TRY: Duration = Duration::from_secs(5);
-/// How long the store may fail before the process calls itself dead.
-const DEAD_AFTER: Duration = Duration::from_secs(60);
 /// What a try writes once there was no room: about what a group with many alerts needs.
 const NEEDED_BYTES: usize = 64 << 10;
 
@@ -100,10 +98,10 @@ impl Store {
         pools.into_iter().filter_map(Pool::trouble).min_by_key(|trouble| trouble.since)
     }
 
-    /// Why this process should be started anew: the store has failed for a minute. A full disk is no reason, because a
-    /// start frees nothing and would end what goes on meanwhile: reading, and editing messages.
-    pub fn dead(&self) -> Option<String> {
-        let trouble = self.trouble().filter(|trouble| !trouble.is_full && trouble.since.elapsed() > DEAD_AFTER)?;
+    /// Why this process should be started anew: the store has failed for longer than `after`. A full disk is no reason,
+    /// because a start frees nothing and would end what goes on meanwhile: reading, and editing messages.
+    pub fn dead(&self, after: Duration) -> Option<String> {
+        let trouble = self.trouble().filter(|trouble| !trouble.is_full && trouble.since.elapsed() > after)?;
         Some(format!("the store has failed for {} s: {}", trouble.since.elapsed().as_secs(), trouble.error))
     }
 

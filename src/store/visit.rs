@@ -1,13 +1,10 @@
 //! Visits of the command line: a store that somebody else keeps, which is neither made nor migrated.
 
 use std::path::Path;
-use std::sync::Arc;
 
 use super::connections::Pool;
 use super::database::{self, Access, Engine};
-use super::time::Time;
-use super::trouble::WhenFull;
-use super::{Store, StoreError, name, schema};
+use super::{Store, StoreError, schema};
 use crate::clock;
 
 /// What a visitor does.
@@ -58,15 +55,5 @@ async fn visited(pool: Pool, engine: Engine, named: String) -> Result<Store, Sto
         pool.close().await;
         return Err(error);
     }
-    let (full, time) = (WhenFull::default(), Arc::new(Time::new(clock::now())));
-    Ok(Store {
-        durable: pool.clone(),
-        write: pool.clone(),
-        read: pool,
-        engine,
-        full,
-        me: name(),
-        time,
-        named: named.into(),
-    })
+    Ok(Store::of([pool.clone(), pool.clone(), pool], engine, clock::now(), named))
 }

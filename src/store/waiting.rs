@@ -41,6 +41,15 @@ pub enum Work {
 }
 
 impl Work {
+    /// The incident that it is about; none for a digest.
+    pub fn incident(&self) -> Option<&str> {
+        match self {
+            Self::Message(delivery) => Some(&delivery.incident),
+            Self::Post(post) => Some(&post.incident),
+            Self::Digest(_) => None,
+        }
+    }
+
     /// The timestamp of the message that is edited; none for a new one.
     fn edits(&self) -> Option<&str> {
         let posted = match self {
@@ -66,13 +75,19 @@ impl Store {
     /// What is due, best turn first, then the longest waiting; of each channel and turn at most `most`. Nothing is taken.
     ///
     /// # Errors
-    /// When the store fails or holds something unreadable.
+    /// When the store fails.
     pub async fn waiting(&self, now: Timestamp, most: u32) -> Result<Vec<Waiting>, StoreError> {
         let mut out = Vec::new();
-        for (sql, read) in [(MESSAGES, message as Read), (DIGESTS, of_digest), (POSTS, of_post)] {
+        for (what, sql, read) in
+            [("deliveries", MESSAGES, message as Read), ("digests", DIGESTS, of_digest), ("posts", POSTS, of_post)]
+        {
             let rows = sqlx::query(sql).bind(unix_ms(now)).bind(i64::from(most)).fetch_all(&self.read).await?;
             for row in &rows {
-                out.push(read(row)?);
+                match read(row) {
+                    Ok(waiting) => out.push(waiting),
+                    // It would stand in the way for ever.
+                    Err(error) => self.set_aside(what, row, &error).await?,
+                }
             }
         }
         out.sort_by_key(|waiting: &Waiting| (waiting.turn, waiting.due_ms));

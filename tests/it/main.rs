@@ -27,6 +27,7 @@ mod kubernetes;
 mod logs;
 mod loki;
 mod night;
+mod outages;
 mod pagers;
 mod pages;
 mod picture;

@@ -118,11 +118,7 @@ pub(crate) async fn listed(
     since: Option<jiff::Timestamp>,
     most: u32,
 ) -> Result<Vec<Incident>, StoreError> {
-    let mut incidents = Vec::new();
-    for id in store.incidents(which == Which::Open, since, most).await? {
-        incidents.extend(store.incident(&id).await?);
-    }
-    Ok(incidents)
+    store.each(&store.incidents(which == Which::Open, since, most).await?).await
 }
 
 fn line(desk: &Desk, incident: &Incident) -> Line {

@@ -22,6 +22,7 @@ mod prometheus;
 mod service;
 #[cfg(test)]
 mod tests;
+mod wire;
 
 use std::path::PathBuf;
 use std::sync::Once;
@@ -34,6 +35,7 @@ pub use exposition::stamp_exposition;
 pub use postgres::Postgres;
 pub use prometheus::{Prometheus, PrometheusBuilder};
 pub use service::{Service, ServiceBuilder};
+pub use wire::Wire;
 
 /// How long a program may take to become ready, or to answer a helper's call.
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -5,6 +5,7 @@ use std::os::unix::fs::{MetadataExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
+use std::time::Instant;
 
 use anyhow::{Context, bail};
 use tempfile::TempDir;
@@ -25,6 +26,13 @@ pub struct Postgres {
 impl Postgres {
     /// Makes a database cluster and starts it.
     pub fn start() -> anyhow::Result<Self> {
+        let postgres = Self::prepare()?;
+        postgres.run("initdb", &["-D", "data", "-A", "trust", "-U", "postgres", "-E", "UTF8", "--locale=C", "-N"])?;
+        postgres.start_again()?;
+        Ok(postgres)
+    }
+
+    fn prepare() -> anyhow::Result<Self> {
         let programs = programs()?;
         let directory = process::directory()?;
         let root = std::fs::metadata(directory.path())?.uid() == 0;
@@ -32,10 +40,33 @@ impl Postgres {
         if let Some((uid, gid)) = user {
             chown(directory.path(), Some(uid), Some(gid))?;
         }
-        let postgres = Self { programs, user, directory };
-        postgres.run("initdb", &["-D", "data", "-A", "trust", "-U", "postgres", "-E", "UTF8", "--locale=C", "-N"])?;
-        postgres.start_again()?;
-        Ok(postgres)
+        Ok(Self { programs, user, directory })
+    }
+
+    /// Starts a second one that copies this one; from now on nothing is committed here before the copy has it.
+    pub fn standby(&self) -> anyhow::Result<Self> {
+        let standby = Self::prepare()?;
+        let here = self.directory.path().display().to_string();
+        let copy = ["-h", &here, "-U", "postgres", "-D", "data", "-R", "-X", "stream", "-c", "fast", "--no-sync"];
+        standby.run("pg_basebackup", &copy)?;
+        standby.start_again()?;
+        self.query("postgres", "ALTER SYSTEM SET synchronous_standby_names = '*'")?;
+        self.query("postgres", "SELECT pg_reload_conf()")?;
+        let until = Instant::now() + super::PATIENCE;
+        while self.query("postgres", "SELECT sync_state FROM pg_stat_replication")? != "sync" {
+            anyhow::ensure!(Instant::now() < until, "the copy does not follow");
+        }
+        Ok(standby)
+    }
+
+    /// Makes a copy a server of its own.
+    pub fn promote(&self) -> anyhow::Result<()> {
+        self.run("pg_ctl", &["-D", "data", "-w", "promote"]).map(drop)
+    }
+
+    /// Its Unix socket.
+    pub fn socket(&self) -> PathBuf {
+        self.directory.path().join(".s.PGSQL.5432")
     }
 
     /// The address of its only database.

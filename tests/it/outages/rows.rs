@@ -1,0 +1,131 @@
+//! Rows that nobody can read: everything else goes on, and it is said.
+
+use llm_diagnose_lab::slack::State;
+use llm_diagnose_lab::stack::Postgres;
+use serde_json::Value;
+use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Executor};
+
+use super::{check, until};
+use crate::running::{CHANNEL, Running, SOON, group, whole};
+
+const NOWHERE: &str = "prometheus: [{ url: \"http://127.0.0.1:1\" }]";
+
+/// Breaks rows of both databases: a diagnosis, an alert, a post of no known kind that stands first in its thread.
+fn broken(ids: &[String]) -> Vec<String> {
+    let [diagnosed, alerted, threaded] = ids else { panic!("{ids:?}") };
+    vec![
+        format!("UPDATE incidents SET diagnosis = '{{\"causes\": 1' WHERE id = '{diagnosed}'"),
+        format!("UPDATE alerts SET alert = 'no JSON' WHERE incident_id = '{alerted}'"),
+        format!(
+            "INSERT INTO posts (id, incident_id, kind, body, due_ms) VALUES ('0', '{threaded}', 'from the future', '', 0)"
+        ),
+    ]
+}
+
+async fn firing(run: &Running, name: &str) -> String {
+    let id = run.send(&group(name, "firing", "warning", &["a"])).await["incident"].as_str().unwrap().to_owned();
+    run.wait_for(CHANNEL, |message| message.contains(name)).await;
+    id
+}
+
+/// Everything that is told after rows were broken.
+async fn everything_goes_on(run: &Running, names: &[&str]) {
+    // A new alert, news of the thread with the strange post, news of each incident.
+    firing(run, "LLMHighITLAfter").await;
+    run.send(&group(names[2], "firing", "warning", &["a", "b"])).await;
+    let threads =
+        |state: &State| state.messages(CHANNEL).any(|m| m.thread_ts.is_some() && whole(m).contains("+1 alert"));
+    let told = run.slack.wait_for(threads, SOON).await;
+    assert!(told.is_ok(), "{}\n{}", told.unwrap_err(), run.service.stderr());
+    for name in names {
+        run.send(&group(name, "resolved", "warning", &["a", "b"])).await;
+        run.wait_for(CHANNEL, |message| message.contains(name) && message.contains("RESOLVED")).await;
+    }
+    for path in ["/incidents", "/api/v1/incidents"] {
+        let (status, listed) = run.get(path).await;
+        assert_eq!(status, 200, "{path}: {listed}");
+        assert!(listed.contains("LLMHighITLAfter") && listed.contains(names[0]), "{path}: {listed}");
+    }
+    assert_eq!(run.slack.violations(), []);
+}
+
+/// Log, metric and readiness say it; alerts are taken all the same.
+async fn is_said(run: &Running) {
+    let log = run.service.stderr();
+    assert!(log.contains("a row of the store cannot be read") && log.contains("from the future"), "{log}");
+    let (_, metrics) = run.get("/metrics").await;
+    let count = metrics.lines().find_map(|line| line.strip_prefix("llm_diagnose_store_unreadable_rows "));
+    assert!(count.is_some_and(|count| count != "0"), "{metrics}");
+    let (status, ready) = run.get("/readyz").await;
+    let ready: Value = serde_json::from_str(&ready).unwrap();
+    assert_eq!((status, &ready["status"]), (200, &"degraded".into()), "{ready}");
+    let rows = check(&ready, "store rows");
+    assert!(rows["detail"].as_str().is_some_and(|detail| detail.contains("cannot be read")), "{ready}");
+    assert!(!log.contains("panicked"), "{log}");
+}
+
+const NAMES: [&str; 3] = ["LLMHighTTFTOne", "LLMHighTTFTTwo", "LLMHighTTFTThree"];
+
+async fn three(run: &Running) -> Vec<String> {
+    let mut ids = Vec::new();
+    for name in NAMES {
+        ids.push(firing(run, name).await);
+    }
+    ids
+}
+
+#[tokio::test]
+async fn rows_that_cannot_be_read_stop_nothing_else_in_sqlite() {
+    let run = Running::start_slack(llm_diagnose_lab::slack::Options::unlimited(), ", posts_burst: 50", NOWHERE).await;
+    let ids = three(&run).await;
+    let gone = firing(&run, "LLMHighTTFTGone").await;
+    let database = run.service.directory().join("state/llm-diagnose.db");
+    let mut beside = sqlx::sqlite::SqliteConnectOptions::new().filename(&database).connect().await.unwrap();
+    let mut sql = broken(&ids);
+    // Of this one nothing is left that could be told, and it is due for everything.
+    sql.push(format!(
+        "UPDATE incidents SET started_ms = 'x', diagnose_due_ms = 0, revision = revision + 1 WHERE id = '{gone}'"
+    ));
+    sql.push(format!("UPDATE deliveries SET state = 'pending', due_ms = 0 WHERE incident_id = '{gone}'"));
+    // What cannot even be fetched: text that is no UTF-8.
+    sql.push("INSERT INTO digests (id, channel, topic, opened_ms, joined_ms, due_ms) VALUES (CAST(x'ff' AS TEXT), '', '', 0, 0, 0)".into());
+    sql.push(format!(
+        "UPDATE deliveries SET note = CAST(x'ff' AS TEXT), told = CAST(x'ff' AS TEXT) WHERE incident_id = '{gone}'"
+    ));
+    for sql in sql {
+        beside.execute(AssertSqlSafe(sql)).await.unwrap();
+    }
+    everything_goes_on(&run, &NAMES).await;
+    is_said(&run).await;
+    let aside = "SELECT COUNT(*) FROM incidents WHERE diagnose_due_ms IS NULL AND id = ";
+    let aside = format!("{aside}'{gone}'");
+    let mut beside = tokio::sync::Mutex::new(beside);
+    until(
+        SOON,
+        async || {
+            let mut beside = beside.lock().await;
+            let count: i64 = sqlx::query_scalar(AssertSqlSafe(aside.clone())).fetch_one(&mut *beside).await.unwrap();
+            count
+        },
+        |count| *count == 1,
+    )
+    .await;
+    let states = "SELECT COUNT(*) FROM posts WHERE state = 'unreadable'";
+    let count: i64 = sqlx::query_scalar(states).fetch_one(beside.get_mut()).await.unwrap();
+    assert_eq!(count, 1, "the strange post is set aside");
+    beside.into_inner().close().await.unwrap();
+}
+
+#[tokio::test]
+async fn rows_that_cannot_be_read_stop_nothing_else_in_postgresql() {
+    let postgres = Postgres::start().unwrap();
+    let address = postgres.file(&postgres.url()).unwrap();
+    let extra = format!("{NOWHERE}\ndatabase: {{ url_file: {} }}", address.path().display());
+    let run = Running::start_slack(llm_diagnose_lab::slack::Options::unlimited(), ", posts_burst: 50", &extra).await;
+    for sql in broken(&three(&run).await) {
+        postgres.query("postgres", &sql).unwrap();
+    }
+    everything_goes_on(&run, &NAMES).await;
+    is_said(&run).await;
+    assert_eq!(postgres.query("postgres", "SELECT state FROM posts WHERE id = '0'").unwrap(), "unreadable");
+}
