@@ -26,7 +26,8 @@ said-only-with = only with { $feature }
 ## What was looked at
 
 said-not-narrowed = the { $engine } series carry no label for the alert's { $dimension } `{ $value }`: it was not used to narrow the pool
-said-gateway-whole = no { $engine } series of the last hour has { $label }=`{ $value }`: the gateway was looked at as a whole
+said-gateway-other = no { $engine } series of the last hour has { $label }=`{ $value }` or names the pool's engines: that gateway is no evidence
+said-gateway-unnamed = no { $engine } series of the last hour names the pool or its engines: that gateway is no evidence
 said-no-such-series = no { $engine } series of the last hour has { $label }=`{ $value }`
 said-no-playbook = there is no playbook `{ $id }`
 said-late-queries = { $n } of { $of } queries timed out
