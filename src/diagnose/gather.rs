@@ -13,7 +13,7 @@ use crate::prom::Row;
 use crate::signal::{Engine, EngineKind, Fleet};
 
 /// What a row's pod is called; an exporter's own `pod` comes after the one it speaks of.
-const POD_LABELS: [&str; 4] = ["exported_pod", "pod", "kubernetes_pod", "pod_name"];
+pub(super) const POD_LABELS: [&str; 4] = ["exported_pod", "pod", "kubernetes_pod", "pod_name"];
 /// What the node of a row without a pod is called.
 const NODE_LABELS: [&str; 5] = ["node", "Hostname", "hostname", "exported_node", "kubernetes_node"];
 /// What a GPU is called in the rows of its exporter.

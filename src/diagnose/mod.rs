@@ -9,6 +9,7 @@ mod config;
 mod direct;
 mod evidence;
 mod fleet;
+mod gateway;
 mod gather;
 mod impact;
 mod judge;

@@ -118,7 +118,9 @@ pub(super) fn plan_for(library: &Library, request: &Request, found: &Found, need
                     let reason = entry.unsupported.clone().unwrap_or_default();
                     why.push((format!("{} cannot tell: {reason}", engine.engine), entry.enable.clone()));
                 }
-                (_, None) if engine.kind.is_pool() || engine.stand_in => {}
+                (_, None) if engine.kind.is_pool() || engine.stand_in => {
+                    why.extend(found.apart.get(&engine.engine).map(|apart| (apart.clone(), None)));
+                }
                 (_, None) => why.push((
                     format!("no {} series in this Prometheus", engine.engine),
                     Some(format!("{}: its series `{}` is missing", scrape(engine), engine.detect)),

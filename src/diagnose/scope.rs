@@ -8,10 +8,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use super::gateway::{self, PoolNames, SERVICE};
 use crate::alert::{Alert, Labels, active, common_labels};
 use crate::playbook::Library;
 use crate::prom::Row;
-use crate::signal::{Engine, EngineKind, EngineVersion, Matcher};
+use crate::signal::{Backends, Engine, EngineKind, EngineVersion, Matcher};
 
 /// The scope's dimensions, and the alert labels that may carry each.
 const DIMENSIONS: [(&str, &[&str]); 4] = [
@@ -80,6 +81,8 @@ pub struct Found {
     pub engines: Vec<EngineSeen>,
     /// The moment that serves as the past, when the pool was there.
     pub past: Option<Timestamp>,
+    /// Gateways that are there and do not name the pool, with the sentence that says so; they are no evidence.
+    pub apart: BTreeMap<String, String>,
     /// What could not be used of the alert's labels, in sentences.
     pub notes: Vec<String>,
 }
@@ -129,23 +132,48 @@ pub(super) fn was_present(library: &Library, found: &Found, rows: &[Row]) -> boo
 
 /// Whether a row satisfies matchers.
 pub(super) fn fits(matchers: &[Matcher], row: &Labels) -> bool {
-    matchers.iter().all(|m| row.get(&m.label).map_or(m.or_absent || m.value.is_empty(), |value| *value == m.value))
+    matchers.iter().all(|m| m.accepts(row.get(&m.label).map(String::as_str)))
 }
 
 /// The detection query: every engine's tell-tale series and version probes of the last hour, by the labels that
-/// scopes are made of.
+/// scopes are made of. Where a gateway names the engines behind it, those names too, and what the engines are called.
 pub fn detection(library: &Library) -> String {
     let mut names: BTreeSet<String> = BTreeSet::new();
     let mut labels: BTreeSet<&str> = BTreeSet::from(["__name__"]);
+    let mut behind: BTreeSet<String> = BTreeSet::new();
+    let mut called: BTreeSet<&str> = BTreeSet::from([SERVICE]);
     for engine in library.engines.values() {
         for metric in engine.tell_tales().chain(engine.versions.iter().map(|v| v.metric.as_str())) {
             names.extend(engine.spellings(metric).into_iter().map(|(_, name)| name));
         }
         labels.extend(telling_labels(engine));
+        behind.extend(engine.backends.iter().flat_map(|of| names_behind(engine, of)));
+        called.extend(engine.backends.iter().flat_map(|of| of.model.iter().chain(&of.address)).map(String::as_str));
+        if engine.kind == EngineKind::Serving || !engine.backends.is_empty() {
+            called.extend(engine.replica.iter().map(String::as_str));
+        }
     }
-    let names: Vec<String> = names.into_iter().collect();
-    let labels: Vec<&str> = labels.into_iter().collect();
-    format!("count by ({}) (last_over_time({{__name__=~\"{}\"}}[1h]))", labels.join(", "), names.join("|"))
+    let serving = library.engines.values().filter(|engine| engine.kind == EngineKind::Serving);
+    let known: BTreeSet<String> = serving.flat_map(Engine::detected_by).chain(behind.iter().cloned()).collect();
+    called.extend(&labels);
+    let all = |names: BTreeSet<String>| names.into_iter().collect::<Vec<_>>().join("|");
+    let by = |labels: BTreeSet<&str>| labels.into_iter().collect::<Vec<_>>().join(", ");
+    let there = format!("count by ({}) (last_over_time({{__name__=~\"{}\"}}[1h]))", by(labels), all(names));
+    if behind.is_empty() {
+        return there;
+    }
+    format!(
+        "{there} or (count by ({}) (last_over_time({{__name__=~\"{}\"}}[1h])) \
+         and on () group(last_over_time({{__name__=~\"{}\"}}[1h])))",
+        by(called),
+        all(known),
+        all(behind)
+    )
+}
+
+/// Every spelling of the series that name what is behind a gateway.
+fn names_behind(engine: &Engine, of: &Backends) -> Vec<String> {
+    of.series.iter().flat_map(|metric| engine.spellings(metric)).map(|(_, name)| name).collect()
 }
 
 /// The pools that the rows of [`detection`] or [`last_day`] show: dimension to value, as their serving engines tell it; each once.
@@ -200,104 +228,203 @@ fn telling_labels(engine: &Engine) -> impl Iterator<Item = &str> {
 ///
 /// A dimension whose label no row carries is dropped with a note. A dimension whose label is there with other
 /// values only is kept: then the pool is not in this Prometheus, and saying "no data" is right. Engines that serve
-/// only other pools are left out where one serves this one.
+/// only other pools are left out where one serves this one, and gateways that do not name the pool everywhere.
 pub fn read_detection(library: &Library, scope: &Scope, rows: &[Labels]) -> Found {
+    let all: Vec<There<'_>> = library.engines.values().filter_map(|engine| There::of(engine, rows)).collect();
+    let nobody = nobodys(scope, &all);
+    let mut bound: Vec<(&There<'_>, Vec<Matcher>, Vec<String>)> = Vec::new();
+    let mut pool = PoolNames::of_scope(scope);
+    for there in all.iter().filter(|there| there.engine.kind == EngineKind::Serving) {
+        let (matchers, notes) = bind(there, scope, &nobody);
+        there.rows().for_each(|row| pool.learn(there.engine, scope, &matchers, row));
+        bound.push((there, matchers, notes));
+    }
     let mut found = Found::default();
-    let mut notes = Vec::new();
-    let mut fitting = BTreeSet::new();
-    for engine in library.engines.values() {
-        let named = |metric: &str| -> Vec<(Option<String>, &Labels)> {
-            engine
-                .spellings(metric)
-                .into_iter()
-                .flat_map(|(prefix, name)| {
-                    rows.iter()
-                        .filter(move |row| row.get("__name__") == Some(&name))
-                        .map(move |row| (prefix.clone(), row))
-                })
-                .collect()
-        };
-        let ours: Vec<Matcher> = engine.own_series().collect();
-        let there: Vec<_> = engine.tell_tales().flat_map(named).filter(|(_, row)| fits(&ours, row)).collect();
-        if there.is_empty() {
-            continue;
+    let mut before: Vec<(&Engine, Vec<&Labels>)> = Vec::new();
+    for there in all.iter().filter(|there| there.engine.kind == EngineKind::Gateway) {
+        let own: Vec<&Labels> = there.rows().collect();
+        match gateway::before(there.engine, scope, &pool, &own, &there.behind) {
+            Some(matchers) => {
+                let rows = own.into_iter().chain(there.behind.iter().map(|(_, row)| *row));
+                before.push((there.engine, rows.filter(|row| fits(&matchers, row)).collect()));
+                bound.push((there, matchers, Vec::new()));
+            }
+            None => _ = found.apart.insert(there.engine.engine.clone(), apart(there, scope)),
         }
-        let own: Vec<&Labels> = there.iter().map(|(_, row)| *row).collect();
-        let (matchers, said) = bind(engine, scope, &own);
-        notes.push((engine, said));
-        let mut prefixes: BTreeSet<String> =
-            there.iter().filter(|(_, row)| fits(&matchers, row)).filter_map(|(prefix, _)| prefix.clone()).collect();
-        if there.iter().any(|(_, row)| fits(&matchers, row)) {
-            fitting.insert(&engine.engine);
-        }
-        // A sum over a series and its copy would count twice.
-        if prefixes.iter().any(|prefix| engine.prefixes.contains(prefix)) {
-            prefixes.retain(|prefix| !engine.copies.contains(prefix));
-        }
-        let version = engine
-            .versions
-            .iter()
-            .find(|probe| named(&probe.metric).iter().any(|(_, row)| fits(&matchers, row)))
-            .and_then(|probe| probe.at_least.parse().ok());
-        found.engines.push(EngineSeen {
-            engine: engine.engine.clone(),
-            version,
-            prefixes: prefixes.into_iter().collect(),
-            matchers,
+    }
+    // An alert that only a gateway's labels fit is about what is behind that gateway.
+    let named = |serves: bool| bound.iter().any(|(there, ..)| there.serves() == serves && there.is_named(scope));
+    if named(false) && !named(true) {
+        bound.retain_mut(|(there, matchers, notes)| {
+            let own: Vec<&Labels> = there.rows().collect();
+            let behind = if there.serves() { gateway::behind(there.engine, &before, &own) } else { Some(matchers.clone()) };
+            notes.clear();
+            behind.map(|behind| *matchers = behind).is_some()
         });
     }
-    // A gateway that names the pool's namespace or model is its own; a stranger's errors are none of its.
-    let near = |seen: &EngineSeen| seen.matchers.iter().any(|m| !m.value.is_empty());
-    let is_gateway =
-        |seen: &EngineSeen| library.engines.get(&seen.engine).is_some_and(|e| e.kind == EngineKind::Gateway);
-    if found.engines.iter().any(|seen| is_gateway(seen) && near(seen)) {
-        found.engines.retain(|seen| !is_gateway(seen) || near(seen));
+    for there in all.iter().filter(|there| !there.engine.kind.is_pool()) {
+        let (matchers, notes) = bind(there, scope, &nobody);
+        bound.push((there, matchers, notes));
     }
-    let of_another_pool = |engine: &Engine| {
-        let served = library.engines.values().any(|e| e.kind == engine.kind && fitting.contains(&e.engine));
-        engine.kind.is_pool() && served && !fitting.contains(&engine.engine)
-    };
-    found.engines.retain(|seen| !library.engines.get(&seen.engine).is_some_and(of_another_pool));
-    // What engines of other pools lack is no news.
-    found.notes = notes.into_iter().filter(|(engine, _)| !of_another_pool(engine)).flat_map(|(_, said)| said).collect();
+    bound.retain(|(there, ..)| !there.is_silent_on(scope, &nobody));
+    let fitting: Vec<bool> =
+        bound.iter().map(|(there, matchers, _)| there.rows().any(|row| fits(matchers, row))).collect();
+    let served = bound.iter().zip(&fitting).any(|((there, ..), fits)| *fits && there.engine.kind.is_pool());
+    for ((there, matchers, notes), fits) in bound.into_iter().zip(fitting) {
+        // What engines of other pools lack is no news.
+        if there.engine.kind.is_pool() && served && !fits {
+            continue;
+        }
+        found.notes.extend(notes);
+        found.engines.push(there.seen(matchers));
+    }
+    found.engines.sort_by(|a, b| a.engine.cmp(&b.engine));
+    found.notes.extend(found.apart.values().cloned());
     found.notes.sort();
     found.notes.dedup();
     found
 }
 
-fn bind(engine: &Engine, scope: &Scope, rows: &[&Labels]) -> (Vec<Matcher>, Vec<String>) {
-    let serving = engine.kind == EngineKind::Serving;
+/// An engine's rows of [`detection`].
+struct There<'a> {
+    engine: &'a Engine,
+    /// Of the series that show it, each with the prefix of its name.
+    tell_tales: Vec<(Option<String>, &'a Labels)>,
+    /// Of the series that name what is behind it.
+    behind: Vec<(&'a Backends, &'a Labels)>,
+    /// Of the series that tell its version, newest first.
+    probes: Vec<(&'a str, Vec<&'a Labels>)>,
+}
+
+impl<'a> There<'a> {
+    /// None where it is not there.
+    fn of(engine: &'a Engine, rows: &'a [Labels]) -> Option<Self> {
+        let called = |name: String| rows.iter().filter(move |row| row.get("__name__") == Some(&name));
+        let ours: Vec<Matcher> = engine.own_series().collect();
+        let spelt = |metric: &str| engine.spellings(metric).into_iter();
+        let tell_tales: Vec<(Option<String>, &Labels)> = engine
+            .tell_tales()
+            .flat_map(spelt)
+            .flat_map(|(prefix, name)| called(name).map(move |row| (prefix.clone(), row)))
+            .filter(|(_, row)| fits(&ours, row))
+            .collect();
+        if tell_tales.is_empty() {
+            return None;
+        }
+        let behind =
+            engine.backends.iter().flat_map(|of| names_behind(engine, of).into_iter().map(move |name| (of, name)));
+        let behind = behind.flat_map(|(of, name)| called(name).map(move |row| (of, row))).collect();
+        let of_probe = |metric: &str| spelt(metric).flat_map(|(_, name)| called(name)).collect();
+        let probes = engine.versions.iter().map(|v| (v.at_least.as_str(), of_probe(&v.metric))).collect();
+        Some(Self { engine, tell_tales, behind, probes })
+    }
+
+    fn rows(&self) -> impl Iterator<Item = &'a Labels> {
+        self.tell_tales.iter().map(|(_, row)| *row)
+    }
+
+    fn serves(&self) -> bool {
+        self.engine.kind == EngineKind::Serving
+    }
+
+    /// Whether its rows carry a dimension, and whether with this value.
+    fn carries(&self, dimension: &str, value: &str) -> (bool, bool) {
+        let labels = || self.engine.scope.get(dimension).into_iter().flatten();
+        let values = || self.rows().flat_map(|row| labels().filter_map(|label| row.get(label)));
+        (values().any(|told| !told.is_empty()), values().any(|told| told == value))
+    }
+
+    /// Whether a row has the scope's namespace, model or job.
+    fn is_named(&self, scope: &Scope) -> bool {
+        ["namespace", "model", "job"]
+            .iter()
+            .any(|dimension| scope.dimensions.get(*dimension).is_some_and(|value| self.carries(dimension, value).1))
+    }
+
+    /// Whether it says nothing of a dimension whose value nobody has: then it is not what the alert means.
+    fn is_silent_on(&self, scope: &Scope, nobody: &BTreeSet<&str>) -> bool {
+        scope.dimensions.iter().any(|(dimension, value)| {
+            let asked = nobody.contains(dimension.as_str()) && (self.engine.kind.is_pool() || dimension != "model");
+            asked && !self.carries(dimension, value).0
+        })
+    }
+
+    fn seen(&self, matchers: Vec<Matcher>) -> EngineSeen {
+        let engine = self.engine;
+        let own = self.tell_tales.iter().filter(|(_, row)| fits(&matchers, row));
+        let mut prefixes: BTreeSet<String> = own.filter_map(|(prefix, _)| prefix.clone()).collect();
+        // A sum over a series and its copy would count twice.
+        if prefixes.iter().any(|prefix| engine.prefixes.contains(prefix)) {
+            prefixes.retain(|prefix| !engine.copies.contains(prefix));
+        }
+        let probe = self.probes.iter().find(|(_, rows)| rows.iter().any(|row| fits(&matchers, row)));
+        EngineSeen {
+            engine: engine.engine.clone(),
+            version: probe.and_then(|(at_least, _)| at_least.parse().ok()),
+            prefixes: prefixes.into_iter().collect(),
+            matchers,
+        }
+    }
+}
+
+/// The dimensions that series of engines and gateways carry, all of them with other values than the scope's.
+fn nobodys<'a>(scope: &'a Scope, all: &[There<'_>]) -> BTreeSet<&'a str> {
+    let dimensions = scope.dimensions.iter().filter(|(dimension, value)| {
+        let told = all.iter().filter(|there| there.engine.kind.is_pool()).map(|there| there.carries(dimension, value));
+        let (carried, exact) = told.fold((false, false), |all, one| (all.0 || one.0, all.1 || one.1));
+        carried && !exact && *dimension != "job"
+    });
+    dimensions.map(|(dimension, _)| dimension.as_str()).collect()
+}
+
+/// Says of a gateway that it does not name the pool.
+fn apart(there: &There<'_>, scope: &Scope) -> String {
+    let engine = &there.engine.engine;
+    let told = |dimension: &str| -> Option<(String, String)> {
+        let value = scope.dimensions.get(dimension)?;
+        let labels = there.engine.scope.get(dimension)?;
+        let label = labels.iter().find(|label| there.rows().any(|row| row.contains_key(*label)))?;
+        Some((label.clone(), value.clone()))
+    };
+    match told("model").or_else(|| told("namespace")) {
+        Some((label, value)) => {
+            format!(
+                "no {engine} series of the last hour has {label}=`{value}` or names the pool's engines: that gateway is no evidence"
+            )
+        }
+        None => {
+            format!("no {engine} series of the last hour names the pool or its engines: that gateway is no evidence")
+        }
+    }
+}
+
+/// The scope in the labels of a serving engine or an exporter.
+fn bind(there: &There<'_>, scope: &Scope, nobody: &BTreeSet<&str>) -> (Vec<Matcher>, Vec<String>) {
+    let (engine, serving) = (there.engine, there.serves());
     let mut out: Vec<Matcher> = engine.own_series().collect();
     let mut notes = Vec::new();
     for (dimension, value) in &scope.dimensions {
         let Some(labels) = engine.scope.get(dimension) else { continue };
         let carried: Vec<&String> =
-            labels.iter().filter(|label| rows.iter().any(|row| row.contains_key(*label))).collect();
-        let exact = carried.iter().find(|label| rows.iter().any(|row| row.get(**label) == Some(value)));
+            labels.iter().filter(|label| there.rows().any(|row| row.contains_key(*label))).collect();
+        let exact = carried.iter().find(|label| there.rows().any(|row| row.get(**label) == Some(value)));
+        // Of an exporter shared by the cluster, rows that belong to nobody may be the pool's, where there is a pool.
+        let or_absent = !serving && (exact.is_some() || !nobody.contains(dimension.as_str()));
         match (exact, carried.first()) {
-            (Some(label), _) => out.push(Matcher {
-                label: (*label).clone(),
-                value: value.clone(),
-                // An exporter shared by the cluster has rows that belong to nobody; a serving engine has not.
-                or_absent: !serving,
-            }),
+            (Some(label), _) => out.push(Matcher { or_absent, ..Matcher::one(label, value) }),
             // A job label of the rule that fired is often another exporter's.
             (None, _) if dimension == "job" => {}
-            // A gateway often lives in a namespace of its own.
-            (None, _) if engine.kind == EngineKind::Gateway && dimension != "model" => {}
-            (None, None) if engine.kind.is_pool() => notes.push(format!(
+            (None, None) if serving => notes.push(format!(
                 "the {} series carry no label for the alert's {dimension} `{value}`: it was not used to narrow the pool",
                 engine.engine
             )),
-            (None, Some(label)) if engine.kind == EngineKind::Gateway => notes.push(format!(
-                "no {} series of the last hour has {label}=`{value}`: the gateway was looked at as a whole",
-                engine.engine
-            )),
-            (None, Some(label)) if serving => {
-                notes.push(format!("no {} series of the last hour has {label}=`{value}`", engine.engine));
-                out.push(Matcher { label: (*label).clone(), value: value.clone(), or_absent: false });
+            (None, Some(label)) => {
+                if serving {
+                    notes.push(format!("no {} series of the last hour has {label}=`{value}`", engine.engine));
+                }
+                out.push(Matcher { or_absent, ..Matcher::one(label, value) });
             }
-            (None, _) => {}
+            (None, None) => {}
         }
     }
     (out, notes)

@@ -2,7 +2,7 @@
 //!
 //! All engines' series get the same names and the same labels `cluster`, `namespace`, `model_name`, `engine`, so that
 //! alerts and dashboards need to be written once. Where a gateway tells the same as the engines behind it, its rule
-//! is silent as long as an engine's has data. `llm:<signal>:replica` has one series per replica.
+//! is silent as long as an engine of the same model has data. `llm:<signal>:replica` has one series per replica.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -105,15 +105,23 @@ fn expression(library: &Library, engine: &Engine, recorded: &Recorded<'_>, windo
         // Where relabelling already gave the common name, it stays.
         expr = format!("label_replace(\n{}\n, \"{name}\", \"$1\", \"{label}\", \"(.+)\")", indented(&expr));
     }
-    // A gateway may live in a namespace of its own; a stand-in lives where its engine does.
-    let better = better(library, engine, recorded.signal);
-    for (on, same_kind) in [("cluster", false), ("cluster, namespace", true)] {
-        let of = better.iter().filter(|other| (other.kind == engine.kind) == same_kind);
-        let names: Vec<&str> = of.map(|other| other.engine.as_str()).collect();
-        if !names.is_empty() {
-            let (own, name, names) = (indented(&expr), recorded.name(), names.join("|"));
-            expr = format!("(\n{own}\n) unless on ({on}) {name}{{engine=~\"{names}\"}}");
-        }
+    let (same, other): (Vec<&Engine>, Vec<&Engine>) =
+        better(library, engine, recorded.signal).into_iter().partition(|other| other.kind == engine.kind);
+    let names_models = engine.scope.contains_key("model");
+    // A stand-in lives where its engine does. A gateway may live in a namespace of its own: it repeats what engines of
+    // its model tell, and in its own namespace what engines tell that name no model.
+    let repeated: &[(&str, &str, &[&Engine])] = match names_models {
+        true => &[
+            ("cluster, model_name", ",model_name!=\"\"", &other),
+            ("cluster, namespace", ",model_name=\"\"", &other),
+            ("cluster, namespace", "", &same),
+        ],
+        false => &[("cluster, namespace", "", &other), ("cluster, namespace", "", &same)],
+    };
+    for (on, models, engines) in repeated.iter().filter(|(.., engines)| !engines.is_empty()) {
+        let names: Vec<&str> = engines.iter().map(|other| other.engine.as_str()).collect();
+        let (own, name, names) = (indented(&expr), recorded.name(), names.join("|"));
+        expr = format!("(\n{own}\n) unless on ({on}) {name}{{engine=~\"{names}\"{models}}}");
     }
     expr
 }

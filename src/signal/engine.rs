@@ -70,6 +70,20 @@ pub struct VersionProbe {
     pub at_least: String,
 }
 
+/// Series of a gateway whose labels name the engines behind it.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Backends {
+    /// The series.
+    pub series: Vec<String>,
+    /// Labels that hold the model as the engines call it.
+    #[serde(default)]
+    pub model: Vec<String>,
+    /// Labels that hold an engine's URL, address or pod.
+    #[serde(default)]
+    pub address: Vec<String>,
+}
+
 /// A command-line flag that no longer exists.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -121,6 +135,9 @@ pub struct Engine {
     pub pool: Vec<String>,
     /// The scope's dimension (`cluster`, `namespace`, `model`, …) to the label names it may have here.
     pub scope: BTreeMap<String, Vec<String>>,
+    /// Of a gateway: the series whose labels name the engines behind it.
+    #[serde(default)]
+    pub backends: Vec<Backends>,
     /// Flags that old guides still name; no fix step may name them for a version without them.
     #[serde(default)]
     pub dead_flags: BTreeMap<String, DeadFlag>,
@@ -174,8 +191,7 @@ impl Engine {
 
     /// Matchers that leave out another program's series of the same names.
     pub fn own_series(&self) -> impl Iterator<Item = Matcher> {
-        let none = |label: &String| Matcher { label: label.clone(), value: String::new(), or_absent: false };
-        self.foreign.iter().map(none)
+        self.foreign.iter().map(|label| Matcher::one(label, ""))
     }
 
     /// Puts a site's own labels before those of the file.

@@ -17,7 +17,9 @@ use serde::{Deserialize, Serialize};
 
 pub use direct::{Direct, Read, Selector, Where};
 pub use endpoint::{Endpoint, Tells};
-pub use engine::{DeadFlag, Engine, EngineKind, EngineVersion, OwnLabels, SignalQuery, VersionProbe, VersionReq};
+pub use engine::{
+    Backends, DeadFlag, Engine, EngineKind, EngineVersion, OwnLabels, SignalQuery, VersionProbe, VersionReq,
+};
 pub use facts::{Change, Fact, Info, Length};
 pub use format::format_value;
 pub use query::{Fill, Matcher, any_of, fill, matchers, prometheus_duration};

@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 pub struct Matcher {
     /// A label name that is a PromQL identifier.
     pub label: String,
-    /// The literal value.
-    pub value: String,
+    /// The literal values, of which one must match; `""` stands for a series without the label.
+    pub values: Vec<String>,
     /// Also match series that lack the label: another exporter may not know the dimension.
     #[serde(default)]
     pub or_absent: bool,
@@ -26,9 +26,13 @@ pub struct Matcher {
 pub fn matchers(list: &[Matcher]) -> String {
     list.iter()
         .filter(|m| is_identifier(&m.label))
-        .map(|m| match m.or_absent {
-            false => format!("{}={}", m.label, quoted(&m.value)),
-            true => format!("{}=~{}", m.label, quoted(&format!("{}|", escape_regex(&m.value)))),
+        .map(|m| match (m.values.as_slice(), m.or_absent) {
+            ([one], false) => format!("{}={}", m.label, quoted(one)),
+            (values, or_absent) => {
+                let mut choices: Vec<String> = values.iter().map(|value| escape_regex(value)).collect();
+                choices.extend(or_absent.then(String::new));
+                format!("{}=~{}", m.label, quoted(&choices.join("|")))
+            }
         })
         .collect::<Vec<_>>()
         .join(",")
@@ -46,6 +50,19 @@ pub fn any_of(label: &str, values: &[String]) -> Option<String> {
             let choices: Vec<String> = several.iter().map(|value| escape_regex(value)).collect();
             Some(format!("{label}=~{}", quoted(&choices.join("|"))))
         }
+    }
+}
+
+impl Matcher {
+    /// Matches one value.
+    pub fn one(label: &str, value: &str) -> Self {
+        Self { label: label.to_owned(), values: vec![value.to_owned()], or_absent: false }
+    }
+
+    /// Whether a series' label satisfies it; none where the series lacks the label.
+    pub fn accepts(&self, value: Option<&str>) -> bool {
+        let value = value.unwrap_or_default();
+        (self.or_absent && value.is_empty()) || self.values.iter().any(|own| own == value)
     }
 }
 
@@ -169,27 +186,27 @@ pub(super) fn is_identifier(label: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn matcher(label: &str, value: &str) -> Matcher {
-        Matcher { label: label.into(), value: value.into(), or_absent: false }
-    }
-
     #[test]
     fn a_hostile_label_value_stays_inside_its_quotes() {
         let evil = "x\"} or vector(1) #\\\n";
-        let text = matchers(&[matcher("namespace", evil)]);
+        let text = matchers(&[Matcher::one("namespace", evil)]);
         assert_eq!(text, r#"namespace="x\"} or vector(1) #\\\n""#);
         assert!(promql_parser::parser::parse(&format!("up{{{text}}}")).is_ok());
     }
 
     #[test]
     fn a_label_name_that_prometheus_cannot_match_is_left_out() {
-        assert_eq!(matchers(&[matcher("service.name", "a"), matcher("job", "b")]), r#"job="b""#);
+        assert_eq!(matchers(&[Matcher::one("service.name", "a"), Matcher::one("job", "b")]), r#"job="b""#);
     }
 
     #[test]
     fn an_exporter_without_the_dimension_is_not_shut_out() {
-        let m = Matcher { label: "exported_namespace".into(), value: "a.b".into(), or_absent: true };
-        assert_eq!(matchers(&[m]), r#"exported_namespace=~"a\\.b|""#);
+        let one = Matcher { or_absent: true, ..Matcher::one("exported_namespace", "a.b") };
+        assert_eq!(matchers(std::slice::from_ref(&one)), r#"exported_namespace=~"a\\.b|""#);
+        assert!(one.accepts(None) && one.accepts(Some("a.b")) && !one.accepts(Some("axb")));
+        let two = Matcher { values: vec!["a.b".to_owned(), "c".to_owned()], ..Matcher::one("model", "") };
+        assert_eq!(matchers(std::slice::from_ref(&two)), r#"model=~"a\\.b|c""#);
+        assert!(!two.accepts(None) && two.accepts(Some("c")));
     }
 
     #[test]

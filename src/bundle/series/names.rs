@@ -78,8 +78,8 @@ pub(super) fn groups(library: &Library, request: &Request, found: &Found) -> Vec
 fn own(request: &Request) -> [Group; 2] {
     let of = |labels: &[(&str, &str)]| {
         let bound = labels.iter().filter_map(|(label, dimension)| {
-            let value = request.scope.dimensions.get(*dimension)?.clone();
-            Some(Matcher { label: (*label).to_owned(), value, or_absent: true })
+            let value = request.scope.dimensions.get(*dimension)?;
+            Some(Matcher { or_absent: true, ..Matcher::one(label, value) })
         });
         matchers(&bound.collect::<Vec<_>>())
     };

@@ -81,7 +81,7 @@ pub(super) struct Reading<'a> {
 
 /// Whether labels contradict no matcher; one that is not there contradicts nothing.
 pub(super) fn contradicts(matchers: &[Matcher], labels: &Labels) -> bool {
-    matchers.iter().any(|m| labels.get(&m.label).is_some_and(|value| *value != m.value))
+    matchers.iter().any(|m| labels.get(&m.label).is_some_and(|value| !m.accepts(Some(value))))
 }
 
 /// What is counted of a replica, and of what.

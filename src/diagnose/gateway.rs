@@ -1,0 +1,252 @@
+//! Which gateways stand before a pool: those whose series name its model or its engines, and none else.
+//!
+//! What a gateway tells is of all requests that it sees. A gateway of other models, or of nobody knows whom, says
+//! nothing of this pool, however badly it fares.
+
+use std::collections::BTreeSet;
+
+use super::gather::POD_LABELS;
+use super::scope::{Scope, fits};
+use crate::alert::Labels;
+use crate::signal::{Backends, Engine, Matcher};
+
+/// The label that Prometheus' discovery of Services and Endpoints is usually kept as.
+pub(super) const SERVICE: &str = "service";
+
+/// By what the engines of a pool are called.
+#[derive(Debug, Default)]
+pub(super) struct PoolNames {
+    models: BTreeSet<String>,
+    namespaces: BTreeSet<String>,
+    /// `host:port`, as Prometheus scrapes them.
+    instances: BTreeSet<String>,
+    pods: BTreeSet<(String, Option<String>)>,
+    services: BTreeSet<(String, Option<String>)>,
+    /// Namespaces in which other engines serve, with the models that they serve there; none where they name no model.
+    elsewhere: BTreeSet<(String, Option<String>)>,
+    /// Hosts of engines that are not the pool's.
+    foreign_hosts: BTreeSet<String>,
+    /// The scope's job is one of serving engines.
+    narrowed_by_job: bool,
+}
+
+impl PoolNames {
+    /// What the alert names.
+    pub(super) fn of_scope(scope: &Scope) -> Self {
+        let of = |dimension: &str| scope.dimensions.get(dimension).cloned().into_iter().collect();
+        Self { models: of("model"), namespaces: of("namespace"), ..Self::default() }
+    }
+
+    /// Learns from a serving engine's row whether it is the pool's, and what that one is called.
+    pub(super) fn learn(&mut self, engine: &Engine, scope: &Scope, matchers: &[Matcher], row: &Labels) {
+        let model = told(engine, "model", row);
+        let namespace = told(engine, "namespace", row);
+        let instance = row.get("instance").filter(|value| !value.is_empty());
+        if !fits(matchers, row) {
+            self.elsewhere.extend(namespace.map(|namespace| (namespace.clone(), model.cloned())));
+            self.foreign_hosts.extend(instance.map(|instance| host(instance).to_owned()));
+            return;
+        }
+        self.models.extend(model.cloned());
+        self.namespaces.extend(namespace.cloned());
+        self.instances.extend(instance.cloned());
+        let pod = POD_LABELS.iter().find_map(|label| row.get(*label).filter(|value| !value.is_empty()));
+        self.pods.extend(pod.map(|pod| (pod.clone(), namespace.cloned())));
+        self.services.extend(row.get(SERVICE).map(|service| (service.clone(), namespace.cloned())));
+        self.narrowed_by_job |= scope.dimensions.get("job").is_some_and(|job| Some(job) == told(engine, "job", row));
+    }
+
+    fn has_model(&self, model: &str) -> bool {
+        self.models.iter().any(|own| same_model(own, model))
+    }
+
+    /// Whether a URL, an address or a pod's name is one of the pool's engines.
+    fn has_address(&self, address: &str) -> bool {
+        let address = address.split_once("://").map_or(address, |(_, rest)| rest);
+        let address = address.split(['/', '?']).next().unwrap_or_default();
+        if address.is_empty() {
+            return false;
+        }
+        let name = host(address);
+        // A pod has an address of its own, whichever port is scraped; engines of one machine differ in the port alone.
+        let shared = self.foreign_hosts.contains(name) || name == "localhost" || name.starts_with("127.");
+        let same_host = || !shared && self.instances.iter().any(|own| host(own) == name);
+        let mut parts = name.split('.');
+        let first = parts.next().unwrap_or_default();
+        let rest: Vec<&str> = parts.collect();
+        // `service.namespace.svc`, `pod.service.namespace.svc`; without a namespace, the gateway's own.
+        let within = |at: usize, namespace: &Option<String>| match (rest.get(at), namespace) {
+            (Some(part), Some(own)) => part == own,
+            (None, _) | (_, None) => true,
+        };
+        self.instances.contains(address)
+            || same_host()
+            || self.pods.iter().any(|(pod, namespace)| pod == name || (pod == first && within(1, namespace)))
+            || self.services.iter().any(|(service, namespace)| service == first && within(0, namespace))
+    }
+
+    /// Whether the engines of a namespace are all the pool's.
+    fn is_alone_in(&self, namespace: &str) -> bool {
+        self.namespaces.contains(namespace) && !self.elsewhere.iter().any(|(other, _)| other == namespace)
+    }
+
+    /// Whether a gateway of this namespace that names a model means another pool of that model.
+    fn is_anothers(&self, namespace: &str) -> bool {
+        let serves = |(other, model): &(String, Option<String>)| {
+            other == namespace && model.as_ref().is_some_and(|model| self.has_model(model))
+        };
+        !self.namespaces.contains(namespace) && self.elsewhere.iter().any(serves)
+    }
+}
+
+/// The matchers of a gateway's series that are about the pool; none where it does not name the pool.
+///
+/// `own` are the rows of the series that show the gateway, `behind` those of the series that name what is behind it.
+pub(super) fn before(
+    engine: &Engine,
+    scope: &Scope,
+    pool: &PoolNames,
+    own: &[&Labels],
+    behind: &[(&Backends, &Labels)],
+) -> Option<Vec<Matcher>> {
+    let in_cluster = |row: &Labels| {
+        let asked = scope.dimensions.get("cluster");
+        told(engine, "cluster", row).is_none_or(|cluster| asked.is_none_or(|asked| asked == cluster))
+    };
+    let own: Vec<&Labels> = own.iter().copied().filter(|row| in_cluster(row)).collect();
+    let behind: Vec<(&Backends, &Labels)> = behind.iter().copied().filter(|(_, row)| in_cluster(row)).collect();
+    if own.is_empty() {
+        return None;
+    }
+    by_place(engine, scope, pool, &own)
+        .or_else(|| by_name(engine, pool, &own, &behind))
+        .or_else(|| by_namespace(engine, pool, &own, &behind))
+        .map(|named| engine.own_series().chain(named).collect())
+}
+
+/// Of a scope without a model, everything that stands where it says.
+fn by_place(engine: &Engine, scope: &Scope, pool: &PoolNames, own: &[&Labels]) -> Option<Vec<Matcher>> {
+    if scope.dimensions.contains_key("model") {
+        return None;
+    }
+    let mut matchers = Vec::new();
+    for (dimension, value) in &scope.dimensions {
+        let labels = engine.scope.get(dimension).map(Vec::as_slice).unwrap_or_default();
+        match labels.iter().find(|label| own.iter().any(|row| row.get(*label) == Some(value))) {
+            // What it shares with others carries the label of nobody.
+            Some(label) => matchers.push(Matcher { or_absent: true, ..Matcher::one(label, value) }),
+            None if dimension == "namespace" => return None,
+            None if dimension == "job" && pool.narrowed_by_job => return None,
+            None => {}
+        }
+    }
+    Some(matchers)
+}
+
+/// What names the pool's models or engines.
+fn by_name(
+    engine: &Engine,
+    pool: &PoolNames,
+    own: &[&Labels],
+    behind: &[(&Backends, &Labels)],
+) -> Option<Vec<Matcher>> {
+    let models = engine.scope.get("model").map(Vec::as_slice).unwrap_or_default();
+    let says = |labels: &[String], row: &Labels, is: &dyn Fn(&str) -> bool| {
+        labels.iter().any(|label| row.get(label).is_some_and(|value| is(value)))
+    };
+    let named = |row: &Labels| says(models, row, &|model| pool.has_model(model));
+    let serves = |of: &Backends, row: &Labels| {
+        says(&of.model, row, &|model| pool.has_model(model)) || says(&of.address, row, &|a| pool.has_address(a))
+    };
+    let ours = |row: &Labels| !told(engine, "namespace", row).is_some_and(|namespace| pool.is_anothers(namespace));
+    let every = || own.iter().copied().chain(behind.iter().map(|(_, row)| *row));
+    let naming: Vec<&Labels> = own.iter().copied().filter(|row| named(row)).collect();
+    let serving = behind.iter().filter(|(of, row)| named(row) || serves(of, row)).map(|(_, row)| *row);
+    let naming: Vec<&Labels> = naming.into_iter().chain(serving).filter(|row| ours(row)).collect();
+    if naming.is_empty() {
+        return None;
+    }
+    let mut matchers = Vec::new();
+    let values = |label: &String, rows: &[&Labels]| -> BTreeSet<String> {
+        rows.iter().filter_map(|row| row.get(label).filter(|value| !value.is_empty())).cloned().collect()
+    };
+    if let Some(label) = models.iter().find(|label| own.iter().any(|row| row.contains_key(*label))) {
+        let asked = values(label, &naming);
+        // Series without the label tell of all models: they are the pool's where it has the gateway for itself.
+        let or_absent = values(label, own).is_subset(&asked);
+        if !asked.is_empty() {
+            matchers.push(Matcher { label: label.clone(), values: asked.into_iter().collect(), or_absent });
+        }
+    }
+    // Of several gateways of one kind, those that stand where the pool is named.
+    let places = engine.scope.iter().filter(|(dimension, _)| *dimension != "model").flat_map(|(_, labels)| labels);
+    for label in places.chain(&engine.replica) {
+        let here = values(label, &naming);
+        let all = naming.iter().all(|row| row.get(label).is_some_and(|value| !value.is_empty()));
+        if all && every().any(|row| row.get(label).is_some_and(|value| !value.is_empty() && !here.contains(value))) {
+            matchers.push(Matcher { label: label.clone(), values: here.into_iter().collect(), or_absent: false });
+        }
+    }
+    Some(matchers)
+}
+
+/// A gateway that names nothing, in a namespace where all that serves is the pool's.
+fn by_namespace(
+    engine: &Engine,
+    pool: &PoolNames,
+    own: &[&Labels],
+    behind: &[(&Backends, &Labels)],
+) -> Option<Vec<Matcher>> {
+    let models = engine.scope.get("model").map(Vec::as_slice).unwrap_or_default();
+    let names_models = own.iter().any(|row| models.iter().any(|label| row.contains_key(label)));
+    if names_models && !pool.models.is_empty() || !behind.is_empty() {
+        return None;
+    }
+    let labels = engine.scope.get("namespace").map(Vec::as_slice).unwrap_or_default();
+    let standing = |label: &String| -> BTreeSet<String> {
+        own.iter().filter_map(|row| row.get(label)).filter(|value| pool.is_alone_in(value)).cloned().collect()
+    };
+    let (label, values) = labels.iter().map(|label| (label, standing(label))).find(|(_, values)| !values.is_empty())?;
+    Some(vec![Matcher { label: label.clone(), values: values.into_iter().collect(), or_absent: false }])
+}
+
+/// The engines that a gateway names, for an alert that is about the gateway: matchers of a serving engine's series.
+pub(super) fn behind(engine: &Engine, gateways: &[(&Engine, Vec<&Labels>)], rows: &[&Labels]) -> Option<Vec<Matcher>> {
+    let models: Vec<&String> = gateways
+        .iter()
+        .flat_map(|(gateway, rows)| {
+            let labels = gateway.scope.get("model").into_iter().flatten();
+            let labels = labels.chain(gateway.backends.iter().flat_map(|backends| &backends.model));
+            labels.flat_map(|label| rows.iter().filter_map(move |row| row.get(label)))
+        })
+        .collect();
+    let labels = engine.scope.get("model")?;
+    labels.iter().find_map(|label| {
+        let own: BTreeSet<&String> = rows.iter().filter_map(|row| row.get(label)).collect();
+        let served = own.into_iter().filter(|own| models.iter().any(|model| same_model(own, model)));
+        let served: Vec<String> = served.cloned().collect();
+        (!served.is_empty()).then(|| {
+            let named = Matcher { label: label.clone(), values: served, or_absent: false };
+            engine.own_series().chain([named]).collect()
+        })
+    })
+}
+
+/// What a row says of a dimension.
+fn told<'a>(engine: &Engine, dimension: &str, row: &'a Labels) -> Option<&'a String> {
+    engine.scope.get(dimension)?.iter().find_map(|label| row.get(label).filter(|value| !value.is_empty()))
+}
+
+/// Whether two names mean one model: providers and owners are written before it, `openai/`, `meta-llama/`.
+fn same_model(one: &str, other: &str) -> bool {
+    let ends = |long: &str, short: &str| long.strip_suffix(short).is_some_and(|rest| rest.ends_with('/'));
+    one == other || (!one.is_empty() && !other.is_empty() && (ends(one, other) || ends(other, one)))
+}
+
+/// The host of `host:port`; an IPv6 address stands in brackets.
+fn host(address: &str) -> &str {
+    match address.rsplit_once(':') {
+        Some((host, port)) if port.bytes().all(|b| b.is_ascii_digit()) => host,
+        _ => address,
+    }
+}
