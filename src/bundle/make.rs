@@ -14,7 +14,7 @@ use super::{BundleError, Made, Options, Progress, Sources, Subject, series};
 use crate::chart::{self, Chart};
 use crate::clock;
 use crate::diagnose::{Diagnosis, Request, diagnose};
-use crate::endpoint::{self, Answer, Told};
+use crate::endpoint::{self, Answer, Said, Told};
 use crate::logs::{self, Log, Reader};
 use crate::playbook::{Library, Ticket};
 use crate::redact::{Kind, Redactor};
@@ -233,11 +233,8 @@ fn pods(subject: &Subject, seen: &Seen) -> Vec<String> {
     pods
 }
 
-/// Makes names known before they are met in free text, whichever file is written first.
+/// Makes names and secrets known before they are met in free text, whichever file is written first.
 fn learn(redactor: &Redactor, subject: &Subject, seen: &Seen) {
-    if !redactor.anonymizes() {
-        return;
-    }
     subject.request.scope.dimensions.get("namespace").iter().for_each(|name| redactor.learn(Kind::Namespace, name));
     subject.request.scope.replicas.iter().for_each(|name| redactor.learn(Kind::Pod, name));
     for replica in seen.facts.iter().flat_map(|facts| &facts.replicas) {
@@ -255,6 +252,9 @@ fn learn(redactor: &Redactor, subject: &Subject, seen: &Seen) {
     }
     for (answer, _) in &seen.endpoints {
         redactor.learn(Kind::Pod, &answer.target);
+        if let Said::Json(value) = &answer.said {
+            redactor.learn_from(value);
+        }
     }
     seen.logs.iter().filter_map(|(log, _)| log.pod.as_ref()).for_each(|pod| redactor.learn(Kind::Pod, pod));
     redactor.learn_from(&seen.facts);

@@ -102,7 +102,22 @@ fn whole(redactor: &Redactor, place: &str, rule: usize, value: &mut Value) {
         Value::Object(fields) => fields.is_empty(),
     };
     if !stays {
+        know(redactor, rule, value);
+        // A list stays one: what reads the file again expects it.
+        if let Value::Array(items) = value {
+            *items = vec![Value::String(redactor.mark(place, rule))];
+            return;
+        }
         *value = Value::String(redactor.mark(place, rule));
+    }
+}
+
+/// Remembers the texts of a value that goes whole.
+fn know(redactor: &Redactor, rule: usize, value: &Value) {
+    match value {
+        Value::String(text) => redactor.know(rule, text),
+        Value::Array(items) => items.iter().filter_map(Value::as_str).for_each(|text| redactor.know(rule, text)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => {}
     }
 }
 

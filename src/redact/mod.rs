@@ -7,6 +7,7 @@
 
 mod address;
 mod json;
+mod known;
 mod lines;
 mod names;
 mod rules;
@@ -22,6 +23,7 @@ use serde_json::Value;
 pub use crate::playbook::NameKind as Kind;
 use crate::playbook::Redaction;
 pub use address::address;
+use known::Known;
 pub use lines::Lines;
 use names::Names;
 pub use rules::RuleError;
@@ -46,6 +48,7 @@ pub struct Redacted {
 pub struct Redactor {
     rules: Arc<Rules>,
     names: Option<Arc<Mutex<Names>>>,
+    known: Arc<Mutex<Known>>,
     found: Arc<Mutex<BTreeMap<(String, String), u64>>>,
 }
 
@@ -63,14 +66,14 @@ impl Redactor {
     /// When a rule's pattern is none; nothing may be written then, because secrets would be in it.
     pub fn new(data: &Redaction, anonymize: bool) -> Result<Self, RuleError> {
         let names = anonymize.then(|| Arc::new(Mutex::new(Names::new(data))));
-        Ok(Self { rules: Arc::new(Rules::new(data)?), names, found: Arc::default() })
+        Ok(Self { rules: Arc::new(Rules::new(data)?), names, known: Arc::default(), found: Arc::default() })
     }
 
     /// With the same rules, for another bundle: nothing counted, no name known.
     #[must_use]
     pub fn another(&self, data: &Redaction, anonymize: bool) -> Self {
         let names = anonymize.then(|| Arc::new(Mutex::new(Names::new(data))));
-        Self { rules: Arc::clone(&self.rules), names, found: Arc::default() }
+        Self { rules: Arc::clone(&self.rules), names, known: Arc::default(), found: Arc::default() }
     }
 
     /// Lets everything pass: only after somebody confirmed it.
@@ -86,13 +89,19 @@ impl Redactor {
         }
     }
 
-    /// The same for the names that stand in the fields of a value which hold names.
+    /// The same for the names that stand in the fields of a value which hold names, and for what stands in its fields and
+    /// labels that name secrets: that goes wherever else it stands, a sentence of an alert's annotation for example.
     pub fn learn_from(&self, value: &impl Serialize) {
-        if let Some(mut names) = self.names()
-            && let Ok(value) = serde_json::to_value(value)
-        {
+        if self.rules.is_empty() {
+            return;
+        }
+        let Ok(mut value) = serde_json::to_value(value) else { return };
+        if let Some(mut names) = self.names() {
             json::learn(&mut names, &value, 0);
         }
+        // Only what is learnt on the way counts; nothing of this value is written.
+        let reader = Self { names: None, found: Arc::default(), ..self.clone() };
+        json::redact(&reader, "", &mut value, 0);
     }
 
     /// Whether names are replaced at all.
@@ -119,6 +128,7 @@ impl Redactor {
         if let Some(rule) = self.rules.key(name, |_| false)
             && !self.rules.harmless(rule, value)
         {
+            self.know(rule, value);
             return Cow::Owned(self.mark(place, rule));
         }
         self.field(place, name, value)
@@ -168,7 +178,8 @@ impl Redactor {
     }
 
     fn secrets<'a>(&self, place: &str, text: &'a str) -> Cow<'a, str> {
-        let spans = self.rules.spans(text);
+        let mut spans = self.rules.spans(text);
+        self.known().add(text, &mut spans);
         if spans.is_empty() {
             return Cow::Borrowed(text);
         }
@@ -200,6 +211,18 @@ impl Redactor {
     fn count(&self, place: &str, rule: &str, count: u64) {
         let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
         *found.entry((place.to_owned(), rule.to_owned())).or_default() += count;
+    }
+
+    /// Remembers what a field held whose name tells that it is a secret.
+    fn know(&self, rule: usize, value: &str) {
+        // Users' texts are no secrets by which other texts could be recognized.
+        if !self.rules.texts_only(rule) {
+            self.known().learn(rule, value);
+        }
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn names(&self) -> Option<MutexGuard<'_, Names>> {

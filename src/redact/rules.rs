@@ -88,6 +88,11 @@ impl Rules {
         Ok(rules)
     }
 
+    /// Whether everything passes.
+    pub(super) fn is_empty(&self) -> bool {
+        self.rules.is_empty()
+    }
+
     pub(super) fn id(&self, rule: usize) -> &str {
         self.rules.get(rule).map_or("", |rule| &rule.id)
     }
@@ -128,8 +133,14 @@ impl Rules {
         }
     }
 
-    /// The rule by which the value of a field with this name goes.
+    /// The rule by which the value of a field with this name goes. Names that are put together count by their last part
+    /// too: `vllm:cache_config_info.api_key`, `example.com/token`.
     pub(super) fn key(&self, name: &str, has: impl Fn(&str) -> bool) -> Option<usize> {
+        let own = name.rsplit([':', '/', '.']).next().filter(|own| *own != name);
+        self.whole_key(name, &has).or_else(|| self.whole_key(own?, &has))
+    }
+
+    fn whole_key(&self, name: &str, has: &impl Fn(&str) -> bool) -> Option<usize> {
         let matched = self.keys.as_ref()?.matches(name);
         matched.iter().filter_map(|index| self.key_rules.get(index).copied()).find(|rule| {
             self.rules.get(*rule).is_some_and(|rule| {
@@ -194,8 +205,8 @@ pub(super) fn marks(text: &str) -> Vec<Range<usize>> {
     text.match_indices(MARK).filter_map(|(at, _)| one(at)).collect()
 }
 
-/// Overlapping spans as one, with the rule that stands first in the file.
-fn merged(mut spans: Vec<Span>) -> Vec<Span> {
+/// Overlapping spans as one, in order, with the rule that stands first in the file.
+pub(super) fn merged(mut spans: Vec<Span>) -> Vec<Span> {
     spans.sort_by_key(|span| (span.at.start, span.at.end));
     let mut out: Vec<Span> = Vec::with_capacity(spans.len());
     for span in spans {

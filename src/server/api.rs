@@ -45,6 +45,9 @@ pub(super) async fn one(State(shared): State<Shared>, Path(id): Path<String>) ->
             value["alerts"] = json!(incident.alerts);
             value["diagnosis"] = json!(incident.diagnosis);
             value["impact"] = json!(incident.impact);
+            let redactor = shared.pages.redactor.another(&shared.pipeline.library.redaction, false);
+            redactor.learn_from(&value);
+            redactor.json("incident", &mut value);
             Json(value).into_response()
         }
         Ok(None) => (StatusCode::NOT_FOUND, Json(json!({ "error": "there is no such incident" }))).into_response(),

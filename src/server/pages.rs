@@ -9,8 +9,9 @@ use axum::response::{Html, IntoResponse, Response};
 use serde::Deserialize;
 
 use super::{Shared, looks};
-use crate::bundle::{Kept, Subject, clean};
+use crate::bundle::{BundleError, Kept, Subject, clean};
 use crate::clock;
+use crate::redact::Redactor;
 use crate::render::{self, Around, Find, IncidentList, IncidentRow, Words};
 use crate::report::{self, Report, Seen};
 use crate::signal::{Unit, format_value};
@@ -99,15 +100,20 @@ pub(super) async fn incident(State(shared): State<Shared>, Path(id): Path<String
         .as_ref()
         .is_none_or(|facts| facts.measured.iter().all(|one| one.during.is_none()) && !facts.failed().is_empty());
     let seen = Seen { facts: facts.map(Arc::unwrap_or_clone), ..Seen::default() };
-    let report = report::build(subject.about(), seen, clock::now());
-    let pictures: Vec<(String, String)> = drawn.iter().map(|drawn| (**drawn).clone()).collect();
+    // A page is shown to more people than a metric's labels: what must not leave is taken out of it too.
+    let (redactor, report) = match cleaned(&shared, &subject, seen) {
+        Ok(cleaned) => cleaned,
+        Err(error) => return uncleaned(&error),
+    };
+    let clean = |text: &String| redactor.text("page", text).into_owned();
+    let pictures: Vec<(String, String)> = drawn.iter().map(|drawn| (clean(&drawn.0), clean(&drawn.1))).collect();
     // Where a cause was found there was something to draw.
     let expected = incident.diagnosis.as_ref().is_some_and(|d| d.root().is_some());
     let around = Around {
         pictures: &pictures,
         no_picture: (pictures.is_empty() && expected).then_some("report-no-picture"),
         no_numbers: away.then_some("report-no-numbers"),
-        actions: &actions(&shared, incident),
+        actions: &actions(&shared, incident, &redactor),
         bundles: &bundles(&shared, &id),
         ticket_pages: &tickets(&shared, &report),
         tickets: &[],
@@ -162,23 +168,35 @@ pub(super) async fn ticket(State(shared): State<Shared>, Path((id, ticket)): Pat
     };
     let facts = looks::numbers(&shared, &subject).await;
     let seen = Seen { facts: facts.map(Arc::unwrap_or_clone), ..Seen::default() };
-    let report = report::build(subject.about(), seen, clock::now());
-    // Cleaned before it is written: what Markdown escapes is not known for a secret any more.
-    match clean(report, &shared.pages.redactor) {
-        Ok(report) => render::ticket(form, &report, &Words::english()).into_response(),
-        Err(error) => {
-            tracing::error!(%error, "cannot clean a ticket");
-            let why = "The ticket cannot be cleaned of secrets: see the log of llm-diagnose.\n";
-            (StatusCode::INTERNAL_SERVER_ERROR, why).into_response()
-        }
+    match cleaned(&shared, &subject, seen) {
+        Ok((_, report)) => render::ticket(form, &report, &Words::english()).into_response(),
+        Err(error) => uncleaned(&error),
     }
 }
 
+/// The report without what must not leave, and what took it out. Cleaned before it is written: what HTML and Markdown
+/// escape is not known for a secret any more.
+fn cleaned(shared: &Shared, subject: &Subject, seen: Seen) -> Result<(Redactor, Report), BundleError> {
+    let redactor = shared.pages.redactor.another(&shared.pipeline.library.redaction, false);
+    let report = report::build(subject.about(), seen, clock::now());
+    redactor.learn_from(&report);
+    let report = clean(report, &redactor)?;
+    Ok((redactor, report))
+}
+
+fn uncleaned(error: &BundleError) -> Response {
+    tracing::error!(%error, "cannot clean a report");
+    let why = "The report cannot be cleaned of secrets: see the log of llm-diagnose.\n";
+    (StatusCode::INTERNAL_SERVER_ERROR, why).into_response()
+}
+
 /// Where to look further: label and address.
-fn actions(shared: &Shared, incident: &Incident) -> Vec<(String, String)> {
+fn actions(shared: &Shared, incident: &Incident, redactor: &Redactor) -> Vec<(String, String)> {
     let mut view = shared.pipeline.notifier.view(incident);
     view.page = None;
     let mut all = render::links_of(&view, words(shared));
+    // An alert's link may hold the labels that its rule asks for.
+    all.iter_mut().for_each(|(_, address)| *address = redactor.text("page", address).into_owned());
     if let Some(playbook) = &incident.playbook {
         let label = words(shared).text("page-playbook-now", &[]);
         all.push((label, format!("/playbooks/{playbook}?incident={}", incident.id)));

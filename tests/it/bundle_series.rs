@@ -107,6 +107,20 @@ fn samples_are_the_scraped_ones_and_the_metrics_stand_together() {
     assert!(lines.iter().all(|line| !line.contains("namespace=\"healthy\"")), "another pool's series");
 }
 
+#[test]
+fn series_that_carry_no_label_of_the_pool_come_by_the_targets_of_those_that_do() {
+    let mut request = asked("longer-prompts", "high-error-rate");
+    let model = "meta-llama/Llama-3.1-8B-Instruct".to_owned();
+    request.scope.dimensions.insert("model".to_owned(), model);
+    let kept = run(kept(shared(), &request, 100 * MIB, LONG));
+    let lines = kept.lines();
+    for metric in ["http_requests_total{", "vllm:cache_config_info{"] {
+        let ours: Vec<&String> = lines.iter().filter(|line| line.starts_with(metric)).collect();
+        assert!(!ours.is_empty(), "{metric} of {}", kept.why());
+        assert!(ours.iter().all(|line| line.contains("namespace=\"longer-prompts\"")), "another pool's {metric}");
+    }
+}
+
 /// The times of lines in unix milliseconds.
 fn times(lines: &[&String]) -> Vec<i64> {
     let at = |line: &String| (line.rsplit(' ').next().unwrap().parse::<f64>().unwrap() * 1e3).round() as i64;

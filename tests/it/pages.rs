@@ -333,6 +333,18 @@ async fn a_ticket_is_text_without_secrets_and_its_page_lists_it() {
     assert_eq!((status, headers["content-type"].to_str().unwrap()), (200, "text/plain; charset=utf-8"));
     assert_eq!(headers["x-content-type-options"], "nosniff");
     assert!(ticket.contains("[redacted: hf-token") && !ticket.contains("aB3dE5gH7jK9"), "{ticket}");
+    // The page and its JSON cross the same border, for labels whose names alone tell too.
+    let mut alert = group("LLMHighITL", "firing", "critical", &[&secret]);
+    alert["alerts"][0]["labels"]["api_key"] = json!("quiet harbour");
+    alert["alerts"][0]["annotations"]["description"] = json!("LABELS = map[api_key:quiet harbour pod:a]");
+    let id = run.send(&alert).await["incident"].as_str().unwrap().to_owned();
+    for path in
+        [format!("/incidents/{id}"), format!("/api/v1/incidents/{id}"), format!("/incidents/{id}/tickets/platform")]
+    {
+        let (status, _, text) = page(&run, &path).await;
+        assert!(status == 200 && text.contains("[redacted: "), "{path}: {text}");
+        assert!(!text.contains("aB3dE5gH7jK9") && !text.contains("harbour"), "{path}: {text}");
+    }
     for nothing in ["/incidents/nope/tickets/platform".to_owned(), format!("/incidents/{id}/tickets/nope")] {
         assert_eq!(page(&run, &nothing).await.0, 404, "{nothing}");
     }

@@ -8,7 +8,7 @@
 mod names;
 mod text;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -44,6 +44,8 @@ const AWAY: usize = 3;
 const USUAL_RATE: f64 = 1.0 / 15.0;
 /// Over which time that is counted.
 const RATE_SECONDS: u64 = 600;
+/// Targets that one selector names.
+const TARGETS: usize = 1_000;
 /// Names that are told of a list.
 const NAMED: usize = 12;
 
@@ -82,7 +84,11 @@ pub async fn write(
     match prometheus.query(&detection(library), request.at, deadline).await {
         Ok(rows) => {
             let rows: Vec<Labels> = rows.iter().map(|row| row.labels.clone()).collect();
-            let groups = names::groups(library, request, &read_detection(library, &request.scope, &rows));
+            let found = read_detection(library, &request.scope, &rows);
+            let mut groups = Vec::new();
+            for group in names::groups(library, request, &found) {
+                groups.extend(export.bound(group, request, window).await);
+            }
             let metrics = export.sized(&groups, request, window).await;
             export.all(metrics).await;
         }
@@ -166,6 +172,34 @@ impl<W: Write + Send + 'static> Export<'_, W> {
         if !left.contains(&what) {
             left.push(what);
         }
+    }
+
+    /// The group with its targets put in, where it is told by them; none when they have nothing.
+    async fn bound(&mut self, group: Group, request: &Request, window: Window) -> Option<Group> {
+        let Some(selector) = &group.targets_of else { return Some(group) };
+        let [mut jobs, mut instances] = [BTreeSet::new(), BTreeSet::new()];
+        for piece in pieces(request, window, Duration::ZERO) {
+            let query = format!("group by (job, instance) (last_over_time({selector}[{}ms]))", span(piece));
+            self.queries += 1;
+            match self.prometheus.query(&query, clock::from_unix_ms(piece.to), self.deadline).await {
+                Ok(rows) => {
+                    let values = |name: &'static str| rows.iter().filter_map(move |row| row.labels.get(name).cloned());
+                    jobs.extend(values("job"));
+                    instances.extend(values("instance"));
+                }
+                Err(error) => {
+                    group.wanted.keys().for_each(|name| self.leave(name.clone(), error.to_string()));
+                    return None;
+                }
+            }
+        }
+        let scope = match instances.len() {
+            0 => return None,
+            1..=TARGETS => format!("{},{}", names::one_of("job", &jobs), names::one_of("instance", &instances)),
+            // A list of thousands is refused by some servers; the jobs' other targets come with it.
+            _ => names::one_of("job", &jobs),
+        };
+        Some(Group { scope, ..group })
     }
 
     /// Which metrics are there, with how many series; those that the playbook needs first.

@@ -33,6 +33,9 @@ pub(super) struct Need {
 pub(super) struct Group {
     /// Written-out matchers; may be empty.
     pub(super) scope: String,
+    /// Its metrics carry no labels of the pool: they belong to the targets (`job`, `instance`) of the series that this
+    /// selects.
+    pub(super) targets_of: Option<String>,
     /// Names and expressions to what is needed of them.
     pub(super) wanted: BTreeMap<String, Need>,
 }
@@ -66,11 +69,18 @@ pub(super) fn selector(op: &str, name: &str, scope: &str) -> String {
     }
 }
 
+/// `label=~"a|b"`, whatever the values hold.
+pub(super) fn one_of(label: &str, values: &BTreeSet<String>) -> String {
+    let escaped: Vec<String> = values.iter().map(|value| regex::escape(value)).collect();
+    let text = escaped.join("|").replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+    format!("{label}=~\"{text}\"")
+}
+
 /// Everything that is wanted: what tells of the pool as a whole first, then engine by engine.
 pub(super) fn groups(library: &Library, request: &Request, found: &Found) -> Vec<Group> {
     let asked: BTreeSet<String> = plan(library, request, found).asks.into_iter().map(|ask| ask.signal).collect();
     let engines = found.engines.iter().filter_map(|seen| Some((library.engines.get(&seen.engine)?, seen)));
-    let engines = engines.map(|(engine, seen)| of_engine(engine, seen, request, &asked));
+    let engines = engines.flat_map(|(engine, seen)| of_engine(engine, seen, request, &asked));
     own(request).into_iter().chain(engines).filter(|group| !group.wanted.is_empty()).collect()
 }
 
@@ -87,15 +97,21 @@ fn own(request: &Request) -> [Group; 2] {
     let pools = [("cluster", "cluster"), ("namespace", "namespace"), ("model_name", "model")];
     let need = Need { reach: Duration::ZERO, later: false };
     [
-        Group { scope: of(&targets), wanted: OWN.map(|name| (name.to_owned(), need)).into() },
-        Group { scope: of(&pools), wanted: [(RECORDED.to_owned(), Need { later: true, ..need })].into() },
+        Group { scope: of(&targets), targets_of: None, wanted: OWN.map(|name| (name.to_owned(), need)).into() },
+        Group {
+            scope: of(&pools),
+            targets_of: None,
+            wanted: [(RECORDED.to_owned(), Need { later: true, ..need })].into(),
+        },
     ]
 }
 
-fn of_engine(engine: &Engine, seen: &EngineSeen, request: &Request, asked: &BTreeSet<String>) -> Group {
+/// What an engine's signals read: by the pool's labels, and what its queries join by target because it carries none of
+/// them (`http_requests_total`, `vllm:cache_config_info`).
+fn of_engine(engine: &Engine, seen: &EngineSeen, request: &Request, asked: &BTreeSet<String>) -> [Group; 2] {
     let scope = matchers(&seen.matchers);
-    let mut wanted = BTreeMap::new();
-    let mut add = |name: String, reach: Duration, later: bool| {
+    let (mut wanted, mut joined) = (BTreeMap::new(), BTreeMap::new());
+    let add = |wanted: &mut BTreeMap<String, Need>, name: String, reach: Duration, later: bool| {
         if OWN.contains(&name.as_str()) {
             return;
         }
@@ -106,7 +122,7 @@ fn of_engine(engine: &Engine, seen: &EngineSeen, request: &Request, asked: &BTre
     // Detection looks back an hour.
     let probes = engine.versions.iter().map(|probe| probe.metric.as_str());
     for (_, name) in engine.tell_tales().chain(probes).flat_map(|metric| engine.spellings(metric)) {
-        add(name, LONGEST, false);
+        add(&mut wanted, name, LONGEST, false);
     }
     for (signal, entry) in &engine.signals {
         let Some(query) = &entry.query else { continue };
@@ -116,14 +132,23 @@ fn of_engine(engine: &Engine, seen: &EngineSeen, request: &Request, asked: &BTre
         // `check` has parsed every query that is shipped; a site's own that does not parse answers nothing either.
         let Ok(expr) = parse(&text) else { continue };
         read(&expr, Duration::ZERO, &mut |selected, reach| {
+            let is_joined = engine.kind.is_pool() && !is_scoped(selected, &seen.matchers);
+            let wanted = if is_joined { &mut joined } else { &mut wanted };
             for name in names(selected) {
                 for part in parts(&name) {
-                    add(part, reach, !asked.contains(signal));
+                    add(wanted, part, reach, !asked.contains(signal));
                 }
             }
         });
     }
-    Group { scope, wanted }
+    let targets_of = Some(selector("=~", &engine.detected_by().join("|"), &scope));
+    [Group { scope, targets_of: None, wanted }, Group { scope: String::new(), targets_of, wanted: joined }]
+}
+
+/// Whether a selector asks for the labels of the pool.
+fn is_scoped(selected: &VectorSelector, scope: &[Matcher]) -> bool {
+    let asks = |label: &str| selected.matchers.matchers.iter().any(|matcher| matcher.name == label);
+    scope.iter().filter(|matcher| !matcher.value.is_empty()).all(|matcher| asks(&matcher.label))
 }
 
 /// A histogram's bucket needs its sum and count, for means; a sum its count.
@@ -201,7 +226,7 @@ mod tests {
     fn what_is_needed_of_a_name_is_the_most_of_all_that_ask_for_it() {
         let need = |seconds, later| Need { reach: Duration::from_secs(seconds), later };
         let wanted = [("a_b", need(60, true)), ("a_(b|c)", need(30, false))].map(|(name, n)| (name.to_owned(), n));
-        let group = Group { scope: String::new(), wanted: wanted.into() };
+        let group = Group { scope: String::new(), targets_of: None, wanted: wanted.into() };
         assert_eq!(group.need("a_b"), need(60, false));
         assert_eq!(group.need("a_c"), need(30, false));
         assert_eq!(group.selector(), r#"{__name__=~"a_(b|c)|a_b"}"#);

@@ -14,10 +14,17 @@ use tempfile::TempDir;
 
 use super::LONG;
 use super::site::{Bundle, alert, connected, nothing, options, reader, subject};
-use crate::harness::{Planted, assert_clean, client, planted};
+use crate::harness::{Planted, assert_clean, client, innocent, planted};
 use crate::running::BINARY;
 
 const POD: &str = "llama-0";
+/// Labels that nobody should have set, whose values look like nothing.
+const LABELS: [&str; 3] = ["api_key", "hf_token", "s3_secret"];
+
+/// These labels with their values, of one source.
+fn labelled(source: usize) -> impl Iterator<Item = (&'static str, String)> {
+    LABELS.iter().enumerate().map(move |(n, label)| (*label, innocent(10 * source + n)))
+}
 
 /// Sources that tell secrets, all of them now.
 struct Leaks {
@@ -43,6 +50,10 @@ impl Leaks {
             alone.iter().enumerate().map(|(n, s)| json!({ "name": format!("E{n}"), "value": s })).collect();
         replica["spec"]["containers"][0]["env"] = env.into();
         replica["metadata"]["annotations"] = json!({ "note": texts[0], "token": alone[3] });
+        for (label, value) in labelled(1) {
+            replica["metadata"]["annotations"][format!("example.com/{label}")] = json!(value);
+            replica["metadata"]["labels"][label] = json!(value);
+        }
         let last =
             json!({ "reason": "Error", "exitCode": 1, "finishedAt": now.to_string(), "message": texts.join("\n") });
         replica["status"]["containerStatuses"][0]["lastState"] = json!({ "terminated": last });
@@ -61,7 +72,9 @@ impl Leaks {
         let labels = [("namespace", "llm"), ("pod", POD), ("container", "other")];
         let nanoseconds = |n: usize| (now.as_second() - 300) * 1_000_000_000 + i64::try_from(n).unwrap();
         texts.iter().enumerate().for_each(|(n, text)| loki.push(&labels, nanoseconds(n), text));
-        let told = json!({ "version": alone[4], "hf_token": alone[0], "all": texts, "args": ["--api-key", alone[1]] });
+        let mut told =
+            json!({ "version": alone[4], "hf_token": alone[0], "all": texts, "args": ["--api-key", alone[1]] });
+        labelled(2).for_each(|(label, value)| told["vllm_config"][label] = json!(value));
         let info = told.to_string();
         let page = format!("vllm:num_requests_running{{key=\"{}\"}} 1\n# {}\n", alone[5], alone[6]);
         let answers =
@@ -72,8 +85,11 @@ impl Leaks {
         std::fs::write(dir.path().join(format!("{}.log", alone[0])), "its name is one").unwrap();
         let rules = format!(
             "groups:\n- name: g\n  rules:\n  - alert: LLMHighTTFT\n    expr: vllm:num_requests_running{{key!=\"{}\"}} > 0\n    \
-             labels: {{ namespace: llm, token: \"{}\" }}\n    annotations: {{ summary: \"{}\" }}\n",
-            alone[7], alone[8], alone[9]
+             labels: {{ namespace: llm, token: \"{}\", s3_secret: \"{}\" }}\n    annotations: {{ summary: \"{}\" }}\n",
+            alone[7],
+            alone[8],
+            innocent(40),
+            alone[9]
         );
         std::fs::write(dir.path().join("rules.yaml"), rules).unwrap();
         let prometheus = stack::Prometheus::builder()
@@ -82,8 +98,10 @@ impl Leaks {
             .rule_file(dir.path().join("rules.yaml"))
             .scrape_config(&format!(
                 "- job_name: vllm\n  params: {{ token: [\"{}\"] }}\n  static_configs:\n  - targets: [\"127.0.0.1:1\"]\n    \
-                 labels: {{ namespace: llm, pod: {POD}, key: \"{}\" }}",
-                alone[10], alone[11]
+                 labels: {{ namespace: llm, pod: {POD}, key: \"{}\", hf_token: \"{}\" }}",
+                alone[10],
+                alone[11],
+                innocent(41)
             ))
             .start()
             .await
@@ -99,6 +117,12 @@ impl Leaks {
             if planted.name.ends_with("/alone") {
                 alert.labels.insert(format!("l{n}"), planted.secret.clone());
             }
+        }
+        for (label, value) in labelled(3) {
+            // What `{{ $labels }}` and `{{ $labels.api_key }}` make of them.
+            alert.annotations.insert(format!("of {label}"), format!("the engine of {value} is late"));
+            alert.annotations.insert(format!("all {label}"), format!("LABELS = map[{label}:{value} pod:{POD}]"));
+            alert.labels.insert(label.to_owned(), value);
         }
         alert.labels.insert("namespace".to_owned(), "llm".to_owned());
         alert.generator_url = format!("http://p/graph?token={}", self.secrets[0].secret);
@@ -124,11 +148,17 @@ impl Leaks {
 fn history(now: i64, alone: &[&str]) -> String {
     let mut text = String::new();
     for (n, secret) in alone.iter().enumerate() {
-        for second in (now - 3_600..now - 60).step_by(60) {
+        for second in (now - 3_600..=now - 60).step_by(60) {
             let labels =
                 format!("namespace=\"llm\",pod=\"{POD}\",job=\"vllm\",instance=\"10.0.0.7:{n}\",key=\"{secret}\"");
             text += &format!("vllm:num_requests_running{{{labels}}} 3 {second}\n");
         }
+    }
+    // Its answer to what the cache is made of, as `vllm:cache_config_info` has it.
+    let betrayed: String = labelled(0).map(|(label, value)| format!(",{label}=\"{value}\"")).collect();
+    for second in (now - 3_600..=now - 60).step_by(60) {
+        let labels = format!("namespace=\"llm\",job=\"vllm\",instance=\"10.0.0.7:0\",block_size=\"16\"{betrayed}");
+        text += &format!("vllm:cache_config_info{{{labels}}} 1 {second}\n");
     }
     text + "# EOF\n"
 }
@@ -167,6 +197,17 @@ async fn nothing_of_a_planted_secret_is_left_anywhere() {
         assert!(taken(place) > 0, "{place}: {:?}", report.redacted);
     }
     assert!(bundle.entries.contains_key("series.om") && report.logs.len() >= 4, "{:?}", bundle.names());
+    // The labels themselves are told, only their values are not.
+    for label in LABELS {
+        let told = &report.answers.model.settings[&format!("vllm:cache_config_info.{label}")];
+        assert!(told.iter().all(|value| value == "[redacted: secret-field]"), "{label}: {told:?}");
+    }
+    assert!(bundle.entries.keys().any(|name| name.starts_with("tickets/")), "{:?}", bundle.names());
+    // With names replaced it is no different.
+    let anonymous = Options { anonymize: true, ..options(LONG) };
+    for (name, content) in &Bundle::of(&sources, &subject, &anonymous).await.entries {
+        assert_clean(content, name);
+    }
     // The same with everything left in.
     let open = Options { redact: false, ..options(LONG) };
     let bundle = Bundle::of(&sources, &subject, &open).await;

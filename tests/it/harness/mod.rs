@@ -18,7 +18,7 @@ use llm_diagnose::playbook::{self, Library};
 use tokio::runtime::Runtime;
 
 pub(crate) use past::{Page, Stamp, pages};
-pub(crate) use planted::{INNOCENT, Planted, assert_clean, planted};
+pub(crate) use planted::{INNOCENT, Planted, assert_clean, innocent, planted};
 pub(crate) use prometheus::{client, shared, simulated};
 
 /// The rate window that the service uses unless told otherwise.

@@ -90,6 +90,11 @@ fn body(number: usize) -> String {
     format!("{BODY}{number:03}aBcD3fGh1JkLmN0pQrStUv")
 }
 
+/// A secret that looks like nothing: only the name beside it betrays it.
+pub(crate) fn innocent(number: usize) -> String {
+    format!("{BODY} quiet harbour {number:03}")
+}
+
 /// Every secret in every dress: known keys in all, named ones where the name is told.
 pub(crate) fn planted() -> Vec<Planted> {
     let mut all = Vec::new();
