@@ -2,8 +2,11 @@
 
 mod api;
 mod auth;
+mod body;
 mod bundles;
 mod config;
+mod connection;
+mod listen;
 mod looks;
 mod pages;
 mod slack;
@@ -12,7 +15,7 @@ mod webhook;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::{DefaultBodyLimit, State};
+use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::middleware;
 use axum::response::{IntoResponse, Json};
@@ -23,8 +26,11 @@ use crate::bundle::Workshop;
 use crate::pipeline::{Pipeline, Received};
 use crate::readiness;
 use crate::slack::{Slack, SocketState};
+use crate::supervise::Supervisor;
 pub use auth::{Access, Credentials};
-pub use config::Config;
+pub use body::Budget;
+pub use config::{Config, Limits};
+pub use listen::listen;
 pub use looks::Pages;
 pub use slack::Door;
 
@@ -35,6 +41,10 @@ pub struct Shared {
     pub pipeline: Arc<Pipeline>,
     /// Groups on their way to the store.
     pub inbox: mpsc::Sender<Received>,
+    /// Memory for bodies of the webhook.
+    pub budget: Budget,
+    /// Whether the loops run.
+    pub supervisor: Supervisor,
     /// Who may call the webhook.
     pub credentials: Arc<Credentials>,
     /// For the readiness check.
@@ -51,10 +61,8 @@ pub struct Shared {
 
 /// All routes.
 pub fn router(shared: Shared) -> Router {
-    let limit = shared.pipeline.config.webhook.body_limit;
     let webhook = Router::new()
         .route("/webhook/alertmanager", post(webhook::receive))
-        .layer(DefaultBodyLimit::max(limit))
         .route_layer(middleware::from_fn_with_state(shared.clone(), auth::webhook));
     let pages = Router::new()
         .route("/", get(|| async { axum::response::Redirect::temporary("/incidents") }))
@@ -74,7 +82,7 @@ pub fn router(shared: Shared) -> Router {
         .route("/bundles/{name}", get(bundles::download))
         .route_layer(middleware::from_fn_with_state(shared.clone(), bundles::gate));
     Router::new()
-        .route("/healthz", get(|| async { "ok\n" }))
+        .route("/healthz", get(alive))
         .route("/readyz", get(ready))
         .route("/metrics", get(metrics))
         .merge(webhook)
@@ -83,6 +91,14 @@ pub fn router(shared: Shared) -> Router {
         .merge(slack::routes(shared.door.clone()))
         .fallback(pages::nowhere)
         .with_state(shared)
+}
+
+/// 200 as long as a restart would help nothing; else what is dead.
+async fn alive(State(shared): State<Shared>) -> impl IntoResponse {
+    match readiness::dead(&readiness::liveness(&shared.supervisor)) {
+        None => (StatusCode::OK, "ok\n".to_owned()),
+        Some(dead) => (StatusCode::SERVICE_UNAVAILABLE, format!("{dead}\n")),
+    }
 }
 
 /// 200 as long as alerts can be stored; what else is down is named but does not turn alerts away.
