@@ -3,12 +3,15 @@
 //! Reads the webhook payload version "4" leniently (others' payloads grow fields) and nothing else:
 //! what an alert means is decided by [`crate::playbook::select`], what is stored by [`crate::incident`].
 
-use std::borrow::Cow;
+mod payload;
+
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+pub use payload::KEPT_ALERTS;
 
 /// Label or annotation names to values; sorted, so that output is the same every time.
 pub type Labels = BTreeMap<String, String>;
@@ -84,36 +87,39 @@ impl Alert {
     }
 }
 
+/// An alert that is not kept: who it is, and whether it fires.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeftOut {
+    /// As [`Alert::episode`] tells it.
+    pub episode: (String, Timestamp),
+    /// Firing or resolved.
+    pub status: AlertStatus,
+}
+
 /// One notification for one alert group.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Clone, PartialEq)]
 pub struct AlertGroup {
     /// Always [`PAYLOAD_VERSION`].
-    #[serde(default)]
     pub version: String,
     /// Alertmanager's identity of the group; unbounded length, any UTF-8.
     pub group_key: String,
     /// What Alertmanager says of the whole; not to be believed when alerts were truncated.
     pub status: AlertStatus,
     /// The receiver's name in Alertmanager's configuration.
-    #[serde(default)]
     pub receiver: String,
-    /// The alerts that fit `max_alerts`.
+    /// The alerts: of more than [`KEPT_ALERTS`] the most severe.
     pub alerts: Vec<Alert>,
-    /// How many alerts were left out.
-    #[serde(default)]
+    /// The alerts that came and are not kept.
+    pub left_out: Vec<LeftOut>,
+    /// How many alerts did not come (`max_alerts`), or are known by their number only.
     pub truncated_alerts: u64,
     /// Labels of the grouping.
-    #[serde(default)]
     pub group_labels: Labels,
     /// Annotations that all alerts share.
-    #[serde(default)]
     pub common_annotations: Labels,
     /// Where this Alertmanager is reached by people.
-    #[serde(default, rename = "externalURL")]
     pub external_url: String,
     /// Why Alertmanager sent it, from 0.32 on: "all alerts resolved" is the one we rely on.
-    #[serde(default, rename = "notification_reason")]
     pub notification_reason: Option<String>,
 }
 
@@ -123,6 +129,9 @@ pub enum PayloadError {
     /// Not JSON, or a field is missing or of the wrong type.
     #[error("the body is no Alertmanager webhook payload: {0}")]
     Shape(#[from] serde_json::Error),
+    /// One element is larger than anything that an alert may be.
+    #[error("one alert of the body is larger than 4 MiB")]
+    TooLong,
     /// Another payload version.
     #[error("payload version is {0:?}, expected \"{PAYLOAD_VERSION}\"")]
     Version(String),
@@ -132,21 +141,6 @@ pub enum PayloadError {
 }
 
 impl AlertGroup {
-    /// Reads a webhook body.
-    ///
-    /// # Errors
-    /// When the body is not JSON of that shape, has another version, or no alerts.
-    pub fn from_webhook(body: &[u8]) -> Result<Self, PayloadError> {
-        let group: Self = serde_json::from_slice(&without_nul(body))?;
-        if group.version != PAYLOAD_VERSION {
-            return Err(PayloadError::Version(group.version));
-        }
-        if group.alerts.is_empty() {
-            return Err(PayloadError::Empty);
-        }
-        Ok(group)
-    }
-
     /// Reads what a person passes on the command line: a webhook body, or one alert.
     ///
     /// # Errors
@@ -172,6 +166,7 @@ impl AlertGroup {
             external_url: String::new(),
             notification_reason: None,
             alerts: vec![alert],
+            left_out: Vec::new(),
         }
     }
 
@@ -179,24 +174,6 @@ impl AlertGroup {
     pub fn active(&self) -> Vec<&Alert> {
         active(&self.alerts)
     }
-}
-
-/// No label means a NUL, and PostgreSQL keeps none: a replacement character stands for it.
-fn without_nul(json: &[u8]) -> Cow<'_, [u8]> {
-    const NUL: &[u8] = br"\u0000";
-    if !json.windows(NUL.len()).any(|part| part == NUL) {
-        return json.into();
-    }
-    let mut json = json.to_vec();
-    let mut at = 0;
-    while at < json.len() {
-        if json[at..].starts_with(NUL) {
-            json[at + 2..at + 6].copy_from_slice(b"fffd");
-        }
-        // What a backslash escapes begins no escape itself.
-        at += if json[at] == b'\\' { 2 } else { 1 };
-    }
-    json.into()
 }
 
 /// The firing ones of `alerts`, or all when none fires.

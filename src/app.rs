@@ -1,13 +1,15 @@
 //! Wiring: from a configuration to a running service, and its orderly stop.
 
 use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
 use secrecy::ExposeSecret;
 use tokio::net::TcpListener;
-use tokio::sync::mpsc;
+use tokio::sync::{Mutex, mpsc};
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{info, warn};
@@ -20,16 +22,21 @@ use crate::diagnose::LogSources;
 use crate::exporter::Reader;
 use crate::housekeeping;
 use crate::notify::{Notifier, PagerClient, Parts};
-use crate::pipeline::Pipeline;
+use crate::pipeline::{Pipeline, Received};
 use crate::playbook::Library;
 use crate::prom::Prometheus;
+use crate::readiness;
 use crate::redact::Redactor;
 use crate::render::Words;
-use crate::server::{Access, Credentials, Door, Pages, Shared, router};
+use crate::server::{Access, Budget, Credentials, Door, Pages, Shared, listen, router};
 use crate::slack::socket::{self, Socket, Timing};
 use crate::slack::{Signing, Slack, SocketState};
 use crate::store::{STORE_FILE, StateLock, Store};
+use crate::supervise::{self, Supervisor, Systemd};
 use crate::telemetry::Metrics;
+
+/// A loop of the pipeline, under way.
+type LoopFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// How long the whole stop may take.
 const STOP_WITHIN: Duration = Duration::from_secs(9);
@@ -99,41 +106,55 @@ pub async fn run(
     let halt = CancellationToken::new();
     let closing = CancellationToken::new();
     let tasks = TaskTracker::new();
+    let supervisor = Supervisor::new(Arc::clone(&pipeline.metrics), supervise::Timing::default(), closing.clone());
     let workshop = Arc::new(workshop(&pipeline, Arc::clone(&words), tasks.clone(), closing.clone())?);
-    tasks.spawn(Arc::clone(&workshop).tidy_loop());
     // Weak, because the workshop has the store.
     let gives_way = Arc::downgrade(&workshop);
     store.when_full(move || gives_way.upgrade().is_some_and(|workshop| workshop.give_way()));
-    tasks.spawn(store.clone().watch(halt.clone()));
     let desk = match slack.clone() {
         Some(slack) => Some(Arc::new(desk(&pipeline, slack, words, Arc::clone(&workshop), tasks.clone())?)),
         None => None,
     };
-    if let Some(desk) = &desk {
-        tasks.spawn(Arc::clone(desk).followups_loop(halt.clone()));
-    }
-    let (door, socket) = inward(inlet, desk, &pipeline, &closing, &tasks);
-    let admitting = tokio::spawn(Arc::clone(&pipeline).admit_loop(groups));
-    tasks.spawn(Arc::clone(&pipeline).diagnose_loop(halt.clone(), tasks.clone()));
-    tasks.spawn(Arc::clone(&pipeline).deliver_loop(halt.clone(), tasks.clone()));
-    tasks.spawn(housekeeping::run(Arc::clone(&pipeline), halt.clone()));
-    tasks.spawn(Arc::clone(&pipeline).learn_loop(halt.clone()));
+    let work = Work { pipeline: &pipeline, workshop: &workshop, desk: desk.as_ref(), groups };
+    let admitting = loops(&supervisor, &tasks, &halt, work);
+    let (door, socket) = inward(inlet, desk, &pipeline, &closing, &tasks, &supervisor);
 
-    let app = router(Shared { pipeline, inbox, credentials, slack, door, socket, workshop, pages });
-    // Whose connection it is decides whether a proxy's word counts.
-    let app = app.into_make_service_with_connect_info::<std::net::SocketAddr>();
-    let serving = {
-        let closing = closing.clone();
-        tokio::spawn(async move { axum::serve(listener, app).with_graceful_shutdown(closing.cancelled_owned()).await })
-    };
+    let metrics = Arc::clone(&pipeline.metrics);
+    let limits = pipeline.config.http;
+    let app = router(Shared {
+        pipeline,
+        inbox,
+        budget: Budget::default(),
+        supervisor: supervisor.clone(),
+        credentials,
+        slack,
+        door,
+        socket,
+        workshop,
+        pages,
+    });
+    let mut serving = tokio::spawn(listen(listener, app, limits, metrics, closing.clone()));
+    let systemd = Systemd::from_env().map(Arc::new);
+    if let Some(systemd) = systemd.clone() {
+        systemd.tell("READY=1");
+        let stop = closing.clone();
+        let (store, supervisor) = (store.clone(), supervisor.clone());
+        let trouble = move || readiness::dead(&readiness::liveness(&store, &supervisor));
+        tasks.spawn(async move { systemd.watchdog(trouble, stop).await });
+    }
     info!(%address, store = store.named(), "ready");
     stop.await;
     info!("stopping");
+    if let Some(systemd) = &systemd {
+        systemd.tell("STOPPING=1");
+    }
     let finish = async {
         closing.cancel();
         // Open requests end first, because they wait for the store; then the senders are gone and admission ends.
-        if tokio::time::timeout(REQUESTS_WITHIN, serving).await.is_err() {
+        if tokio::time::timeout(REQUESTS_WITHIN, &mut serving).await.is_err() {
             warn!("some requests were cut off");
+            // With the connections the last senders go, which admission waits for.
+            serving.abort();
         }
         let _ = tokio::time::timeout(Duration::from_secs(2), admitting).await;
         halt.cancel();
@@ -146,6 +167,43 @@ pub async fn run(
     let _ = tokio::time::timeout(Duration::from_secs(1), store.close()).await;
     info!("stopped");
     Ok(())
+}
+
+/// What the loops work on.
+struct Work<'a> {
+    pipeline: &'a Arc<Pipeline>,
+    workshop: &'a Arc<Workshop>,
+    desk: Option<&'a Arc<Desk>>,
+    groups: mpsc::Receiver<Received>,
+}
+
+/// Starts the loops, each under the supervisor with the longest time between two of its wake-ups; returns admission's end.
+fn loops(supervisor: &Supervisor, tasks: &TaskTracker, halt: &CancellationToken, work: Work<'_>) -> JoinHandle<()> {
+    const OFTEN: Duration = Duration::from_secs(5);
+    const SOMETIMES: Duration = Duration::from_secs(60);
+    let Work { pipeline, workshop, desk, groups } = work;
+    let workshop = Arc::clone(workshop);
+    tasks.spawn(supervisor.keep("tidy", bundle::TIDY, move || Arc::clone(&workshop).tidy_loop()));
+    if let Some(desk) = desk {
+        let (desk, halt) = (Arc::clone(desk), halt.clone());
+        let followups = move || Arc::clone(&desk).followups_loop(halt.clone());
+        tasks.spawn(supervisor.keep("followups", SOMETIMES, followups));
+    }
+    let with = |run: fn(Arc<Pipeline>, CancellationToken, TaskTracker) -> LoopFuture| {
+        let (pipeline, halt, tasks) = (Arc::clone(pipeline), halt.clone(), tasks.clone());
+        move || run(Arc::clone(&pipeline), halt.clone(), tasks.clone())
+    };
+    tasks.spawn(supervisor.keep("diagnose", OFTEN, with(|p, halt, tasks| Box::pin(p.diagnose_loop(halt, tasks)))));
+    tasks.spawn(supervisor.keep("deliver", OFTEN, with(|p, halt, tasks| Box::pin(p.deliver_loop(halt, tasks)))));
+    tasks.spawn(supervisor.keep("housekeeping", SOMETIMES, with(|p, halt, _| Box::pin(housekeeping::run(p, halt)))));
+    if pipeline.config.exporters.learn {
+        tasks.spawn(supervisor.keep("learn", SOMETIMES, with(|p, halt, _| Box::pin(p.learn_loop(halt)))));
+    }
+    let (store, stop) = (pipeline.store.clone(), halt.clone());
+    tasks.spawn(supervisor.keep("store", SOMETIMES, move || store.clone().watch(stop.clone())));
+    let (pipeline, groups) = (Arc::clone(pipeline), Arc::new(Mutex::new(groups)));
+    let admit = move || Arc::clone(&pipeline).admit_loop(Arc::clone(&groups));
+    tokio::spawn(supervisor.keep("admit", OFTEN, admit))
 }
 
 /// What answers people in Slack: the same parts that the pipeline works with.
@@ -241,6 +299,7 @@ fn inward(
     pipeline: &Pipeline,
     closing: &CancellationToken,
     tasks: &TaskTracker,
+    supervisor: &Supervisor,
 ) -> (Option<Door>, Option<SocketState>) {
     let Some(desk) = desk else { return (None, None) };
     match inlet {
@@ -257,13 +316,20 @@ fn inward(
             let metrics = Arc::clone(&pipeline.metrics);
             let state = SocketState::new(pipeline.config.slack.connections, Arc::clone(&metrics));
             let (slack, timing) = (desk.slack.clone(), Timing::default());
-            let handle = move |inbound| {
+            let (shown, stop) = (state.clone(), closing.clone());
+            let run = move || {
                 let desk = Arc::clone(&desk);
-                async move { desk.receive(inbound).await }
+                let handle = move |inbound| {
+                    let desk = Arc::clone(&desk);
+                    async move { desk.receive(inbound).await }
+                };
+                let (slack, app_token) = (slack.clone(), app_token.clone());
+                let (state, metrics) = (state.clone(), Arc::clone(&metrics));
+                socket::run(Socket { slack, app_token, state, metrics, timing, handle }, stop.clone())
             };
-            let socket = Socket { slack, app_token, state: state.clone(), metrics, timing, handle };
-            tasks.spawn(socket::run(socket, closing.clone()));
-            (None, Some(state))
+            // Its connections have timers of their own, and /readyz tells how they stand.
+            tasks.spawn(supervisor.keep("slack socket", Duration::MAX, run));
+            (None, Some(shown))
         }
     }
 }

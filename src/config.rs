@@ -33,6 +33,8 @@ pub struct Config {
     pub public_url: String,
     /// How the webhook is protected.
     pub webhook: Webhook,
+    /// What callers may take of us.
+    pub http: server::Limits,
     /// How the pages are protected.
     pub pages: server::Config,
     /// Where evidence is asked; the first whose labels match the alerts is used.
@@ -78,6 +80,7 @@ impl Default for Config {
             database: store::Config::default(),
             public_url: String::new(),
             webhook: Webhook::default(),
+            http: server::Limits::default(),
             pages: server::Config::default(),
             prometheus: vec![prom::Config::default()],
             exporters: exporter::Config::default(),
@@ -109,7 +112,7 @@ pub struct Webhook {
     pub username: Option<String>,
     /// Basic authentication instead: a file with the password.
     pub password_file: Option<PathBuf>,
-    /// The largest body in bytes; a group of 1,000 alerts has about 0.8 MB.
+    /// The largest body in bytes; a group of 1,000 alerts has about 0.8 MB. It is read as it comes, so it costs time only.
     pub body_limit: usize,
     /// Webhooks that may wait to be stored; more are answered 503.
     pub queue: usize,
@@ -117,7 +120,7 @@ pub struct Webhook {
 
 impl Default for Webhook {
     fn default() -> Self {
-        Self { bearer_token_file: None, username: None, password_file: None, body_limit: 10 << 20, queue: 1_024 }
+        Self { bearer_token_file: None, username: None, password_file: None, body_limit: 256 << 20, queue: 1_024 }
     }
 }
 
@@ -216,6 +219,7 @@ impl Config {
         if self.webhook.username.is_some() != self.webhook.password_file.is_some() {
             bail!("`webhook:` needs both `username` and `password_file`, or neither");
         }
+        self.http.validate()?;
         self.pages.validate()?;
         if self.diagnose.window < Duration::from_secs(1) || self.diagnose.concurrency == 0 || self.webhook.queue == 0 {
             bail!("`diagnose.window` is at least 1s, `diagnose.concurrency` and `webhook.queue` are at least 1");

@@ -41,4 +41,5 @@ pub mod server;
 pub mod signal;
 pub mod slack;
 pub mod store;
+pub mod supervise;
 pub mod telemetry;

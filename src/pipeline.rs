@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::sync::{Notify, Semaphore, mpsc, oneshot};
+use tokio::sync::{Mutex, Notify, Semaphore, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{Instrument, debug, error, info, info_span, warn};
@@ -22,6 +22,7 @@ use crate::notify::{Notifier, Taken};
 use crate::playbook::{Library, select};
 use crate::prom::{Prometheus, choose};
 use crate::store::{Admitted, Due, Incident, Sink, Store, StoreError, Storm, Wanted};
+use crate::supervise::guard;
 use crate::telemetry::{ByVerdict, Metrics};
 
 /// Webhooks that are committed together at most.
@@ -101,42 +102,51 @@ impl Pipeline {
         Self { logs, ..self }
     }
 
-    /// Stores groups as they come, together when they come together, until nobody can send any more.
-    pub async fn admit_loop(self: Arc<Self>, mut inbox: mpsc::Receiver<Received>) {
+    /// Stores groups as they come, together when they come together, until nobody can send any more. The inbox survives
+    /// this loop.
+    pub async fn admit_loop(self: Arc<Self>, inbox: Arc<Mutex<mpsc::Receiver<Received>>>) {
+        let mut inbox = inbox.lock().await;
+        loop {
+            let mut batch = Vec::with_capacity(COMMIT_MOST);
+            match tokio::time::timeout(IDLE, inbox.recv_many(&mut batch, COMMIT_MOST)).await {
+                // Nothing came; the supervisor sees that this loop is awake.
+                Err(_) => continue,
+                Ok(0) => return,
+                Ok(_) => {}
+            }
+            self.metrics.webhook_queue.set(i64::try_from(inbox.len()).unwrap_or(i64::MAX));
+            // Who waits for a batch that panics is answered 503 and comes again, hardly in the same company.
+            guard("admission", &self.metrics, self.admit(batch)).await;
+            self.diagnoses.notify_one();
+            self.deliveries.notify_one();
+        }
+    }
+
+    async fn admit(&self, batch: Vec<Received>) {
         let rules = Rules {
             duplicate_within: self.config.incident.duplicate_within,
             reopen_within: self.config.incident.reopen_within,
         };
-        let mut batch = Vec::with_capacity(COMMIT_MOST);
-        while inbox.recv_many(&mut batch, COMMIT_MOST).await > 0 {
-            self.metrics.webhook_queue.set(i64::try_from(inbox.len()).unwrap_or(i64::MAX));
-            let (groups, waiting): (Vec<_>, Vec<_>) =
-                batch.drain(..).map(|(group, reply)| (self.wanted(group), reply)).unzip();
-            let stored = self.store.admit(&groups, self.store.now(), &rules).instrument(info_span!("admit")).await;
-            let answers: Vec<Result<Admitted, String>> = match stored {
-                Ok(results) => results.into_iter().map(|r| r.map_err(|e| e.to_string())).collect(),
-                Err(error) => waiting.iter().map(|_| Err(error.to_string())).collect(),
-            };
-            for (answer, reply) in answers.into_iter().zip(waiting) {
-                match &answer {
-                    Ok(admitted) => {
-                        self.metrics.admission(admitted.reason.as_str());
-                        if admitted.digest.is_some() {
-                            self.metrics.delivery("slack", "digested", None);
-                        }
-                        info!(
-                            incident.id = admitted.incident,
-                            reason = admitted.reason.as_str(),
-                            "stored an alert group"
-                        );
+        let (groups, waiting): (Vec<_>, Vec<_>) =
+            batch.into_iter().map(|(group, reply)| (self.wanted(group), reply)).unzip();
+        let stored = self.store.admit(&groups, self.store.now(), &rules).instrument(info_span!("admit")).await;
+        let answers: Vec<Result<Admitted, String>> = match stored {
+            Ok(results) => results.into_iter().map(|r| r.map_err(|e| e.to_string())).collect(),
+            Err(error) => waiting.iter().map(|_| Err(error.to_string())).collect(),
+        };
+        for (answer, reply) in answers.into_iter().zip(waiting) {
+            match &answer {
+                Ok(admitted) => {
+                    self.metrics.admission(admitted.reason.as_str());
+                    if admitted.digest.is_some() {
+                        self.metrics.delivery("slack", "digested", None);
                     }
-                    Err(error) => error!(error, "cannot store an alert group"),
+                    info!(incident.id = admitted.incident, reason = admitted.reason.as_str(), "stored an alert group");
                 }
-                // The caller may have hung up; what was stored is stored.
-                let _ = reply.send(answer);
+                Err(error) => error!(error, "cannot store an alert group"),
             }
-            self.diagnoses.notify_one();
-            self.deliveries.notify_one();
+            // The caller may have hung up; what was stored is stored.
+            let _ = reply.send(answer);
         }
     }
 
@@ -203,7 +213,7 @@ impl Pipeline {
                 let span = info_span!("diagnose", incident.id = due.id);
                 tasks.spawn(
                     async move {
-                        this.diagnose_one(&due.id, due.tries).await;
+                        guard("diagnosis", &this.metrics, this.diagnose_one(&due.id, due.tries)).await;
                         drop(slot);
                         this.diagnoses.notify_one();
                         this.deliveries.notify_one();
@@ -334,9 +344,6 @@ impl Pipeline {
 
     /// Now and then: asks each Prometheus what it scrapes, and remembers it for when that is away.
     pub async fn learn_loop(self: Arc<Self>, stop: CancellationToken) {
-        if !self.config.exporters.learn {
-            return;
-        }
         let mut tick = tokio::time::interval(LEARN);
         loop {
             tokio::select! {
@@ -385,7 +392,7 @@ impl Pipeline {
                 let Ok(slot) = slots.clone().acquire_owned().await else { return };
                 let this = Arc::clone(&self);
                 tasks.spawn(async move {
-                    this.notifier.deliver(work).await;
+                    guard("delivery", &this.metrics, this.notifier.deliver(work)).await;
                     drop(slot);
                     this.deliveries.notify_one();
                 });

@@ -1,4 +1,4 @@
-//! Named checks: whether the service can take alerts, for `/readyz`.
+//! Named checks: whether the service can take alerts, for `/readyz`; whether it lives, for `/healthz` and systemd.
 
 use std::time::Duration;
 
@@ -9,16 +9,20 @@ use crate::diagnose::{LogSources, NoCluster};
 use crate::prom::Prometheus;
 use crate::slack::{Slack, SocketState};
 use crate::store::Store;
+use crate::supervise::Supervisor;
 
 /// How long one check may take: less than the second after which Kubernetes gives up on a probe.
 const CHECK: Duration = Duration::from_millis(700);
 /// A store that worked within this time and answers late is busy, not broken.
 const BUSY: Duration = Duration::from_secs(2);
 
+/// How long the store may fail before a restart is the last thing that may help.
+const DEAD_AFTER: Duration = Duration::from_secs(60);
+
 /// What one check found.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Check {
-    /// `store`, `store rows`, `prometheus/<name>`, `slack`, `slack socket`, `kubernetes`.
+    /// `store`, `store rows`, `prometheus/<name>`, `slack`, `slack socket`, `kubernetes`; of liveness `loop/<name>`.
     pub name: String,
     /// It works.
     pub ok: bool,
@@ -27,6 +31,27 @@ pub struct Check {
     /// What is wrong and what it means.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
+}
+
+/// Whether the process lives. What a restart cannot help has no check here.
+pub fn liveness(store: &Store, supervisor: &Supervisor) -> Vec<Check> {
+    let broken = store.dead(DEAD_AFTER);
+    let store = Check { name: "store".to_owned(), ok: broken.is_none(), required: true, detail: broken };
+    let of_loop = |(name, detail): (&str, Option<String>)| Check {
+        name: format!("loop/{name}"),
+        ok: detail.is_none(),
+        required: true,
+        detail,
+    };
+    std::iter::once(store).chain(supervisor.loops().into_iter().map(of_loop)).collect()
+}
+
+/// The checks that fail, each with its detail, in one line; none when all is well.
+pub fn dead(checks: &[Check]) -> Option<String> {
+    let failed = checks.iter().filter(|check| !check.ok);
+    let lines: Vec<String> =
+        failed.map(|check| format!("{}: {}", check.name, check.detail.as_deref().unwrap_or("dead"))).collect();
+    (!lines.is_empty()).then(|| lines.join("; "))
 }
 
 /// Runs all checks at once.

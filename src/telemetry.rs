@@ -87,6 +87,10 @@ pub struct Metrics {
     bundle_seconds: Histogram,
     bundle_bytes: Histogram,
     downloads: Family<By, Counter>,
+    restarts: Family<By, Counter>,
+    panics: Family<By, Counter>,
+    cuts: Family<By, Counter>,
+    accept_errors: Counter,
     /// Webhooks accepted and not yet stored.
     pub webhook_queue: Gauge<i64, AtomicI64>,
     /// Incidents that are open.
@@ -99,6 +103,8 @@ pub struct Metrics {
     pub socket_connections: Gauge<i64, AtomicI64>,
     /// Rows of the store that cannot be read.
     pub unreadable_rows: Gauge<i64, AtomicI64>,
+    /// Connections of the HTTP server that are open.
+    pub connections: Gauge<i64, AtomicI64>,
     /// Exporters learnt from Prometheus' targets.
     pub exporters: Gauge<i64, AtomicI64>,
 }
@@ -122,12 +128,17 @@ impl Default for Metrics {
             bundle_seconds: Histogram::new(BUNDLE_SECONDS),
             bundle_bytes: Histogram::new(BUNDLE_BYTES),
             downloads: Family::default(),
+            restarts: Family::default(),
+            panics: Family::default(),
+            cuts: Family::default(),
+            accept_errors: Counter::default(),
             webhook_queue: Gauge::default(),
             open_incidents: Gauge::default(),
             diagnosis_queue: Gauge::default(),
             delivery_queue: Gauge::default(),
             socket_connections: Gauge::default(),
             unreadable_rows: Gauge::default(),
+            connections: Gauge::default(),
             exporters: Gauge::default(),
         };
         metrics.registered()
@@ -160,6 +171,15 @@ impl Metrics {
         r.register("bundle_duration_seconds", "From the question to the file", self.bundle_seconds.clone());
         r.register("bundle_size_bytes", "Size of a bundle's file", self.bundle_bytes.clone());
         r.register("bundle_downloads", "Downloads of bundles by what was answered", self.downloads.clone());
+        r.register(
+            "loop_restarts",
+            "Loops of the service that broke and were restarted, by name",
+            self.restarts.clone(),
+        );
+        r.register("panics", "Pieces of work that a bug broke off, by kind", self.panics.clone());
+        r.register("http_connections_cut", "Connections that we closed, by why", self.cuts.clone());
+        r.register("http_accept_errors", "Connections that could not be accepted", self.accept_errors.clone());
+        r.register("http_connections", "Connections that are open", self.connections.clone());
         r.register("webhook_queue_depth", "Webhooks accepted and not yet stored", self.webhook_queue.clone());
         r.register("incidents_open", "Incidents that are open", self.open_incidents.clone());
         r.register("diagnosis_queue_depth", "Diagnoses that are due", self.diagnosis_queue.clone());
@@ -200,6 +220,26 @@ impl Metrics {
     /// Somebody wanted to download a bundle.
     pub fn download(&self, result: &str) {
         self.downloads.get_or_create(&By { result: result.to_owned() }).inc();
+    }
+
+    /// A loop broke and is started again.
+    pub fn restart(&self, name: &str) {
+        self.restarts.get_or_create(&By { result: name.to_owned() }).inc();
+    }
+
+    /// A piece of work panicked.
+    pub fn panic(&self, name: &str) {
+        self.panics.get_or_create(&By { result: name.to_owned() }).inc();
+    }
+
+    /// We closed a connection.
+    pub fn cut(&self, why: &str) {
+        self.cuts.get_or_create(&By { result: why.to_owned() }).inc();
+    }
+
+    /// A connection could not be accepted.
+    pub fn accept_error(&self) {
+        self.accept_errors.inc();
     }
 
     /// A group was stored.

@@ -39,7 +39,7 @@ pub use progress::{Board, Progress};
 pub use reach::{Configured, Reach};
 pub use shelf::{Draft, Kept, Name, Shelf};
 pub use subject::around;
-pub use workshop::{Bundle, Job, NoBundle, Parts, Workshop};
+pub use workshop::{Bundle, Job, NoBundle, Parts, TIDY, Workshop};
 
 /// Where a bundle's parts come from; what is none is skipped.
 #[derive(Debug, Clone)]

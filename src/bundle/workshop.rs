@@ -23,7 +23,7 @@ const AHEAD: usize = 8;
 /// Events of an incident that are told.
 const EVENTS: u32 = 10_000;
 /// How often bundles that are too old are looked for.
-const TIDY: Duration = Duration::from_secs(600);
+pub const TIDY: Duration = Duration::from_secs(600);
 /// What writing and asking the store may take beyond the sources' deadline.
 const BESIDE: Duration = Duration::from_secs(60);
 

@@ -257,7 +257,8 @@ pub fn read_detection(library: &Library, scope: &Scope, rows: &[Labels]) -> Foun
     if named(false) && !named(true) {
         bound.retain_mut(|(there, matchers, notes)| {
             let own: Vec<&Labels> = there.rows().collect();
-            let behind = if there.serves() { gateway::behind(there.engine, &before, &own) } else { Some(matchers.clone()) };
+            let behind =
+                if there.serves() { gateway::behind(there.engine, &before, &own) } else { Some(matchers.clone()) };
             notes.clear();
             behind.map(|behind| *matchers = behind).is_some()
         });

@@ -3,7 +3,7 @@
 //! Alertmanager's traps, all seen on 0.25 to 0.33: a resolved alert is sent once and then leaves the group; an alert
 //! may arrive only as resolved; with truncated alerts the group's `status` says nothing; HA pairs send twice.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
 
@@ -79,36 +79,39 @@ pub struct Admission {
     pub state: State,
     /// The incident that it belongs to; none makes a new one.
     pub incident: Option<String>,
-    /// Episodes that ended without the payload saying so: they left the group.
+    /// Episodes that ended and whose alert is not in this notification: they left the group, or were left out.
     pub gone: Vec<(String, Timestamp)>,
+    /// Alerts of which nothing is kept: those that fire, or all when none does.
+    pub left_out: u64,
 }
 
 /// Decides for a group on what is known of its key: the open incident, else the last resolved one.
 pub fn admit(known: Option<&Known>, group: &AlertGroup, now: Timestamp, rules: &Rules) -> Admission {
+    let left_out = group.left_out.iter().map(|other| (other.episode.clone(), other.status));
     let said: BTreeMap<(String, Timestamp), AlertStatus> =
-        group.alerts.iter().map(|a| (a.episode(), a.status)).collect();
+        left_out.chain(group.alerts.iter().map(|a| (a.episode(), a.status))).collect();
     let fires = said.values().any(|s| *s == AlertStatus::Firing);
+    let left_out = not_kept(known, group, fires);
+    let decided = |reason, state, incident| Admission { reason, state, incident, gone: Vec::new(), left_out };
     match known {
-        Some(known) if known.state == State::Open => on_open(known, group, &said, now, rules),
-        Some(known) if fires && recently(known, now, rules) => Admission {
-            reason: AdmitReason::Refired,
-            state: State::Open,
-            incident: Some(known.id.clone()),
-            gone: Vec::new(),
-        },
-        Some(known) if !fires && said.keys().all(|episode| known.episodes.contains_key(episode)) => Admission {
-            reason: AdmitReason::Duplicate,
-            state: State::Resolved,
-            incident: Some(known.id.clone()),
-            gone: Vec::new(),
-        },
-        _ => Admission {
-            reason: if fires { AdmitReason::First } else { AdmitReason::ResolvedUnseen },
-            state: if fires { State::Open } else { State::Resolved },
-            incident: None,
-            gone: Vec::new(),
-        },
+        Some(known) if known.state == State::Open => Admission { left_out, ..on_open(known, group, &said, now, rules) },
+        Some(known) if fires && recently(known, now, rules) => {
+            decided(AdmitReason::Refired, State::Open, Some(known.id.clone()))
+        }
+        Some(known) if !fires && group.alerts.iter().all(|alert| known.episodes.contains_key(&alert.episode())) => {
+            decided(AdmitReason::Duplicate, State::Resolved, Some(known.id.clone()))
+        }
+        _ if fires => decided(AdmitReason::First, State::Open, None),
+        _ => decided(AdmitReason::ResolvedUnseen, State::Resolved, None),
     }
+}
+
+/// How many alerts of the group have no alert in the store, neither from this notification nor from an earlier one.
+fn not_kept(known: Option<&Known>, group: &AlertGroup, fires: bool) -> u64 {
+    let counts = |status| status == AlertStatus::Firing || !fires;
+    let stored = |episode| known.is_some_and(|known| known.episodes.contains_key(episode));
+    let others = group.left_out.iter().filter(|other| counts(other.status) && !stored(&other.episode)).count();
+    group.truncated_alerts.saturating_add(others as u64)
 }
 
 fn recently(known: &Known, now: Timestamp, rules: &Rules) -> bool {
@@ -122,26 +125,18 @@ fn on_open(
     now: Timestamp,
     rules: &Rules,
 ) -> Admission {
-    let firing_before = |episode| known.episodes.get(episode) == Some(&AlertStatus::Firing);
-    let added = said.iter().any(|(e, status)| *status == AlertStatus::Firing && !firing_before(e));
-    let ended = said.iter().any(|(e, status)| *status == AlertStatus::Resolved && firing_before(e));
-    // A complete notification lists everything that fires, so what it does not list has ended.
-    let gone: Vec<(String, Timestamp)> = match group.truncated_alerts {
-        0 => known
-            .episodes
-            .iter()
-            .filter(|(e, status)| **status == AlertStatus::Firing && !said.contains_key(*e))
-            .map(|(e, _)| e.clone())
-            .collect(),
-        _ => Vec::new(),
-    };
     let all_over = group.notification_reason.as_deref() == Some(ALL_RESOLVED);
-    let fires = said.values().any(|s| *s == AlertStatus::Firing)
-        || (group.truncated_alerts > 0 && !all_over)
-        || known
-            .episodes
-            .iter()
-            .any(|(e, s)| *s == AlertStatus::Firing && !said.contains_key(e) && !gone.contains(e) && !all_over);
+    let (added, ended) = change(known, group, said);
+    let kept: BTreeSet<(String, Timestamp)> = group.alerts.iter().map(|alert| alert.episode()).collect();
+    // A complete notification lists everything that fires, so what it does not list has ended.
+    let is_over = |episode: &(String, Timestamp)| match said.get(episode) {
+        Some(status) => *status == AlertStatus::Resolved,
+        None => group.truncated_alerts == 0 || all_over,
+    };
+    let fired = |status: &AlertStatus| *status == AlertStatus::Firing;
+    let gone = known.episodes.iter().filter(|(e, status)| fired(status) && !kept.contains(*e) && is_over(e));
+    let gone: Vec<(String, Timestamp)> = gone.map(|(episode, _)| episode.clone()).collect();
+    let fires = said.values().any(|s| *s == AlertStatus::Firing) || (group.truncated_alerts > 0 && !all_over);
     let reason = if !fires {
         AdmitReason::Resolved
     } else if added {
@@ -157,10 +152,22 @@ fn on_open(
         reason,
         state: if fires { State::Open } else { State::Resolved },
         incident: Some(known.id.clone()),
-        gone: if all_over {
-            known.episodes.keys().filter(|e| firing_before(e) && !said.contains_key(*e)).cloned().collect()
-        } else {
-            gone
-        },
+        gone,
+        left_out: 0,
     }
+}
+
+/// Whether alerts began to fire, and whether some ended.
+fn change(known: &Known, group: &AlertGroup, said: &BTreeMap<(String, Timestamp), AlertStatus>) -> (bool, bool) {
+    let fires = |status: &AlertStatus| *status == AlertStatus::Firing;
+    if group.truncated_alerts == 0 && (known.left_out > 0 || !group.left_out.is_empty()) {
+        // Who was left out before is not stored, but how many were.
+        let before = known.episodes.values().filter(|status| fires(status)).count() as u64;
+        let (before, now) = (before.saturating_add(known.left_out), said.values().filter(|s| fires(s)).count() as u64);
+        return (now > before, now < before);
+    }
+    let firing_before = |episode| known.episodes.get(episode).is_some_and(fires);
+    let added = said.iter().any(|(episode, status)| fires(status) && !firing_before(episode));
+    let ended = said.iter().any(|(episode, status)| !fires(status) && firing_before(episode));
+    (added, ended)
 }

@@ -65,6 +65,8 @@ pub struct Known {
     pub notified_at: Timestamp,
     /// When it was resolved.
     pub resolved_at: Option<Timestamp>,
+    /// Alerts of its last notification of which nothing is kept.
+    pub left_out: u64,
     /// Every episode, (fingerprint, start), with its last status.
     pub episodes: BTreeMap<(String, Timestamp), AlertStatus>,
 }

@@ -1,13 +1,60 @@
-//! The key `pages:`.
+//! The keys `http:` and `pages:`.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::bail;
 use axum::http::HeaderName;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use crate::clock::duration;
 use crate::exporter::Allowed;
+
+/// The key `http:`: what callers may take of us.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Limits {
+    /// Open connections at most; at least 1. One more closes the one that asked for nothing for longest.
+    pub connections: usize,
+    /// From a connection's or a request's beginning to the end of its head; defaults to 10s.
+    #[serde(deserialize_with = "duration")]
+    #[schemars(with = "String")]
+    pub header_timeout: Duration,
+    /// From the head to the body's end, and how long a caller may take nothing of its answer; defaults to 30s.
+    #[serde(deserialize_with = "duration")]
+    #[schemars(with = "String")]
+    pub body_timeout: Duration,
+    /// Between two requests; defaults to 1m.
+    #[serde(deserialize_with = "duration")]
+    #[schemars(with = "String")]
+    pub idle_timeout: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections: 1_024,
+            header_timeout: Duration::from_secs(10),
+            body_timeout: Duration::from_secs(30),
+            idle_timeout: Duration::from_secs(60),
+        }
+    }
+}
+
+impl Limits {
+    /// What cannot be told from types alone.
+    ///
+    /// # Errors
+    /// When nothing would be let in.
+    pub fn validate(&self) -> anyhow::Result<()> {
+        let Self { connections, header_timeout, body_timeout, idle_timeout } = self;
+        if *connections == 0 || header_timeout.min(body_timeout).min(idle_timeout).is_zero() {
+            bail!("`http:` limits are above 0: with less nobody could call");
+        }
+        Ok(())
+    }
+}
 
 /// Who may open the pages and their JSON.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]

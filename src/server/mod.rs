@@ -2,18 +2,20 @@
 
 mod api;
 mod auth;
+mod body;
 mod bundles;
 mod config;
+mod connection;
+mod listen;
 mod looks;
 mod pages;
 mod slack;
 mod webhook;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::Router;
-use axum::extract::{DefaultBodyLimit, State};
+use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::middleware;
 use axum::response::{IntoResponse, Json};
@@ -24,13 +26,13 @@ use crate::bundle::Workshop;
 use crate::pipeline::{Pipeline, Received};
 use crate::readiness;
 use crate::slack::{Slack, SocketState};
+use crate::supervise::Supervisor;
 pub use auth::{Access, Credentials};
-pub use config::Config;
+pub use body::Budget;
+pub use config::{Config, Limits};
+pub use listen::listen;
 pub use looks::Pages;
 pub use slack::Door;
-
-/// How long the store may fail before the process calls itself dead.
-const DEAD_AFTER: Duration = Duration::from_secs(60);
 
 /// What handlers share.
 #[derive(Clone)]
@@ -39,6 +41,10 @@ pub struct Shared {
     pub pipeline: Arc<Pipeline>,
     /// Groups on their way to the store.
     pub inbox: mpsc::Sender<Received>,
+    /// Memory for bodies of the webhook.
+    pub budget: Budget,
+    /// Whether the loops run.
+    pub supervisor: Supervisor,
     /// Who may call the webhook.
     pub credentials: Arc<Credentials>,
     /// For the readiness check.
@@ -55,10 +61,8 @@ pub struct Shared {
 
 /// All routes.
 pub fn router(shared: Shared) -> Router {
-    let limit = shared.pipeline.config.webhook.body_limit;
     let webhook = Router::new()
         .route("/webhook/alertmanager", post(webhook::receive))
-        .layer(DefaultBodyLimit::max(limit))
         .route_layer(middleware::from_fn_with_state(shared.clone(), auth::webhook));
     let pages = Router::new()
         .route("/", get(|| async { axum::response::Redirect::temporary("/incidents") }))
@@ -89,11 +93,11 @@ pub fn router(shared: Shared) -> Router {
         .with_state(shared)
 }
 
-/// 503 once a new start is the last thing that may help.
-async fn alive(State(shared): State<Shared>) -> (StatusCode, String) {
-    match shared.pipeline.store.dead(DEAD_AFTER) {
+/// 200 as long as a restart would help nothing; else what is dead.
+async fn alive(State(shared): State<Shared>) -> impl IntoResponse {
+    match readiness::dead(&readiness::liveness(&shared.pipeline.store, &shared.supervisor)) {
         None => (StatusCode::OK, "ok\n".to_owned()),
-        Some(why) => (StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n")),
+        Some(dead) => (StatusCode::SERVICE_UNAVAILABLE, format!("{dead}\n")),
     }
 }
 

@@ -2,9 +2,8 @@
 //!
 //! Alertmanager re-sends after a 4xx at every `group_interval` and retries at once after a 5xx, so "not now" is 503.
 
-use axum::body::Bytes;
+use axum::body::Body;
 use axum::extract::State;
-use axum::extract::rejection::BytesRejection;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Json, Response};
 use serde_json::json;
@@ -12,41 +11,61 @@ use tokio::sync::oneshot;
 use tracing::warn;
 
 use super::Shared;
-use crate::alert::{AlertGroup, PayloadError};
+use super::body::Refusal;
+use crate::alert::AlertGroup;
+use crate::store::Admitted;
 
-pub(super) async fn receive(State(shared): State<Shared>, body: Result<Bytes, BytesRejection>) -> Response {
-    let refuse = |status: StatusCode, result: &str, error: String| {
-        shared.pipeline.metrics.webhook(result);
-        warn!(status = status.as_u16(), error, "refused a webhook call");
-        (status, Json(json!({ "error": error }))).into_response()
-    };
-    let body = match body {
-        Ok(body) => body,
-        Err(rejection) if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE => {
-            let limit = shared.pipeline.config.webhook.body_limit;
-            let hint = format!(
-                "the body is larger than webhook.body_limit ({limit} bytes): raise it, or set max_alerts in Alertmanager"
-            );
-            return refuse(StatusCode::PAYLOAD_TOO_LARGE, "too_large", hint);
-        }
-        Err(rejection) => return refuse(rejection.status(), "broken_off", rejection.body_text()),
-    };
-    let group = match AlertGroup::from_webhook(&body) {
-        Ok(group) => group,
-        Err(error @ (PayloadError::Shape(_) | PayloadError::Version(_) | PayloadError::Empty)) => {
-            return refuse(StatusCode::BAD_REQUEST, "malformed", error.to_string());
-        }
-    };
-    let (reply, stored) = oneshot::channel();
-    if shared.inbox.try_send((group, reply)).is_err() {
-        return refuse(StatusCode::SERVICE_UNAVAILABLE, "queue_full", "too many webhooks at once: retry".into());
-    }
-    match stored.await {
-        Ok(Ok(admitted)) => {
+/// Why a call is not answered 200: the status, the metric's result, and a sentence.
+type Refused = (StatusCode, &'static str, String);
+
+pub(super) async fn receive(State(shared): State<Shared>, body: Body) -> Response {
+    match answer(&shared, body).await {
+        Ok(admitted) => {
             shared.pipeline.metrics.webhook("stored");
             Json(json!({ "incident": admitted.incident, "reason": admitted.reason })).into_response()
         }
-        Ok(Err(error)) => refuse(StatusCode::SERVICE_UNAVAILABLE, "store_unavailable", error),
-        Err(_) => refuse(StatusCode::SERVICE_UNAVAILABLE, "stopping", "the service is stopping: retry".into()),
+        Err((status, result, error)) => {
+            shared.pipeline.metrics.webhook(result);
+            warn!(status = status.as_u16(), error, "refused a webhook call");
+            (status, Json(json!({ "error": error }))).into_response()
+        }
+    }
+}
+
+async fn answer(shared: &Shared, body: Body) -> Result<Admitted, Refused> {
+    let limit = shared.pipeline.config.webhook.body_limit;
+    match shared.budget.read(body, limit).await {
+        // The memory is given back once the group is stored.
+        Ok((group, _held)) => store(shared, group).await,
+        Err(Refusal::Malformed(error)) => Err((StatusCode::BAD_REQUEST, "malformed", error.to_string())),
+        Err(Refusal::BrokenOff(error)) => Err((StatusCode::BAD_REQUEST, "broken_off", error)),
+        Err(Refusal::Busy) => Err(not_now("busy", "too many large bodies at once: retry".to_owned())),
+        Err(Refusal::TooLarge(beginning)) => {
+            // Alertmanager sends it again and again and tells nobody, so an incident does: one, however often it comes.
+            if let Some(group) = AlertGroup::too_large(&beginning) {
+                store(shared, group).await?;
+            }
+            let error = format!(
+                "the body is larger than webhook.body_limit ({limit} bytes), or one alert in it than 4 MiB: raise the limit, \
+                 or set max_alerts in Alertmanager"
+            );
+            Err((StatusCode::PAYLOAD_TOO_LARGE, "too_large", error))
+        }
+    }
+}
+
+fn not_now(result: &'static str, why: String) -> Refused {
+    (StatusCode::SERVICE_UNAVAILABLE, result, why)
+}
+
+async fn store(shared: &Shared, group: AlertGroup) -> Result<Admitted, Refused> {
+    let (reply, stored) = oneshot::channel();
+    if shared.inbox.try_send((group, reply)).is_err() {
+        return Err(not_now("queue_full", "too many webhooks at once: retry".to_owned()));
+    }
+    match stored.await {
+        Ok(Ok(admitted)) => Ok(admitted),
+        Ok(Err(error)) => Err(not_now("store_unavailable", error)),
+        Err(_) => Err(not_now("not_stored", "the service is stopping, or storing it broke off: retry".to_owned())),
     }
 }

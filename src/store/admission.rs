@@ -112,12 +112,12 @@ async fn admit_one(
     let mut digest = None;
     let id = match admission.incident {
         None => {
-            let (id, joined) = open(db, group, wanted, reason, admission.state, now).await?;
+            let (id, joined) = open(db, group, wanted, reason, admission.state, admission.left_out, now).await?;
             digest = joined;
             id
         }
         Some(id) => {
-            change(db, &id, group, wanted, reason, admission.state, now_ms).await?;
+            change(db, &id, wanted, reason, admission.state, admission.left_out, now_ms).await?;
             if matches!(reason, AdmitReason::NewAlerts | AdmitReason::Refired) {
                 select_again(db, &id, wanted).await?;
             }
@@ -149,7 +149,7 @@ async fn admit_one(
 /// The open incident of a group key, else the one resolved last.
 async fn known(db: &mut Connection, group_key: &str) -> Result<Option<Known>, StoreError> {
     let row = sqlx::query(
-        "SELECT id, state, notified_ms, resolved_ms FROM incidents WHERE group_key = $1
+        "SELECT id, state, notified_ms, resolved_ms, truncated FROM incidents WHERE group_key = $1
          ORDER BY CASE state WHEN 'open' THEN 0 ELSE 1 END, opened_ms DESC LIMIT 1",
     )
     .bind(group_key)
@@ -175,6 +175,7 @@ async fn known(db: &mut Connection, group_key: &str) -> Result<Option<Known>, St
         state: if state == "open" { State::Open } else { State::Resolved },
         notified_at: from_unix_ms(row.try_get("notified_ms")?),
         resolved_at: row.try_get::<Option<i64>, _>("resolved_ms")?.map(from_unix_ms),
+        left_out: u64::try_from(row.try_get::<i64, _>("truncated")?).unwrap_or_default(),
         episodes,
     }))
 }
@@ -185,6 +186,7 @@ async fn open(
     wanted: &Wanted,
     reason: AdmitReason,
     state: State,
+    left_out: u64,
     now: Timestamp,
 ) -> Result<(String, Option<String>), StoreError> {
     let id = Ulid::generate().to_string();
@@ -207,7 +209,7 @@ async fn open(
     .bind(unix_ms(started))
     .bind(now_ms)
     .bind((state == State::Resolved).then_some(now_ms))
-    .bind(i64::try_from(group.truncated_alerts).unwrap_or(i64::MAX))
+    .bind(i64::try_from(left_out).unwrap_or(i64::MAX))
     .bind(&group.external_url)
     .bind(due)
     .execute(&mut *db)
@@ -244,10 +246,10 @@ async fn open(
 async fn change(
     db: &mut Connection,
     id: &str,
-    group: &AlertGroup,
     wanted: &Wanted,
     reason: AdmitReason,
     state: State,
+    left_out: u64,
     now_ms: i64,
 ) -> Result<(), StoreError> {
     if reason == AdmitReason::Duplicate {
@@ -266,7 +268,7 @@ async fn change(
     .bind(reason.as_str())
     .bind(now_ms)
     .bind(resolved.then_some(now_ms))
-    .bind(i64::try_from(group.truncated_alerts).unwrap_or(i64::MAX))
+    .bind(i64::try_from(left_out).unwrap_or(i64::MAX))
     .bind(i64::from(reason == AdmitReason::Refired))
     .execute(&mut *db)
     .await?;

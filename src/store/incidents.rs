@@ -46,7 +46,7 @@ pub struct Incident {
     pub resolved_at: Option<Timestamp>,
     /// How often it re-fired.
     pub refired: u32,
-    /// Alerts that Alertmanager left out.
+    /// Alerts of the last notification that are not kept: Alertmanager left them out, or they were too many.
     pub truncated: u64,
     /// The newest diagnosis.
     pub diagnosis: Option<Diagnosis>,

@@ -32,6 +32,7 @@ fn known(group: &AlertGroup, notified: i64) -> Known {
         state: State::Open,
         notified_at: after(notified),
         resolved_at: None,
+        left_out: 0,
         episodes: group.alerts.iter().map(|a| (a.episode(), a.status)).collect(),
     }
 }

@@ -105,7 +105,10 @@ while-looking = While looking
 alerts = Alerts
 alerts-firing = { $n } firing: **{ $names }**
 alerts-resolved = { $n } resolved: **{ $names }**
-alerts-left-out = Alertmanager left out { $n } more (max_alerts)
+alerts-left-out = { $n ->
+    [one] 1 more alert was left out: too many for one notification
+   *[other] { $n } more alerts were left out: too many for one notification
+}
 reason-first = new
 reason-new-alerts = new alerts
 reason-fewer-alerts = fewer alerts

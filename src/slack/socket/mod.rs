@@ -170,8 +170,14 @@ where
     let tasks = TaskTracker::new();
     let slots = Arc::new(Semaphore::new(AT_ONCE));
     let shared = Arc::new(Shared { socket, slots, proxies: Matcher::from_env(), tasks: tasks.clone() });
-    for slot in 0..wanted {
-        tasks.spawn(keep(Arc::clone(&shared), slot, stop.clone()));
+    // Ends with the first slot that panics: whoever keeps this running begins anew with all of them.
+    let stop = stop.child_token();
+    let _ends = stop.clone().drop_guard();
+    let slots = (0..wanted).map(|slot| tasks.spawn(keep(Arc::clone(&shared), slot, stop.clone())));
+    if let Err(error) = futures::future::try_join_all(slots).await
+        && error.is_panic()
+    {
+        std::panic::resume_unwind(error.into_panic());
     }
     tasks.close();
     tasks.wait().await;

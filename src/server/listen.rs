@@ -1,0 +1,218 @@
+//! Takes connections: a bounded number of them, each with limits of time.
+//!
+//! Whoever reaches the port can open connections and say nothing. At the limit the connection that asked for nothing for
+//! longest gives way to the new one, so that the webhook and /healthz answer whoever holds the others.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use axum::Router;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use tokio::net::TcpListener;
+use tokio::task::{Id, JoinSet};
+use tokio_util::sync::CancellationToken;
+use tracing::{error, info, warn};
+
+use super::config::Limits;
+use super::connection::{Connection, Phase, drive};
+use crate::telemetry::Metrics;
+
+/// Open files that are not for connections: the store, Prometheus, Slack, bundles.
+const OTHER_FILES: u64 = 128;
+/// The first pause after an error of `accept`, and the longest.
+const PAUSES: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(1)];
+/// How often the same trouble is logged at most.
+const LOG_EVERY: Duration = Duration::from_secs(60);
+/// How long a head may take once we stop.
+const LAST_HEADER: Duration = Duration::from_secs(1);
+
+/// Serves `app` until `stop`, then until the open requests are answered; dropped, it closes what is left.
+pub async fn listen(
+    listener: TcpListener,
+    app: Router,
+    limits: Limits,
+    metrics: Arc<Metrics>,
+    stop: CancellationToken,
+) {
+    let limits = Limits { connections: most_connections(limits.connections), ..limits };
+    let shortest = limits.header_timeout.min(limits.body_timeout).min(limits.idle_timeout);
+    let mut tick = tokio::time::interval((shortest / 4).clamp(Duration::from_millis(10), Duration::from_secs(1)));
+    let mut open = Open { by_task: HashMap::new(), limits, metrics, full: Seldom::default() };
+    let mut tasks = JoinSet::new();
+    let mut trouble = Trouble::default();
+    while !stop.is_cancelled() {
+        tokio::select! {
+            () = stop.cancelled() => {}
+            Some(end) = tasks.join_next_with_id() => open.remove(end.map_or_else(|error| error.id(), |(id, ())| id)),
+            _ = tick.tick() => open.cut_overdue(),
+            accepted = trouble.accept(&listener), if open.has_room() => match accepted {
+                Ok((stream, from)) => {
+                    open.make_room();
+                    // Small answers go out at once.
+                    let _ = stream.set_nodelay(true);
+                    let connection = Arc::new(Connection::new());
+                    let task = tasks.spawn(drive(stream, from, app.clone(), Arc::clone(&connection), stop.clone()));
+                    open.add(task.id(), connection);
+                }
+                Err(error) => {
+                    open.metrics.accept_error();
+                    trouble.met(&error);
+                    if is_out_of_files(&error) {
+                        open.cut_one();
+                    }
+                }
+            },
+        }
+    }
+    drop(listener);
+    open.limits.header_timeout = open.limits.header_timeout.min(LAST_HEADER);
+    while !tasks.is_empty() {
+        tokio::select! {
+            Some(end) = tasks.join_next_with_id() => open.remove(end.map_or_else(|error| error.id(), |(id, ())| id)),
+            _ = tick.tick() => open.cut_overdue(),
+        }
+    }
+}
+
+/// The open connections.
+struct Open {
+    by_task: HashMap<Id, Arc<Connection>>,
+    limits: Limits,
+    metrics: Arc<Metrics>,
+    full: Seldom,
+}
+
+impl Open {
+    fn add(&mut self, task: Id, connection: Arc<Connection>) {
+        self.by_task.insert(task, connection);
+        self.count();
+    }
+
+    fn remove(&mut self, task: Id) {
+        self.by_task.remove(&task);
+        self.count();
+    }
+
+    fn count(&self) {
+        self.metrics.connections.set(i64::try_from(self.by_task.len()).unwrap_or(i64::MAX));
+    }
+
+    /// Below the limit, or one would give way.
+    fn has_room(&self) -> bool {
+        self.by_task.len() < self.limits.connections || self.first_to_go().is_some()
+    }
+
+    /// The one that gives way first: by what it does, then the one that does so for longest.
+    fn first_to_go(&self) -> Option<Id> {
+        let states = self.by_task.iter().map(|(id, connection)| (connection.state(), *id));
+        let first = states.filter(|((phase, _), _)| *phase != Phase::Answer).min_by_key(|(state, _)| *state);
+        first.map(|(_, id)| id)
+    }
+
+    fn make_room(&mut self) {
+        if self.by_task.len() >= self.limits.connections {
+            self.cut_one();
+            if let Some(times) = self.full.tell() {
+                warn!(
+                    connections = self.limits.connections,
+                    times,
+                    "the limit of connections is reached (`http.connections`): closed the one that waited longest"
+                );
+            }
+        }
+    }
+
+    fn cut_one(&mut self) {
+        if let Some(id) = self.first_to_go() {
+            self.cut(id, "gave_way");
+        }
+    }
+
+    fn cut_overdue(&mut self) {
+        let overdue = |(id, connection): (&Id, &Arc<Connection>)| Some((*id, connection.overdue(&self.limits)?));
+        let overdue: Vec<(Id, &str)> = self.by_task.iter().filter_map(overdue).collect();
+        for (id, why) in overdue {
+            self.cut(id, why);
+        }
+    }
+
+    fn cut(&mut self, id: Id, why: &str) {
+        if let Some(connection) = self.by_task.remove(&id) {
+            connection.cut.cancel();
+            self.metrics.cut(why);
+            self.count();
+        }
+    }
+}
+
+/// What `accept` met lately: after an error it pauses, or it would spin.
+#[derive(Default)]
+struct Trouble {
+    pause: Duration,
+    until: Option<Instant>,
+    log: Seldom,
+}
+
+impl Trouble {
+    async fn accept(&mut self, listener: &TcpListener) -> io::Result<(tokio::net::TcpStream, std::net::SocketAddr)> {
+        if let Some(until) = self.until {
+            tokio::time::sleep_until(until.into()).await;
+        }
+        let accepted = listener.accept().await?;
+        (self.pause, self.until) = (Duration::ZERO, None);
+        Ok(accepted)
+    }
+
+    fn met(&mut self, error: &io::Error) {
+        // The caller went away before it was its turn.
+        if matches!(error.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset) {
+            return;
+        }
+        self.pause = (self.pause * 2).clamp(PAUSES[0], PAUSES[1]);
+        self.until = Some(Instant::now() + self.pause);
+        if let Some(times) = self.log.tell() {
+            error!(%error, times, "cannot accept connections: alerts may not reach us");
+        }
+    }
+}
+
+fn is_out_of_files(error: &io::Error) -> bool {
+    use rustix::io::Errno;
+    let errno = error.raw_os_error();
+    [Errno::MFILE, Errno::NFILE].iter().any(|known| errno == Some(known.raw_os_error()))
+}
+
+/// Says something at most once in [`LOG_EVERY`], and how often it happened since.
+#[derive(Default)]
+struct Seldom {
+    last: Option<Instant>,
+    times: u64,
+}
+
+impl Seldom {
+    fn tell(&mut self) -> Option<u64> {
+        self.times += 1;
+        if self.last.is_some_and(|last| last.elapsed() < LOG_EVERY) {
+            return None;
+        }
+        self.last = Some(Instant::now());
+        Some(std::mem::take(&mut self.times))
+    }
+}
+
+/// Raises the soft limit of open files to the hard one; of what it is then, how many connections there may be.
+fn most_connections(wanted: usize) -> usize {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
+    if let Err(error) = raised {
+        warn!(%error, "cannot raise the limit of open files");
+    }
+    let Some(files) = getrlimit(Resource::Nofile).current else { return wanted };
+    let most = usize::try_from(files - OTHER_FILES.min(files / 2)).unwrap_or(usize::MAX);
+    if most < wanted {
+        info!(files, connections = most, "fewer connections than `http.connections`: the limit of open files is low");
+    }
+    wanted.min(most).max(1)
+}

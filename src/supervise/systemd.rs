@@ -1,0 +1,69 @@
+//! What systemd is told: ready, alive, stopping. Source: sd_notify(3),
+//! <https://www.freedesktop.org/software/systemd/man/latest/sd_notify.html>.
+
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+use tracing::{error, warn};
+
+/// The socket on which systemd listens to this service.
+#[derive(Debug)]
+pub struct Systemd {
+    socket: UnixDatagram,
+    address: SocketAddr,
+    /// Within this time systemd wants to hear that we live.
+    watchdog: Option<Duration>,
+}
+
+impl Systemd {
+    /// The one that started us; none when it was something else.
+    pub fn from_env() -> Option<Self> {
+        let name = std::env::var_os("NOTIFY_SOCKET").filter(|name| !name.is_empty())?;
+        let address = match name.as_bytes() {
+            [b'@', name @ ..] => SocketAddr::from_abstract_name(name),
+            path => SocketAddr::from_pathname(std::ffi::OsStr::from_bytes(path)),
+        };
+        let number = |name: &str| std::env::var(name).ok()?.parse::<u64>().ok();
+        let ours = number("WATCHDOG_PID").is_none_or(|id| id == u64::from(std::process::id()));
+        let watchdog = number("WATCHDOG_USEC").filter(|usec| ours && *usec > 0).map(Duration::from_micros);
+        let socket = UnixDatagram::unbound().and_then(|socket| {
+            // A systemd that does not read must not hold us.
+            socket.set_nonblocking(true)?;
+            Ok(socket)
+        });
+        match (socket, address) {
+            (Ok(socket), Ok(address)) => Some(Self { socket, address, watchdog }),
+            (Err(error), _) | (_, Err(error)) => {
+                warn!(%error, "cannot tell systemd how we are (NOTIFY_SOCKET)");
+                None
+            }
+        }
+    }
+
+    /// Tells one state, such as `READY=1`.
+    pub fn tell(&self, state: &str) {
+        if let Err(error) = self.socket.send_to_addr(state.as_bytes(), &self.address) {
+            warn!(%error, state, "cannot tell systemd how we are");
+        }
+    }
+
+    /// Tells that we live twice as often as asked, while `trouble` has nothing to say; systemd restarts us when it does not
+    /// hear it. Returns at once when systemd does not ask.
+    pub async fn watchdog(&self, trouble: impl Fn() -> Option<String>, stop: CancellationToken) {
+        let Some(within) = self.watchdog else { return };
+        let mut tick = tokio::time::interval(within / 2);
+        loop {
+            tokio::select! {
+                _ = tick.tick() => {}
+                () = stop.cancelled() => return,
+            }
+            match trouble() {
+                None => self.tell("WATCHDOG=1"),
+                Some(error) => error!(error, "not alive: systemd is not told otherwise and restarts the service"),
+            }
+        }
+    }
+}

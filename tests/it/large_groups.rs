@@ -1,0 +1,89 @@
+//! Groups of any size: what can be kept is kept, chat says what is not, and the end of all of them is told.
+
+use serde_json::{Value, json};
+
+use crate::running::{CHANNEL, Running, SOON, group, whole};
+
+const NOWHERE: &str = "prometheus: [{ url: \"http://127.0.0.1:1\" }]";
+
+/// A group of alerts of some 1.2 kB each, as Alertmanager sends it with `max_alerts: 0`; the last one is critical.
+fn many(n: usize, status: impl Fn(usize) -> &'static str) -> Value {
+    let mut body = group("LLMHighTTFT", "firing", "warning", &[]);
+    let alerts: Vec<Value> = (0..n)
+        .map(|i| {
+            let severity = if i + 1 == n { "critical" } else { "warning" };
+            json!({
+                "status": status(i),
+                "labels": { "alertname": "LLMHighTTFT", "namespace": "llm", "severity": severity, "pod": format!("pod-{i}") },
+                "annotations": { "summary": "first tokens are late", "description": "x".repeat(900) },
+                "startsAt": "2026-11-20T03:00:00Z",
+                "endsAt": "0001-01-01T00:00:00Z",
+                "generatorURL": "http://prometheus/graph",
+                "fingerprint": format!("{i:016x}"),
+            })
+        })
+        .collect();
+    body["alerts"] = json!(alerts);
+    body
+}
+
+/// The body in Alertmanager's order of keys: the group is named after its alerts.
+fn sent(body: &Value) -> Vec<u8> {
+    let mut rest = body.clone();
+    let alerts = rest.as_object_mut().unwrap().remove("alerts").unwrap();
+    let rest = serde_json::to_string(&rest).unwrap();
+    format!("{{\"receiver\":\"r\",\"alerts\":{alerts},{}", &rest[1..]).into_bytes()
+}
+
+#[tokio::test]
+async fn ten_thousand_alerts_are_admitted_marked_and_resolved() {
+    let run = Running::start(NOWHERE).await;
+    let body = sent(&many(10_000, |_| "firing"));
+    assert!(body.len() > 11_000_000);
+    let (status, answer) = run.webhook(body.clone()).await;
+    assert_eq!((status, &answer["reason"]), (200, &json!("first")), "{answer}");
+    run.wait_for(CHANNEL, |text| text.contains("8,000 more alerts were left out")).await;
+    let id = answer["incident"].as_str().unwrap().to_owned();
+    let incident: Value = serde_json::from_str(&run.get(&format!("/api/v1/incidents/{id}")).await.1).unwrap();
+    let alerts = incident["alerts"].as_array().unwrap();
+    assert_eq!(alerts.len(), 2_000);
+    assert!(alerts.iter().any(|alert| alert["labels"]["severity"] == "critical"), "the most severe are kept");
+
+    let (_, again) = run.webhook(body).await;
+    assert_eq!((&again["reason"], &again["incident"]), (&json!("duplicate"), &json!(id)));
+    // Every kept alert ends; others fire on.
+    let (_, fewer) = run.webhook(sent(&many(10_000, |i| if i < 5_000 { "resolved" } else { "firing" }))).await;
+    assert_eq!((&fewer["reason"], &fewer["incident"]), (&json!("fewer_alerts"), &json!(id)));
+    let (_, over) = run.webhook(sent(&many(10_000, |_| "resolved"))).await;
+    assert_eq!((&over["reason"], &over["incident"]), (&json!("resolved"), &json!(id)));
+    let done = |s: &llm_diagnose_lab::slack::State| {
+        s.messages(CHANNEL).any(|m| whole(m).contains("RESOLVED") || whole(m).to_lowercase().contains("resolved"))
+    };
+    run.slack.wait_for(done, SOON).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_body_above_the_limit_is_refused_and_chat_says_so_once() {
+    let run = Running::start(&format!("{NOWHERE}\nwebhook: {{ body_limit: 20000 }}")).await;
+    for _ in 0..3 {
+        let (status, answer) = run.webhook(sent(&many(100, |_| "firing"))).await;
+        assert_eq!(status, 413);
+        assert!(answer["error"].as_str().unwrap().contains("webhook.body_limit (20000 bytes)"), "{answer}");
+    }
+    run.wait_for(CHANNEL, |text| text.contains("Too large to read") && text.contains("max_alerts")).await;
+    assert_eq!(run.tops(CHANNEL).len(), 1);
+    let (_, metrics) = run.get("/metrics").await;
+    assert!(metrics.contains("llm_diagnose_webhooks_total{result=\"too_large\"} 3"), "{metrics}");
+}
+
+#[tokio::test]
+async fn several_long_bodies_at_once_are_stored_each() {
+    let run = Running::start(NOWHERE).await;
+    let bodies = (0..4).map(|n| {
+        let mut body = many(2_000, |_| "firing");
+        body["groupKey"] = json!(format!("{{}}:{{n=\"{n}\"}}"));
+        sent(&body)
+    });
+    let answers = futures::future::join_all(bodies.map(|body| run.webhook(body))).await;
+    assert!(answers.iter().all(|(status, _)| *status == 200), "{answers:?}");
+}
