@@ -112,6 +112,7 @@ pub async fn run(
     tasks.spawn(Arc::clone(&pipeline).deliver_loop(halt.clone(), tasks.clone()));
     tasks.spawn(Arc::clone(&pipeline).housekeeping_loop(halt.clone()));
     tasks.spawn(Arc::clone(&pipeline).learn_loop(halt.clone()));
+    tasks.spawn(Arc::clone(&pipeline.notifier).channels_loop(halt.clone()));
 
     let app = router(Shared { pipeline, inbox, credentials, slack, door, socket, workshop, pages });
     // Whose connection it is decides whether a proxy's word counts.

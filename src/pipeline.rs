@@ -30,8 +30,8 @@ const COMMIT_MOST: usize = 64;
 const DELIVER_MOST: usize = 16;
 /// How long a loop sleeps at most without a wake-up.
 const IDLE: Duration = Duration::from_secs(5);
-/// How long a delivery may take before somebody else may try.
-const DELIVERY_LEASE: Duration = Duration::from_secs(60);
+/// How long a delivery may take before somebody else may try: a look whether it stands, the post, and a shorter one.
+const DELIVERY_LEASE: Duration = Duration::from_secs(90);
 /// Diagnoses within one such step of time look at the same moment.
 pub const SHARED_STEP: Duration = Duration::from_secs(5);
 /// The first pause before a degraded diagnosis is made again; doubles up to two minutes.
@@ -424,6 +424,10 @@ impl Pipeline {
                     self.metrics.delivery_queue.set(deliveries);
                 }
                 Err(error) => warn!(%error, "cannot read the queues' depths"),
+            }
+            match self.store.refusals().await {
+                Ok(refusals) => self.metrics.refused(refusals.iter().map(|r| (r.channel.as_str(), r.code.as_str()))),
+                Err(error) => warn!(%error, "cannot read which channels do not take messages"),
             }
             match self.store.resolve_stale(clock::before(now, self.config.incident.stale_after), now).await {
                 Ok(0) => {}

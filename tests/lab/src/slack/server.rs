@@ -82,7 +82,7 @@ async fn respond(Shared(hub): Shared<Arc<Hub>>, Path(id): Path<String>, request:
     };
     let answer = match (failure, args) {
         (Some(Failure::Hang | Failure::LostReply), _) => std::future::pending().await,
-        (Some(Failure::Reset), _) => return reset(),
+        (Some(Failure::Reset | Failure::Late(_)), _) => return reset(),
         (Some(Failure::Status(status)), _) => {
             hub.end(index, Outcome::Status(status));
             return StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR).into_response();
@@ -139,7 +139,7 @@ async fn answer(hub: &Arc<Hub>, method: &str, request: Request) -> Response {
 
     let failure = hub.lock().planned_failure(method);
     match failure {
-        None | Some(Failure::LostReply | Failure::Reset | Failure::Slow(_)) => {}
+        None | Some(Failure::LostReply | Failure::Reset | Failure::Slow(_) | Failure::Late(_)) => {}
         Some(Failure::Hang) => std::future::pending().await,
         Some(Failure::Error(error)) => return refuse(hub, index, error, &[]),
         Some(Failure::RateLimited(seconds)) => return slow_down(hub, index, seconds),
@@ -170,12 +170,15 @@ async fn answer(hub: &Arc<Hub>, method: &str, request: Request) -> Response {
         return slow_down(hub, index, wait.as_millis().div_ceil(1000).max(1) as u64);
     }
     let slow = match failure {
-        Some(Failure::Slow(slow)) => slow,
+        Some(Failure::Slow(slow) | Failure::Late(slow)) => slow,
         _ => Duration::ZERO,
     };
-    let lost = matches!(failure, Some(Failure::LostReply | Failure::Reset));
+    let lost = matches!(failure, Some(Failure::LostReply | Failure::Reset | Failure::Late(_)));
     // Who hangs up does not undo it.
     let effect = tokio::spawn(effect(Arc::clone(hub), index, method.to_owned(), args, slow, lost));
+    if matches!(failure, Some(Failure::Late(_))) {
+        return reset();
+    }
     let answered = effect.await.unwrap_or_else(|_| StatusCode::INTERNAL_SERVER_ERROR.into_response());
     match failure {
         Some(Failure::LostReply) => std::future::pending().await,
