@@ -199,6 +199,8 @@ fn loops(supervisor: &Supervisor, tasks: &TaskTracker, halt: &CancellationToken,
     if pipeline.config.exporters.learn {
         tasks.spawn(supervisor.keep("learn", SOMETIMES, with(|p, halt, _| Box::pin(p.learn_loop(halt)))));
     }
+    let (notifier, stop) = (Arc::clone(&pipeline.notifier), halt.clone());
+    tasks.spawn(supervisor.keep("channels", SOMETIMES, move || Arc::clone(&notifier).channels_loop(stop.clone())));
     let (store, stop) = (pipeline.store.clone(), halt.clone());
     tasks.spawn(supervisor.keep("store", SOMETIMES, move || store.clone().watch(stop.clone())));
     let (pipeline, groups) = (Arc::clone(pipeline), Arc::new(Mutex::new(groups)));

@@ -60,6 +60,10 @@ async fn once(pipeline: &Pipeline) {
         }
         Err(error) => warn!(%error, "cannot read the queues' depths"),
     }
+    match store.refusals().await {
+        Ok(refusals) => pipeline.metrics.refused(refusals.iter().map(|r| (r.channel.as_str(), r.code.as_str()))),
+        Err(error) => warn!(%error, "cannot read which channels do not take messages"),
+    }
     match store.hasten_late(&longest(config), now).await {
         Ok(0) => {}
         Ok(n) => warn!(count = n, "made due what a clock that was set back had put into the far future"),

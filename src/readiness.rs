@@ -1,13 +1,15 @@
 //! Named checks: whether the service can take alerts, for `/readyz`; whether it lives, for `/healthz` and systemd.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use serde::Serialize;
 
 use crate::clock;
 use crate::diagnose::{LogSources, NoCluster};
+use crate::notify::todo;
 use crate::prom::Prometheus;
-use crate::slack::{Slack, SocketState};
+use crate::slack::{self, Slack, SocketState};
 use crate::store::Store;
 use crate::supervise::Supervisor;
 
@@ -22,7 +24,8 @@ const DEAD_AFTER: Duration = Duration::from_secs(60);
 /// What one check found.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Check {
-    /// `store`, `store rows`, `prometheus/<name>`, `slack`, `slack socket`, `kubernetes`; of liveness `loop/<name>`.
+    /// `store`, `store rows`, `prometheus/<name>`, `slack`, `slack channel <name>`, `slack socket`, `kubernetes`; of
+    /// liveness `store`, `loop/<name>`.
     pub name: String,
     /// It works.
     pub ok: bool,
@@ -59,10 +62,17 @@ pub async fn checks(
     store: &Store,
     prometheus: &[&Prometheus],
     slack: Option<&Slack>,
+    configured: &slack::Config,
     socket: Option<&SocketState>,
     logs: &LogSources,
 ) -> Vec<Check> {
     let rows = rows(store);
+    let channels = async {
+        match slack {
+            Some(_) => channels(store, configured).await,
+            None => Vec::new(),
+        }
+    };
     let store = async {
         // A task, because a ping that is cut short costs a connection; it ends by the store's own limits.
         let ping = tokio::spawn({
@@ -87,14 +97,10 @@ pub async fn checks(
             result.map(|r| r.map(drop).map_err(|e| format!("{e}; messages wait for it"))),
         ))
     };
-    let (store, prometheus, slack, cluster) = futures::future::join4(store, prometheus, slack, cluster(logs)).await;
-    std::iter::once(store)
-        .chain(rows)
-        .chain(prometheus)
-        .chain(slack)
-        .chain(socket.map(connected))
-        .chain(cluster)
-        .collect()
+    let (store, prometheus, slack, channels, cluster) =
+        futures::future::join5(store, prometheus, slack, channels, cluster(logs)).await;
+    let first = std::iter::once(store).chain(rows).chain(prometheus).chain(slack);
+    first.chain(channels).chain(socket.map(connected)).chain(cluster).collect()
 }
 
 /// Rows that cannot be read; none while all can.
@@ -107,6 +113,23 @@ fn rows(store: &Store) -> Option<Check> {
         rows.len()
     );
     Some(Check { name: "store rows".to_owned(), ok: false, required: false, detail: Some(detail) })
+}
+
+/// The configured channels, and others that messages wait for: whether Slack refused the last one. All replicas know it.
+async fn channels(store: &Store, config: &slack::Config) -> Vec<Check> {
+    // A store that does not answer is named as such.
+    let Ok(Ok(refusals)) = tokio::time::timeout(CHECK, store.refusals()).await else { return Vec::new() };
+    let refused = refusals.iter().map(|refusal| refusal.channel.as_str());
+    let names: BTreeSet<&str> = config.channels().chain(refused).collect();
+    let named = names.into_iter().map(|name| {
+        let detail = refusals.iter().find(|refusal| refusal.channel == name).map(|refusal| {
+            let since = refusal.since.strftime("%Y-%m-%d %H:%M UTC");
+            let (code, waiting, todo) = (&refusal.code, refusal.waiting, todo(&refusal.code));
+            format!("Slack refuses messages since {since}: {code}; {waiting} wait for it: {todo}")
+        });
+        Check { name: format!("slack channel {name}"), ok: detail.is_none(), required: false, detail }
+    });
+    named.collect()
 }
 
 /// The cluster's API; none where there is to be none.

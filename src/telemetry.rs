@@ -58,6 +58,13 @@ pub struct BySink {
     pub result: String,
 }
 
+/// Labels of a channel that does not take messages.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ByChannel {
+    channel: String,
+    code: String,
+}
+
 #[derive(Debug, Clone)]
 struct Buckets;
 
@@ -81,6 +88,7 @@ pub struct Metrics {
     deliveries: Family<BySink, Counter>,
     delivery_seconds: Family<BySink, Histogram, Buckets>,
     rate_limit_waits: Family<By, Counter>,
+    refused_channels: Family<ByChannel, Gauge>,
     inbound: Family<ByKind, Counter>,
     acts: Family<ByKind, Counter>,
     bundles: Family<By, Counter>,
@@ -122,6 +130,7 @@ impl Default for Metrics {
             deliveries: Family::default(),
             delivery_seconds: Family::new_with_constructor(Buckets),
             rate_limit_waits: Family::default(),
+            refused_channels: Family::default(),
             inbound: Family::default(),
             acts: Family::default(),
             bundles: Family::default(),
@@ -184,6 +193,11 @@ impl Metrics {
         r.register("incidents_open", "Incidents that are open", self.open_incidents.clone());
         r.register("diagnosis_queue_depth", "Diagnoses that are due", self.diagnosis_queue.clone());
         r.register("delivery_queue_depth", "Messages that are not up to date", self.delivery_queue.clone());
+        r.register(
+            "slack_channel_refused",
+            "1 for a channel that does not take messages",
+            self.refused_channels.clone(),
+        );
         r.register("slack_connections", "Socket Mode's connections that are up", self.socket_connections.clone());
         r.register("store_unreadable_rows", "Rows of the store that cannot be read", self.unreadable_rows.clone());
         r.register("exporters_learnt", "Exporters learnt from Prometheus' targets", self.exporters.clone());
@@ -261,6 +275,15 @@ impl Metrics {
         self.deliveries.get_or_create(&labels).inc();
         if let Some(took) = took {
             self.delivery_seconds.get_or_create(&labels).observe(took.as_secs_f64());
+        }
+    }
+
+    /// These channels do not take messages, with Slack's codes; all others do, as far as we know.
+    pub fn refused<'a>(&self, channels: impl Iterator<Item = (&'a str, &'a str)>) {
+        self.refused_channels.clear();
+        for (channel, code) in channels {
+            let labels = ByChannel { channel: channel.to_owned(), code: code.to_owned() };
+            self.refused_channels.get_or_create(&labels).set(1);
         }
     }
 

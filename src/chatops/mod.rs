@@ -120,9 +120,18 @@ impl Desk {
         if let What::Suggest { action, typed } = &inbound.what {
             return self.suggest(&inbound, action, typed).await;
         }
+        if inbound.what == What::Joined {
+            self.metrics.inbound("joined", "done");
+            let desk = Arc::clone(self);
+            self.tasks.spawn(async move {
+                desk.notifier.look_at_channels(Duration::ZERO).await;
+                desk.deliveries.notify_one();
+            });
+            return Ack::Received;
+        }
         let turn = match &inbound.what {
             // What was begun may be finished.
-            What::Submit { .. } | What::Suggest { .. } => Turn::Now,
+            What::Submit { .. } | What::Suggest { .. } | What::Joined => Turn::Now,
             What::Command { .. } | What::Mention { .. } | What::Press { .. } => self.people.turn(&inbound).await,
         };
         if turn != Turn::Now {
@@ -162,7 +171,7 @@ impl Desk {
                             targets::press(&desk, &inbound, action, value).await;
                         }
                     }
-                    What::Submit { .. } | What::Suggest { .. } => {}
+                    What::Submit { .. } | What::Suggest { .. } | What::Joined => {}
                 }
                 drop(slot);
             }
@@ -198,5 +207,6 @@ fn kind(what: &What) -> &'static str {
         What::Press { .. } => "press",
         What::Submit { .. } => "submit",
         What::Suggest { .. } => "suggest",
+        What::Joined => "joined",
     }
 }

@@ -3,6 +3,8 @@
 use tracing::warn;
 
 use super::Desk;
+use crate::clock;
+use crate::notify::Answer;
 use crate::render::{self, Line, Message, Part, SlackMessage, Tone};
 use crate::slack::{Destination, Inbound, SlackError};
 
@@ -33,40 +35,40 @@ pub(super) fn message(tone: Tone, line: &Line, parts: Vec<Part>) -> SlackMessage
 
 async fn send(desk: &Desk, inbound: &Inbound, body: &SlackMessage) {
     let place = &inbound.place;
+    let user = inbound.who.user.as_str();
     if let Some(url) = &place.response_url {
-        match desk.slack.respond(url, body, false, false).await {
-            Ok(()) => return,
+        match desk.notifier.answer(&desk.slack, Answer::Respond(url, false), body).await {
+            Ok(_) => return,
             Err(error) => warn!(%error, "cannot answer at a response_url: trying an ephemeral message"),
         }
     }
-    let answer = match place.channel.as_str() {
-        "" => desk.slack.post(Destination::channel(&inbound.who.user), body).await.map(drop),
-        channel => {
-            let to = Destination { channel, thread: place.thread.as_deref() };
-            desk.slack.post_ephemeral(to, &inbound.who.user, body).await
-        }
+    let how = match place.channel.as_str() {
+        "" => Answer::Post(Destination::channel(user)),
+        channel => Answer::Ephemeral(Destination { channel, thread: place.thread.as_deref() }, user),
     };
-    if let Err(error) = answer {
-        warn!(%error, user = inbound.who.user, "cannot answer");
+    if let Err(error) = desk.notifier.answer(&desk.slack, how, body).await {
+        warn!(%error, user, "cannot answer");
     }
 }
 
-/// Posts into the thread of an incident's message; without such a message, where it was asked.
+/// Puts something into the thread of an incident's message, for good; without such a message it is said where it was
+/// asked.
 pub(super) async fn into_thread(
     desk: &Desk,
     incident: &str,
     asked: &Inbound,
     body: &SlackMessage,
 ) -> Result<(), SlackError> {
-    let standing = desk.store.place_of(incident).await.unwrap_or_else(|error| {
-        warn!(%error, incident.id = incident, "cannot read where the message stands");
-        None
-    });
+    match desk.store.queue_answer(incident, body, clock::now()).await {
+        Ok(true) => {
+            desk.deliveries.notify_one();
+            return Ok(());
+        }
+        Ok(false) => {}
+        Err(error) => warn!(%error, incident.id = incident, "cannot keep what the thread is to be told"),
+    }
     let place = &asked.place;
-    let (channel, thread) = match &standing {
-        Some((channel, ts)) => (channel.as_str(), Some(ts.as_str())),
-        None => (place.channel.as_str(), place.thread.as_deref().or(place.message.as_deref())),
-    };
-    let channel = if channel.is_empty() { desk.config.channel.as_str() } else { channel };
-    desk.notifier.post_in_turn(&desk.slack, Destination { channel, thread }, body).await.map(drop)
+    let channel = if place.channel.is_empty() { desk.config.channel.as_str() } else { place.channel.as_str() };
+    let to = Destination { channel, thread: place.thread.as_deref().or(place.message.as_deref()) };
+    desk.notifier.answer(&desk.slack, Answer::Post(to), body).await.map(drop)
 }

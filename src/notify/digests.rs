@@ -5,11 +5,13 @@ use std::time::Duration;
 use jiff::Timestamp;
 use tracing::{error, info, warn};
 
+use super::refused::pause_refused;
+use super::seek::Sought;
 use super::{Lane, MOST_REPOSTS, MOST_TRIES, Notifier, To, pause};
 use crate::clock;
 use crate::render::{self, DigestEntry, DigestView};
-use crate::slack::SlackError;
-use crate::store::{Digest, Incident, StoreError};
+use crate::slack::{Mark, Slack, SlackError};
+use crate::store::{Digest, Held, Incident, Look, StoreError};
 
 /// The shortest time between two edits of a digest: a storm would use up the edits of the whole workspace.
 const BETWEEN_EDITS: Duration = Duration::from_secs(5);
@@ -33,12 +35,18 @@ impl Notifier {
         let called = self.store.digest_mentioned(&digest.id).await?;
         let critical = incidents.iter().find_map(|incident| Some((incident, self.whom(incident)?)));
         let whom = critical.map(|(_, whom)| whom).filter(|_| first != called);
-        let to = To::of(&digest.channel, digest.posted.as_ref());
+        if let (true, Some(since)) = (first, digest.began)
+            && !self.may_post_digest(slack, digest, since).await?
+        {
+            return Ok(());
+        }
+        let mark = Mark { mention: whom.is_some(), ..Mark::new(&digest.id) };
+        let to = To::of(&digest.channel, digest.posted.as_ref(), mark);
         let (answer, took) = self.send(slack, to, &message, whom).await;
         let now = self.store.now();
         let posted = match answer {
             Ok(posted) => (posted.channel, posted.ts),
-            Err(error) => return self.digest_failed(digest, &incidents, &error, took, now).await,
+            Err(error) => return self.digest_failed(slack, digest, &incidents, &error, took, now).await,
         };
         let done = if first { "posted" } else { "updated" };
         self.metrics.delivery("digest", done, Some(took));
@@ -55,8 +63,24 @@ impl Notifier {
         self.store.mentioned(&read, now).await.map(drop)
     }
 
+    /// Whether a digest that was being posted before is to be posted again: not when it stands already.
+    async fn may_post_digest(&self, slack: &Slack, digest: &Digest, since: Timestamp) -> Result<bool, StoreError> {
+        let (subject, channel) = (digest.id.clone(), digest.channel.clone());
+        let look = Look { subject, channel, thread: None, since, looks: 0 };
+        match self.seek(slack, &look).await? {
+            Sought::Missing => Ok(true),
+            Sought::Stands => Ok(false),
+            Sought::Later(due, why) => {
+                self.metrics.delivery("digest", "retried", None);
+                self.store.digest_postponed(digest, due, Held::Unknown, &why).await?;
+                Ok(false)
+            }
+        }
+    }
+
     async fn digest_failed(
         &self,
+        slack: &Slack,
         digest: &Digest,
         incidents: &[Incident],
         error: &SlackError,
@@ -70,8 +94,9 @@ impl Notifier {
             self.rates.close(&lane, *wait);
             self.metrics.rate_limit_wait("slack");
             count("rate_limited");
-            return self.store.digest_postponed(digest, clock::after(now, *wait), &note).await;
+            return self.store.digest_postponed(digest, clock::after(now, *wait), Held::Failed, &note).await;
         }
+        let more = digest.tries + 1 < MOST_TRIES || incidents.iter().any(|incident| incident.open);
         if error.is_gone()
             && digest.posted.is_some()
             && self.store.forget_digest_message(digest, MOST_REPOSTS, now).await?
@@ -79,6 +104,10 @@ impl Notifier {
             warn!(digest.id = digest.id, reason = note, "the digest is gone: posting it anew");
             count("reposted");
             return Ok(());
+        }
+        let refused = error.is_about_channel() || error.is_about_token();
+        if refused {
+            self.channel_refused(slack, &digest.channel, error, now).await?;
         }
         let fallback = &self.config.channel;
         if error.is_about_channel() && digest.channel != *fallback && !fallback.is_empty() {
@@ -90,10 +119,12 @@ impl Notifier {
             count("rerouted");
             return self.store.digest_moved(digest, fallback, now).await;
         }
-        if error.is_retryable() && digest.tries + 1 < MOST_TRIES {
-            count("retried");
+        if (error.is_retryable() || refused) && more {
+            count(if refused { "refused" } else { "retried" });
             warn!(digest.id = digest.id, try = digest.tries + 1, reason = note, "cannot deliver a digest: trying again");
-            return self.store.digest_postponed(digest, clock::after(now, pause(digest.tries)), &note).await;
+            let pause = if refused { pause_refused(digest.tries) } else { pause(digest.tries) };
+            let held = Held::failed(digest.posted.is_none() && error.is_unknown());
+            return self.store.digest_postponed(digest, clock::after(now, pause), held, &note).await;
         }
         count("failed");
         error!(digest.id = digest.id, channel = digest.channel, reason = note, "gave up delivering a digest");

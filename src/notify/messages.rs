@@ -5,11 +5,12 @@ use std::time::Duration;
 use jiff::Timestamp;
 use tracing::{error, info, warn};
 
+use super::seek::Sought;
 use super::{Lane, MOST_REPOSTS, MOST_TRIES, Notifier, To, pause};
 use crate::clock;
 use crate::render::{self, Told};
-use crate::slack::{Slack, SlackError};
-use crate::store::{Delivery, Incident, Said, Sink, StoreError};
+use crate::slack::{Mark, Slack, SlackError};
+use crate::store::{Delivery, Held, Incident, Look, Said, Sink, StoreError};
 
 impl Notifier {
     pub(super) async fn deliver_message(&self, delivery: &Delivery) -> Result<(), StoreError> {
@@ -38,20 +39,30 @@ impl Notifier {
         incident: &Incident,
     ) -> Result<(), StoreError> {
         let first = delivery.posted.is_none();
+        if let (true, Some(since)) = (first, delivery.began)
+            && !self.may_post_message(slack, delivery, since).await?
+        {
+            return Ok(());
+        }
         // A new message calls somebody once. Its edits keep the mention, or it would vanish from where people find it.
         let whom = self.whom(incident).filter(|_| first != delivery.mentioned);
-        let to = To::of(&delivery.channel, delivery.posted.as_ref());
+        let knows = Told::of(&self.view(incident));
+        let told = serde_json::to_string(&knows).ok();
+        let mark = Mark { id: incident.id.clone(), mention: whom.is_some(), told: told.clone() };
+        let to = To::of(&delivery.channel, delivery.posted.as_ref(), mark);
         let (answer, took) = self.send(slack, to, &self.message(incident), whom).await;
         let now = self.store.now();
         let posted = match answer {
             Ok(posted) => posted,
-            Err(error) => return self.message_failed(delivery, incident.revision, &error, took, now).await,
+            Err(error) if error.is_about_channel() || error.is_about_token() => {
+                return self.message_refused(slack, delivery, incident, &error, now).await;
+            }
+            Err(error) => return self.message_failed(delivery, incident, &error, took, now).await,
         };
         let done = if first { "posted" } else { "updated" };
         self.metrics.delivery("slack", done, Some(took));
         info!(incident.id = delivery.incident, channel = posted.channel, "{done} the incident's message");
-        let knows = Told::of(&self.view(incident));
-        let said = Said { mention: first && whom.is_some(), told: serde_json::to_string(&knows).ok() };
+        let said = Said { mention: first && whom.is_some(), told };
         let place = (posted.channel, posted.ts);
         self.store.delivered(delivery, Some(&place), incident.revision, &said, now).await?;
         if let Some(whom) = self.whom(incident).filter(|_| !first && !delivery.mentioned) {
@@ -65,10 +76,30 @@ impl Notifier {
         }
     }
 
+    /// Whether a message that was being posted before is to be posted again: not when it stands already.
+    async fn may_post_message(&self, slack: &Slack, delivery: &Delivery, since: Timestamp) -> Result<bool, StoreError> {
+        let look = Look {
+            subject: delivery.incident.clone(),
+            channel: delivery.channel.clone(),
+            thread: None,
+            since,
+            looks: 0,
+        };
+        match self.seek(slack, &look).await? {
+            Sought::Missing => Ok(true),
+            Sought::Stands => Ok(false),
+            Sought::Later(due, why) => {
+                self.metrics.delivery("slack", "retried", None);
+                self.store.postpone(delivery, due, Held::Unknown, &why).await?;
+                Ok(false)
+            }
+        }
+    }
+
     async fn message_failed(
         &self,
         delivery: &Delivery,
-        revision: i64,
+        incident: &Incident,
         error: &SlackError,
         took: Duration,
         now: Timestamp,
@@ -80,7 +111,7 @@ impl Notifier {
             self.rates.close(&lane, *wait);
             self.metrics.rate_limit_wait("slack");
             count("rate_limited");
-            return self.store.postpone(delivery, clock::after(now, *wait), true, &note).await;
+            return self.store.postpone(delivery, clock::after(now, *wait), Held::Failed, &note).await;
         }
         if let Some((_, ts)) = delivery.posted.as_ref().filter(|_| error.is_gone())
             && self.store.forget_message(&delivery.incident, ts, MOST_REPOSTS, now).await?
@@ -89,21 +120,11 @@ impl Notifier {
             count("reposted");
             return Ok(());
         }
-        let fallback = &self.config.channel;
-        if error.is_about_channel() && delivery.channel != *fallback && !fallback.is_empty() {
-            warn!(
-                incident.id = delivery.incident,
-                channel = delivery.channel,
-                reason = note,
-                "the channel does not take the message: using the default channel"
-            );
-            count("rerouted");
-            return self.store.reroute(delivery, fallback, now).await;
-        }
-        if error.is_retryable() && delivery.tries + 1 < MOST_TRIES {
+        if error.is_retryable() && (incident.open || delivery.tries + 1 < MOST_TRIES) {
             count("retried");
             warn!(incident.id = delivery.incident, try = delivery.tries + 1, reason = note, "cannot deliver: trying again");
-            return self.store.postpone(delivery, clock::after(now, pause(delivery.tries)), true, &note).await;
+            let held = Held::failed(delivery.posted.is_none() && error.is_unknown());
+            return self.store.postpone(delivery, clock::after(now, pause(delivery.tries)), held, &note).await;
         }
         count("failed");
         error!(
@@ -112,6 +133,6 @@ impl Notifier {
             reason = note,
             "gave up delivering the message"
         );
-        self.store.give_up(delivery, revision, &note, now).await
+        self.store.give_up(delivery, incident.revision, &note, now).await
     }
 }

@@ -3,12 +3,15 @@
 //! One message per incident and sink, or one for many in a storm; and a thread under it. Slack's rates are kept here.
 //! What has to wait its turn stays in the store, so nothing is lost and nothing piles up in memory.
 
+mod answers;
 mod digests;
 mod messages;
 mod pager;
 mod posts;
 mod queue;
 mod rates;
+mod refused;
+mod seek;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,12 +24,15 @@ use crate::diagnose;
 use crate::playbook::Library;
 use crate::prom::{Prometheus, choose};
 use crate::render::{self, IncidentView, Message, SlackMessage, Span, Words};
-use crate::slack::{self, Destination, Posted, Slack, SlackError};
+use crate::slack::{self, Destination, Mark, Posted, Slack, SlackError};
 use crate::store::{Incident, Store, Work};
 use crate::telemetry::Metrics;
+pub use answers::{ANSWER_WITHIN, Answer};
 pub use pager::{Pager, PagerClient, PagerKind, PagerOn, schema as webhook_schema};
 pub use queue::Taken;
 use rates::{Lane, Rates};
+pub use refused::todo;
+use seek::Seeker;
 
 /// Tries of one message before it is given up: with the pauses between them about two hours.
 const MOST_TRIES: u32 = 130;
@@ -38,8 +44,6 @@ const MOST_PICTURE_TRIES: u32 = 3;
 const MOST_REPOSTS: u32 = 2;
 /// The first pause after an error; it doubles up to [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
-/// How long an answer waits for its channel's rate.
-const LONGEST_TURN: Duration = Duration::from_secs(20);
 /// The longest pause between tries.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
@@ -48,6 +52,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 pub struct Notifier {
     parts: Parts,
     rates: Rates,
+    seeker: Seeker,
 }
 
 /// What delivery is made of.
@@ -91,7 +96,7 @@ impl Notifier {
     /// Prepares delivery.
     pub fn new(mut parts: Parts) -> Self {
         parts.public_url.truncate(parts.public_url.trim_end_matches('/').len());
-        Self { rates: Rates::new(&parts.config), parts }
+        Self { rates: Rates::new(&parts.config), seeker: Seeker::default(), parts }
     }
 
     /// So many replicas share Slack's rates from now on.
@@ -135,37 +140,13 @@ impl Notifier {
         self.config.mention_for(&labels).filter(|_| incident.open && incident.critical)
     }
 
-    /// Posts at once what somebody waits for, as soon as the channel's rate allows; none when that takes too long.
-    ///
-    /// # Errors
-    /// What Slack or the network said.
-    pub async fn post_in_turn(
-        &self,
-        slack: &Slack,
-        to: Destination<'_>,
-        message: &SlackMessage,
-    ) -> Result<Posted, SlackError> {
-        let lane = Lane::Post(to.channel.to_owned());
-        let until = Instant::now() + LONGEST_TURN;
-        while let Err(open) = self.rates.enter(&lane) {
-            if open > until {
-                return Err(SlackError::RateLimited(open.saturating_duration_since(Instant::now())));
-            }
-            tokio::time::sleep_until(open.into()).await;
-        }
-        let answer = slack.post(to, message).await;
-        if let Err(SlackError::RateLimited(wait)) = &answer {
-            self.rates.close(&lane, *wait);
-        }
-        answer
-    }
-
     /// Delivers what was taken, or says in the store when to try again.
     pub async fn deliver(&self, work: Work) {
         let (sink, done) = match &work {
             Work::Message(delivery) => (delivery.sink.as_str(), self.deliver_message(delivery).await),
             Work::Digest(digest) => ("digest", self.deliver_digest(digest).await),
             Work::Post(post) => ("thread", self.deliver_post(post).await),
+            Work::Look(look) => ("look", self.look(look).await),
         };
         let Err(error) = done else { return };
         self.metrics.delivery(sink, "store_error", None);
@@ -198,23 +179,23 @@ impl Notifier {
 
 /// What a message becomes.
 enum To<'a> {
-    /// A new message.
-    New(Destination<'a>),
+    /// A new message, with the mark by which it is found again.
+    New(Destination<'a>, Mark),
     /// An edit.
     Edit(Posted),
 }
 
 impl<'a> To<'a> {
-    fn of(channel: &'a str, posted: Option<&(String, String)>) -> Self {
+    fn of(channel: &'a str, posted: Option<&(String, String)>, mark: Mark) -> Self {
         match posted {
-            None => Self::New(Destination::channel(channel)),
+            None => Self::New(Destination::channel(channel), mark),
             Some((channel, ts)) => Self::Edit(Posted { channel: channel.clone(), ts: ts.clone() }),
         }
     }
 
     async fn send(&self, slack: &Slack, body: &SlackMessage) -> Result<Posted, SlackError> {
         match self {
-            Self::New(to) => slack.post(*to, body).await,
+            Self::New(to, mark) => slack.post(*to, body, mark).await,
             Self::Edit(at) => slack.update(at, body).await,
         }
     }

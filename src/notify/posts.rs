@@ -5,19 +5,21 @@ use std::time::Instant;
 use jiff::Timestamp;
 use tracing::{debug, warn};
 
+use super::refused::pause_refused;
+use super::seek::Sought;
 use super::{Lane, MOST_PICTURE_TRIES, MOST_POST_TRIES, MOST_REPOSTS, Notifier, To, pause};
 use crate::chart;
 use crate::clock;
 use crate::diagnose::{Frame, picture};
 use crate::prom::choose;
-use crate::render::{self, Message, Span, Told};
-use crate::slack::{Destination, Slack, SlackError};
-use crate::store::{Incident, Post, PostKind, StoreError};
+use crate::render::{self, Message, SlackMessage, Span, Told};
+use crate::slack::{Destination, Mark, Slack, SlackError, marked_name};
+use crate::store::{Held, Incident, Look, Post, PostKind, StoreError};
 
 /// What became of a post.
 enum Made {
-    /// It stands. Of a change: and this is what the thread now knows.
-    Posted(Option<Told>),
+    /// It stands, at this timestamp if Slack tells. Of a change: and this is what the thread now knows.
+    Posted(Option<String>, Option<Told>),
     /// There is nothing to post.
     Needless(&'static str),
 }
@@ -27,23 +29,28 @@ impl Notifier {
         let (Some(slack), Some(incident)) = (&self.slack, self.store.incident(&post.incident).await?) else {
             return self.store.post_given_up(post, "there is no Slack or no such incident", self.store.now()).await;
         };
+        if let Some(since) = post.began
+            && !self.may_post(slack, post, since).await?
+        {
+            return Ok(());
+        }
         let started = Instant::now();
         let made = self.make(slack, post, &incident).await;
         let (took, now) = (Some(started.elapsed()), self.store.now());
         match made {
-            Ok(Made::Posted(told)) => {
+            Ok(Made::Posted(ts, told)) => {
                 self.metrics.delivery("thread", post.kind.as_str(), took);
                 if let Some(told) = told.and_then(|told| serde_json::to_string(&told).ok()) {
                     self.store.told(&post.incident, &told).await?;
                 }
-                self.store.post_done(post, None).await
+                self.store.posted(post, ts.as_deref()).await
             }
             Ok(Made::Needless(why)) => {
                 debug!(incident.id = post.incident, kind = post.kind.as_str(), why, "left out a post in the thread");
-                self.store.post_done(post, Some(why)).await
+                self.store.post_needless(post, why).await
             }
             Err(error) => {
-                let result = self.post_failed(post, &error, now).await?;
+                let result = self.post_failed(slack, post, &incident, &error, now).await?;
                 self.metrics.delivery("thread", result, took);
                 Ok(())
             }
@@ -53,6 +60,7 @@ impl Notifier {
     async fn make(&self, slack: &Slack, post: &Post, incident: &Incident) -> Result<Made, SlackError> {
         let (channel, ts) = &post.thread;
         let thread = Destination { channel, thread: Some(ts) };
+        let mark = Mark::new(&post.id);
         match post.kind {
             PostKind::Change => {
                 let told: Told = post.told.as_deref().and_then(|t| serde_json::from_str(t).ok()).unwrap_or_default();
@@ -60,18 +68,20 @@ impl Notifier {
                 let Some(line) = render::changes(&told, &knows, &self.words) else {
                     return Ok(Made::Needless("nothing has changed after all"));
                 };
-                slack.post(thread, &render::slack_line(&line)).await?;
-                Ok(Made::Posted(Some(knows)))
+                let mark = Mark { told: serde_json::to_string(&knows).ok(), ..mark };
+                let posted = slack.post(thread, &render::slack_line(&line), &mark).await?;
+                Ok(Made::Posted(Some(posted.ts), Some(knows)))
             }
             PostKind::Mention => {
                 let line = self.words.line("call", &[("who", Span::whom(&post.body).into())]);
-                slack.post(thread, &render::slack_line(&line)).await?;
-                Ok(Made::Posted(None))
+                let posted = slack.post(thread, &render::slack_line(&line), &mark).await?;
+                Ok(Made::Posted(Some(posted.ts), None))
             }
             PostKind::Picture => match self.draw(incident).await {
                 Some((png, title, alt)) => {
-                    slack.upload(&format!("{}.png", incident.id), [&title, &alt], png, Some(thread)).await?;
-                    Ok(Made::Posted(None))
+                    let name = marked_name(&incident.id, &post.id);
+                    slack.upload(&name, [&title, &alt], png, Some(thread)).await?;
+                    Ok(Made::Posted(None, None))
                 }
                 None => Ok(Made::Needless("there is nothing to draw")),
             },
@@ -79,8 +89,15 @@ impl Notifier {
                 let Ok(message) = serde_json::from_str::<Message>(&post.body) else {
                     return Ok(Made::Needless("another version wrote it"));
                 };
-                self.send(slack, To::New(thread), &message, None).await.0?;
-                Ok(Made::Posted(None))
+                let posted = self.send(slack, To::New(thread, mark), &message, None).await.0?;
+                Ok(Made::Posted(Some(posted.ts), None))
+            }
+            PostKind::Answer => {
+                let Ok(message) = serde_json::from_str::<SlackMessage>(&post.body) else {
+                    return Ok(Made::Needless("another version wrote it"));
+                };
+                let posted = slack.post(thread, &message, &mark).await?;
+                Ok(Made::Posted(Some(posted.ts), None))
             }
         }
     }
@@ -101,23 +118,53 @@ impl Notifier {
         drawn.inspect_err(|error| warn!(incident.id = incident.id, %error, "cannot draw the picture")).ok()
     }
 
+    /// Whether a post that was being made before is to be made again: not when it stands already.
+    async fn may_post(&self, slack: &Slack, post: &Post, since: Timestamp) -> Result<bool, StoreError> {
+        let (channel, ts) = post.thread.clone();
+        let look = Look { subject: post.id.clone(), channel, thread: Some(ts), since, looks: 0 };
+        match self.seek(slack, &look).await? {
+            Sought::Missing => Ok(true),
+            Sought::Stands => Ok(false),
+            Sought::Later(due, why) => {
+                self.metrics.delivery("thread", "retried", None);
+                self.store.post_postponed(post, due, Held::Unknown, &why).await?;
+                Ok(false)
+            }
+        }
+    }
+
     /// What the post's error means; returns what it is counted as.
-    async fn post_failed(&self, post: &Post, error: &SlackError, now: Timestamp) -> Result<&'static str, StoreError> {
+    async fn post_failed(
+        &self,
+        slack: &Slack,
+        post: &Post,
+        incident: &Incident,
+        error: &SlackError,
+        now: Timestamp,
+    ) -> Result<&'static str, StoreError> {
         let note = error.to_string();
         if let SlackError::RateLimited(wait) = error {
             self.rates.close(&Lane::Post(post.channel.clone()), *wait);
             self.metrics.rate_limit_wait("slack");
-            self.store.post_postponed(post, clock::after(now, *wait), &note).await?;
+            self.store.post_postponed(post, clock::after(now, *wait), Held::Failed, &note).await?;
             return Ok("rate_limited");
         }
-        let most = if post.kind == PostKind::Picture { MOST_PICTURE_TRIES } else { MOST_POST_TRIES };
+        let picture = post.kind == PostKind::Picture;
+        // Pictures need a scope of their own, and nothing waits for them.
+        let refused = error.is_about_channel() || (error.is_about_token() && !picture);
+        if refused {
+            self.channel_refused(slack, &post.channel, error, now).await?;
+            self.stand_in(&post.incident, &post.channel, error, now).await?;
+        }
+        let most = if picture { MOST_PICTURE_TRIES } else { MOST_POST_TRIES };
         // The thread follows the message that takes the deleted one's place.
         let follows = error.is_about_thread()
             && self.store.forget_message(&post.incident, &post.thread.1, MOST_REPOSTS, now).await?;
-        // A channel that is closed is left by the message, with its next edit.
-        if (error.is_retryable() || error.is_about_channel() || follows) && post.tries + 1 < most {
-            let due = clock::after(now, pause(post.tries));
-            self.store.post_postponed(post, due, &note).await?;
+        let again = post.tries + 1 < most || (refused && !picture && incident.open);
+        if (error.is_retryable() || refused || follows) && again {
+            let pause = if refused { pause_refused(post.tries) } else { pause(post.tries) };
+            let held = Held::failed(error.is_unknown());
+            self.store.post_postponed(post, clock::after(now, pause), held, &note).await?;
             return Ok("retried");
         }
         warn!(incident.id = post.incident, kind = post.kind.as_str(), reason = note, "gave up a post in the thread");

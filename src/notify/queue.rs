@@ -56,8 +56,10 @@ pub(super) fn lane(waiting: &Waiting) -> Option<Lane> {
     let post = |channel: &str| Some(Lane::Post(channel.to_owned()));
     match (&waiting.work, waiting.turn) {
         (Work::Message(delivery), _) if delivery.sink != Sink::Slack => None,
+        // It takes its place where it asks.
+        (Work::Look(_), _) => None,
         (_, Turn::Favoured) => Some(Lane::Favoured),
-        (_, Turn::Update | Turn::Digest) => Some(Lane::Ordinary),
+        (_, Turn::Update | Turn::Digest | Turn::Look) => Some(Lane::Ordinary),
         (Work::Message(delivery), Turn::NewCritical | Turn::New | Turn::Thread) => post(&delivery.channel),
         (Work::Digest(digest), Turn::NewCritical | Turn::New | Turn::Thread) => post(&digest.channel),
         (Work::Post(p), Turn::NewCritical | Turn::New | Turn::Thread) => post(&p.channel),

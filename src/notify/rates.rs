@@ -16,6 +16,11 @@ use crate::slack;
 const EDIT_BURST: u32 = 4;
 /// Of the edits, what ordinary ones may use, in tenths: the rest is for what is critical or over.
 const ORDINARY_TENTHS: u32 = 6;
+/// Looks at a channel's history, of the 50 a minute that Slack allows each of its two methods (tier 3):
+/// <https://docs.slack.dev/apis/web-api/rate-limits>.
+const LOOKS_PER_MINUTE: u32 = 40;
+/// Looks at once before that rate holds.
+const LOOK_BURST: u32 = 8;
 
 /// From so many channels on, those whose rate is full again are forgotten.
 const CHANNELS: usize = 10_000;
@@ -29,6 +34,8 @@ pub(super) enum Lane {
     Favoured,
     /// Other edits.
     Ordinary,
+    /// Looks at what stands in a channel.
+    Look,
 }
 
 /// What one of so many replicas may send.
@@ -38,6 +45,7 @@ struct Part {
     posts: DefaultKeyedRateLimiter<String>,
     edits: DefaultDirectRateLimiter,
     ordinary: DefaultDirectRateLimiter,
+    looks: DefaultDirectRateLimiter,
 }
 
 impl Part {
@@ -58,6 +66,7 @@ impl Part {
             posts: RateLimiter::keyed(quota(Duration::from_secs(1), config.posts_per_second, config.posts_burst)),
             edits: RateLimiter::direct(edits(10)),
             ordinary: RateLimiter::direct(edits(ORDINARY_TENTHS)),
+            looks: RateLimiter::direct(quota(Duration::from_secs(60), LOOKS_PER_MINUTE, LOOK_BURST)),
         }
     }
 }
@@ -99,6 +108,7 @@ impl Rates {
         let (refused, by) = match lane {
             Lane::Post(channel) => (part.posts.check_key(channel).err(), lane),
             Lane::Favoured => (part.edits.check().err(), lane),
+            Lane::Look => (part.looks.check().err(), lane),
             Lane::Ordinary => match part.ordinary.check() {
                 Err(refused) => (Some(refused), lane),
                 Ok(()) => (part.edits.check().err(), whole),

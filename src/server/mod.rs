@@ -105,7 +105,8 @@ async fn alive(State(shared): State<Shared>) -> impl IntoResponse {
 async fn ready(State(shared): State<Shared>) -> impl IntoResponse {
     let prometheus: Vec<_> = shared.pipeline.prometheus.iter().map(|(p, _)| p).collect();
     let Shared { pipeline, slack, socket, .. } = &shared;
-    let checks = readiness::checks(&pipeline.store, &prometheus, slack.as_ref(), socket.as_ref(), &pipeline.logs).await;
+    let (store, config, logs) = (&pipeline.store, &pipeline.config.slack, &pipeline.logs);
+    let checks = readiness::checks(store, &prometheus, slack.as_ref(), config, socket.as_ref(), logs).await;
     let ready = checks.iter().all(|c| c.ok || !c.required);
     let degraded = checks.iter().any(|c| !c.ok);
     let status = match (ready, degraded) {

@@ -135,6 +135,12 @@ pub fn is_person(id: &str) -> bool {
 }
 
 impl Config {
+    /// Every channel that is configured.
+    pub fn channels(&self) -> impl Iterator<Item = &str> {
+        let routes = self.routes.iter().map(|route| route.channel.as_str());
+        routes.chain([self.channel.as_str()]).filter(|channel| !channel.is_empty())
+    }
+
     /// The channel for alerts with these common labels.
     pub fn channel_for(&self, labels: &Labels) -> &str {
         self.route(labels).map_or(&self.channel, |route| &route.channel)

@@ -57,13 +57,15 @@ fn protocol(error: reqwest::Error) -> SlackClientError {
     SlackClientError::HttpProtocolError(SlackClientHttpProtocolError::new().with_cause(Box::new(error)))
 }
 
+/// How long Slack asks to wait.
+pub(super) fn retry_after(response: &Response) -> Option<Duration> {
+    let header = response.headers().get(reqwest::header::RETRY_AFTER)?;
+    header.to_str().ok()?.parse().ok().map(Duration::from_secs)
+}
+
 async fn read<R: DeserializeOwned>(response: Response) -> ClientResult<R> {
     let status = response.status();
-    let retry_after = response
-        .headers()
-        .get(reqwest::header::RETRY_AFTER)
-        .and_then(|value| value.to_str().ok()?.parse().ok())
-        .map(Duration::from_secs);
+    let retry_after = retry_after(&response);
     let body = response.text().await.map_err(protocol)?;
     if status == StatusCode::TOO_MANY_REQUESTS {
         return Err(SlackClientError::RateLimitError(

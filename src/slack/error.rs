@@ -24,6 +24,9 @@ pub enum SlackError {
     /// No answer of Slack's.
     #[error("Slack cannot be reached: {0}")]
     Unreachable(String),
+    /// No connection: it was not sent at all.
+    #[error("Slack cannot be reached: {0}")]
+    Unsent(String),
     /// The deadline passed.
     #[error("Slack did not answer in time")]
     Late,
@@ -36,10 +39,58 @@ impl SlackError {
             ["message_not_found", "cant_update_message", "edit_window_closed", "block_mismatch"].contains(&code.as_str()))
     }
 
+    /// The error's code when Slack refused.
+    pub fn code(&self) -> Option<&str> {
+        match self {
+            Self::Refused { code, .. } => Some(code),
+            _ => None,
+        }
+    }
+
     /// Whether the channel is the problem, so that another one may take the message.
+    ///
+    /// Source: <https://docs.slack.dev/reference/methods/chat.postMessage#errors>.
     pub fn is_about_channel(&self) -> bool {
-        matches!(self, Self::Refused { code, .. } if
-            ["channel_not_found", "is_archived", "not_in_channel", "restricted_action", "no_permission"].contains(&code.as_str()))
+        const CODES: [&str; 8] = [
+            "access_denied",
+            "channel_not_found",
+            "channel_type_not_supported",
+            "is_archived",
+            "method_not_supported_for_channel_type",
+            "no_permission",
+            "not_in_channel",
+            "team_access_not_granted",
+        ];
+        self.code().is_some_and(|code| CODES.contains(&code) || code.starts_with("restricted_action"))
+    }
+
+    /// Whether the app or its token is the problem: nothing goes out anywhere until a person mends it.
+    pub fn is_about_token(&self) -> bool {
+        const CODES: [&str; 10] = [
+            "account_inactive",
+            "ekm_access_denied",
+            "invalid_auth",
+            "missing_scope",
+            "not_allowed_token_type",
+            "not_authed",
+            "org_login_required",
+            "team_added_to_org",
+            "token_expired",
+            "token_revoked",
+        ];
+        self.code().is_some_and(|code| CODES.contains(&code))
+    }
+
+    /// Whether the call may have had its effect all the same: the answer was lost, or says that something went wrong
+    /// half-way.
+    pub fn is_unknown(&self) -> bool {
+        match self {
+            Self::Unreachable(_) | Self::Late => true,
+            Self::RateLimited(_) | Self::Unsent(_) => false,
+            Self::Refused { code, .. } => {
+                ["internal_error", "fatal_error", "service_unavailable", "request_timeout"].contains(&code.as_str())
+            }
+        }
     }
 
     /// Whether the message itself is the problem, so that a shorter and simpler one may be taken.
@@ -54,32 +105,19 @@ impl SlackError {
         matches!(self, Self::Refused { code, .. } if code == "thread_not_found")
     }
 
-    /// Whether sending the same again can help.
+    /// Whether sending the same again can help, without anybody doing anything. A message that is malformed stays
+    /// malformed.
     pub fn is_retryable(&self) -> bool {
-        match self {
-            Self::RateLimited(_) | Self::Unreachable(_) | Self::Late => true,
-            // Tokens are rotated and Slack has bad minutes; a message that is malformed stays malformed.
-            Self::Refused { code, .. } => [
-                "internal_error",
-                "fatal_error",
-                "service_unavailable",
-                "team_added_to_org",
-                "request_timeout",
-                "invalid_auth",
-                "token_expired",
-                "token_revoked",
-                "account_inactive",
-                "not_authed",
-            ]
-            .contains(&code.as_str()),
-        }
+        self.is_unknown() || matches!(self, Self::RateLimited(_) | Self::Unsent(_))
+    }
+
+    pub(super) fn limited(wait: Option<Duration>) -> Self {
+        Self::RateLimited(wait.unwrap_or(Duration::from_secs(1)).min(LONGEST_WAIT))
     }
 
     pub(super) fn from_client(error: SlackClientError) -> Self {
         match error {
-            SlackClientError::RateLimitError(e) => {
-                Self::RateLimited(e.retry_after.unwrap_or(Duration::from_secs(1)).min(LONGEST_WAIT))
-            }
+            SlackClientError::RateLimitError(e) => Self::limited(e.retry_after),
             SlackClientError::ApiError(e) if e.code == "ratelimited" || e.code == "rate_limited" => {
                 Self::RateLimited(Duration::from_secs(1))
             }
@@ -88,7 +126,11 @@ impl SlackError {
             }
             SlackClientError::HttpError(e) => Self::Unreachable(format!("HTTP {}", e.status_code)),
             SlackClientError::HttpProtocolError(e) => match e.cause {
-                Some(cause) => Self::Unreachable(innermost(cause.as_ref())),
+                Some(cause) => {
+                    let unsent = cause.downcast_ref::<reqwest::Error>().is_some_and(reqwest::Error::is_connect);
+                    let why = innermost(cause.as_ref());
+                    if unsent { Self::Unsent(why) } else { Self::Unreachable(why) }
+                }
                 None => Self::Unreachable("no connection".to_owned()),
             },
             SlackClientError::ProtocolError(_) => Self::Unreachable("the answer is not Slack's".to_owned()),

@@ -59,6 +59,8 @@ pub enum What {
         /// The fields' values by `action_id`.
         values: BTreeMap<String, String>,
     },
+    /// We were invited into a channel.
+    Joined,
     /// A menu asks for its options while somebody types.
     Suggest {
         /// The menu's `action_id`.

@@ -117,7 +117,7 @@ impl Slack {
     async fn with_headers(&self, method: &str) -> Result<(Value, reqwest::header::HeaderMap), SlackError> {
         let unreachable = |error: reqwest::Error| SlackError::Unreachable(error.without_url().to_string());
         let url = format!("{}/{method}", self.api_url);
-        let request = self.http.post(url).bearer_auth(&self.token.token_value.0).json(&json!({}));
+        let request = self.http.post(url).timeout(super::CALL).bearer_auth(&self.token.token_value.0).json(&json!({}));
         let answer = request.send().await.map_err(unreachable)?;
         if !answer.status().is_success() {
             return Err(SlackError::Unreachable(format!("HTTP {}", answer.status().as_u16())));

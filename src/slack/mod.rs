@@ -6,6 +6,7 @@
 mod config;
 mod connector;
 mod error;
+mod history;
 mod inbound;
 mod look;
 pub mod payload;
@@ -23,6 +24,7 @@ use crate::render::SlackMessage;
 pub use config::{Config, Powers, Route, Storm, Transport, is_person};
 use connector::ReqwestConnector;
 pub use error::SlackError;
+pub use history::{Found, Mark, marked_name};
 pub use inbound::{Ack, Choice, Inbound, Place, What, Who};
 pub use look::{ChannelInfo, Introduction};
 pub use payload::Payload;
@@ -31,6 +33,8 @@ pub use socket::{SocketState, SocketStatus};
 
 /// Of one call, how long Slack may take.
 const CALL: Duration = Duration::from_secs(10);
+/// Of a call that posts something new: whoever gives up earlier does not know whether it stands.
+const POSTING: Duration = Duration::from_secs(20);
 /// Bytes of a file that are uploaded in a second at least; slower is given up.
 const SLOWEST: u64 = 1 << 20;
 
@@ -117,6 +121,8 @@ struct Arguments<'a> {
     parse: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     unfurl_links: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    metadata: Option<Value>,
 }
 
 impl<'a> Arguments<'a> {
@@ -131,6 +137,7 @@ impl<'a> Arguments<'a> {
             attachments,
             parse: "none",
             unfurl_links: None,
+            metadata: None,
         }
     }
 }
@@ -141,19 +148,20 @@ impl Slack {
     /// # Errors
     /// When the HTTP client cannot be built.
     pub fn new(api_url: &str, token: &str) -> Result<Self, SlackError> {
-        let connector = ReqwestConnector::new(api_url, CALL)?;
+        let connector = ReqwestConnector::new(api_url, POSTING)?;
         let http = connector.http.clone();
         let api_url = api_url.trim_end_matches('/').to_owned();
         Ok(Self { client: std::sync::Arc::new(SlackClient::new(connector)), token: api_token(token), api_url, http })
     }
 
-    /// `chat.postMessage`.
+    /// `chat.postMessage`, with a mark by which [`Self::marked`] finds it.
     ///
     /// # Errors
     /// What Slack or the network said; here and below.
-    pub async fn post(&self, to: Destination<'_>, message: &SlackMessage) -> Result<Posted, SlackError> {
-        let arguments = Arguments { unfurl_links: Some(false), ..Arguments::new(to, message) };
-        self.call("chat.postMessage", &arguments).await
+    pub async fn post(&self, to: Destination<'_>, message: &SlackMessage, mark: &Mark) -> Result<Posted, SlackError> {
+        let metadata = Some(mark.metadata());
+        let arguments = Arguments { unfurl_links: Some(false), metadata, ..Arguments::new(to, message) };
+        self.call_within(POSTING, "chat.postMessage", &arguments).await
     }
 
     /// `chat.postEphemeral`: only `user` sees it.
@@ -195,13 +203,16 @@ impl Slack {
         let body = json!({
             "response_type": kind, "replace_original": replace, "text": message.text, "attachments": message.attachments,
         });
-        let sent = self.http.post(response_url).json(&body).send().await;
-        let status = sent.map_err(|e| SlackError::Unreachable(e.without_url().to_string()))?.status();
-        match status.is_success() {
-            true => Ok(()),
-            false => {
-                Err(SlackError::Refused { code: format!("response_url_{}", status.as_u16()), detail: String::new() })
-            }
+        let sent = self.http.post(response_url).timeout(CALL).json(&body).send().await;
+        let sent = sent.map_err(|e| SlackError::Unreachable(e.without_url().to_string()))?;
+        let status = sent.status();
+        if status == reqwest::StatusCode::TOO_MANY_REQUESTS {
+            return Err(SlackError::limited(connector::retry_after(&sent)));
+        }
+        match (status.is_success(), status.is_server_error()) {
+            (true, _) => Ok(()),
+            (_, true) => Err(SlackError::Unreachable(format!("HTTP {}", status.as_u16()))),
+            _ => Err(SlackError::Refused { code: format!("response_url_{}", status.as_u16()), detail: String::new() }),
         }
     }
 
@@ -291,7 +302,7 @@ impl Slack {
             complete["channel_id"] = to.channel.into();
             complete["thread_ts"] = to.thread.into();
         }
-        self.call::<Value>("files.completeUploadExternal", &complete).await?;
+        self.call_within::<Value>(POSTING, "files.completeUploadExternal", &complete).await?;
         Ok(announced.file_id)
     }
 
@@ -340,7 +351,7 @@ impl Slack {
         let session = self.client.open_session(&token);
         let none: [(&str, Option<&str>); 0] = [];
         let call = session.http_session_api.http_post_multipart_form("apps.connections.open", None, &none, None);
-        deadline(call).await.map(|answer: Answer| answer.url)
+        deadline(CALL, call).await.map(|answer: Answer| answer.url)
     }
 
     /// Any method that takes JSON.
@@ -351,8 +362,20 @@ impl Slack {
     where
         R: for<'de> Deserialize<'de> + Send,
     {
+        self.call_within(CALL, method, arguments).await
+    }
+
+    async fn call_within<R>(
+        &self,
+        limit: Duration,
+        method: &str,
+        arguments: &(impl Serialize + Send + Sync),
+    ) -> Result<R, SlackError>
+    where
+        R: for<'de> Deserialize<'de> + Send,
+    {
         let session = self.client.open_session(&self.token);
-        deadline(session.http_session_api.http_post(method, arguments, None)).await
+        deadline(limit, session.http_session_api.http_post(method, arguments, None)).await
     }
 
     /// Any method that takes a form; some take nothing else.
@@ -365,7 +388,7 @@ impl Slack {
     {
         let session = self.client.open_session(&self.token);
         let arguments: Vec<(&str, Option<&str>)> = arguments.iter().map(|(k, v)| (*k, Some(*v))).collect();
-        deadline(session.http_session_api.http_post_multipart_form(method, None, &arguments, None)).await
+        deadline(CALL, session.http_session_api.http_post_multipart_form(method, None, &arguments, None)).await
     }
 }
 
@@ -373,8 +396,11 @@ fn api_token(text: &str) -> SlackApiToken {
     SlackApiToken::new(SlackApiTokenValue(text.to_owned()))
 }
 
-async fn deadline<R>(call: impl Future<Output = slack_morphism::ClientResult<R>>) -> Result<R, SlackError> {
-    match tokio::time::timeout(CALL, call).await {
+async fn deadline<R>(
+    limit: Duration,
+    call: impl Future<Output = slack_morphism::ClientResult<R>>,
+) -> Result<R, SlackError> {
+    match tokio::time::timeout(limit, call).await {
         Ok(answer) => answer.map_err(SlackError::from_client),
         Err(_) => Err(SlackError::Late),
     }

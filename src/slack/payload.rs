@@ -161,13 +161,14 @@ pub fn event(payload: &Value, id: &str) -> Payload {
     let event = &payload["event"];
     let kind = text(event, "type");
     let direct = text(event, "channel_type") == "im";
+    let own = payload["authorizations"][0]["user_id"].as_str();
     match kind {
         "app_mention" => {}
+        "member_joined_channel" => return joined(payload, own, id),
         "message" if direct => {}
         "message" => return Payload::Nothing("not_ours"),
         _ => return Payload::Nothing("unknown"),
     }
-    let own = payload["authorizations"][0]["user_id"].as_str();
     // Answering programs, ourselves among them, would never end. Edits and joins are messages with a subtype.
     let user = short(event, "user");
     let program = !text(event, "bot_id").is_empty() || event["bot_profile"].is_object() || own == Some(&user);
@@ -192,6 +193,19 @@ pub fn event(payload: &Value, id: &str) -> Payload {
     let what = What::Mention { text: unlinked(&without_mention(&said, own)).trim().to_owned() };
     let event_id = text(payload, "event_id");
     Payload::of(if event_id.is_empty() { id } else { event_id }, who, place, what)
+}
+
+/// Somebody entered a channel; only of our own coming anything follows.
+fn joined(payload: &Value, own: Option<&str>, id: &str) -> Payload {
+    let event = &payload["event"];
+    let user = short(event, "user");
+    if user.is_empty() || own != Some(&user) {
+        return Payload::Nothing("not_ours");
+    }
+    let who = Who { user, team: short(payload, "team_id"), is_bot: true };
+    let place = Place { channel: short(event, "channel"), ..Place::default() };
+    let event_id = text(payload, "event_id");
+    Payload::of(if event_id.is_empty() { id } else { event_id }, who, place, What::Joined)
 }
 
 /// Without the mention that made it ours: our own wherever it stands, else the one at the beginning.

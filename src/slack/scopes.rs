@@ -7,12 +7,16 @@
 /// Source: <https://docs.slack.dev/reference/methods>, each method's page under "Required scopes".
 pub const METHODS: &[(&str, &[&str])] = &[
     ("auth.test", &[]),
+    ("chat.delete", &["chat:write"]),
     ("chat.postEphemeral", &["chat:write"]),
     ("chat.postMessage", &["chat:write"]),
     ("chat.update", &["chat:write"]),
+    ("conversations.history", &["channels:history", "groups:history"]),
     ("conversations.info", &["channels:read", "groups:read"]),
     ("conversations.list", &["channels:read", "groups:read"]),
+    ("conversations.replies", &["channels:history", "groups:history"]),
     ("files.completeUploadExternal", &["files:write"]),
+    ("files.delete", &["files:write"]),
     ("files.getUploadURLExternal", &["files:write"]),
     ("usergroups.list", &["usergroups:read"]),
     ("usergroups.users.list", &["usergroups:read"]),
@@ -24,9 +28,16 @@ pub const METHODS: &[(&str, &[&str])] = &[
 /// What Slack sends us, and the scopes it needs.
 pub const EVENTS: &[(&str, &[&str])] = &[
     ("app_mention", &["app_mentions:read"]),
+    ("member_joined_channel", &["channels:read", "groups:read"]),
     ("message.im", &["im:history"]),
     // Slash commands; Slack lists them beside the events.
     ("/llm-diagnose", &["commands"]),
+];
+
+/// Scopes that may be left out, and what that costs.
+pub const OPTIONAL: [(&str, &str); 2] = [
+    ("channels:history", "where an answer of Slack's is lost, a message of a public channel may stand twice"),
+    ("groups:history", "where an answer of Slack's is lost, a message of a private channel may stand twice"),
 ];
 
 /// The method that needs the app-level token, with its scope.

@@ -5,6 +5,7 @@ use sqlx::Row;
 
 use super::admission::event;
 use super::connections::Connection;
+use super::refusals::accepts;
 use super::{Store, StoreError};
 use crate::clock::unix_ms;
 
@@ -55,6 +56,31 @@ pub struct Delivery {
     pub mentioned: bool,
     /// What the thread has been told last, as the one who told it wrote it.
     pub told: Option<String>,
+    /// Since when it was being posted before, without a known result: it may stand in Slack already.
+    pub began: Option<Timestamp>,
+}
+
+/// Why something is not delivered now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Held {
+    /// It waits for something.
+    Waits,
+    /// It failed, and does not stand.
+    Failed,
+    /// It failed, and may stand all the same: the answer was lost.
+    Unknown,
+}
+
+impl Held {
+    /// What a failure means; `lost` when its answer was lost.
+    pub fn failed(lost: bool) -> Self {
+        if lost { Self::Unknown } else { Self::Failed }
+    }
+
+    /// Whether the mark of a post that began stays: also an earlier post's.
+    pub(super) fn keeps(self, began: Option<Timestamp>) -> i64 {
+        i64::from(self == Self::Unknown || began.is_some())
+    }
 }
 
 /// What a new message did besides standing there.
@@ -84,6 +110,7 @@ impl Store {
         sqlx::query(
             "UPDATE deliveries SET posted_to = $4, posted_ts = $5, revision = $6, due_ms = $7, tries = 0, note = NULL,
                told = COALESCE(told, $8), mentioned_ms = CASE WHEN $9 = 1 THEN $7 ELSE mentioned_ms END, owner = NULL,
+               began_ms = NULL,
                state = CASE WHEN state = 'pending' AND $6 >= (SELECT revision FROM incidents WHERE id = $1)
                             THEN 'delivered' ELSE state END
              WHERE incident_id = $1 AND sink = $2 AND channel = $3",
@@ -99,10 +126,53 @@ impl Store {
         .bind(i64::from(said.mention))
         .execute(&mut *tx)
         .await?;
+        if delivery.sink == Sink::Slack {
+            accepts(&mut tx, &delivery.channel, unix_ms(now)).await?;
+        }
         let what = if delivery.posted.is_none() { "posted" } else { "updated" };
         event(&mut tx, &delivery.incident, unix_ms(now), what, delivery.sink.as_str()).await?;
         tx.commit().await?;
         Ok(())
+    }
+
+    /// A message that was posted before, and whose answer was lost, has been found: it is the incident's, and brought up
+    /// to date. False when another one stands there meanwhile.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn found_message(
+        &self,
+        incident: &str,
+        channel: &str,
+        posted: &(String, String),
+        said: &Said,
+        now: Timestamp,
+    ) -> Result<bool, StoreError> {
+        let mut tx = self.begin().await?;
+        let found = sqlx::query(
+            "UPDATE deliveries SET posted_to = $3, posted_ts = $4, revision = 0, due_ms = $5, tries = 0, note = NULL,
+               told = COALESCE(told, $6), mentioned_ms = CASE WHEN $7 = 1 THEN $5 ELSE mentioned_ms END, owner = NULL,
+               began_ms = NULL, state = CASE WHEN state = 'failed' THEN 'pending' ELSE state END
+             WHERE incident_id = $1 AND sink = 'slack' AND channel = $2 AND posted_ts IS NULL
+               AND state IN ('pending', 'failed')",
+        )
+        .bind(incident)
+        .bind(channel)
+        .bind(&posted.0)
+        .bind(&posted.1)
+        .bind(unix_ms(now))
+        .bind(&said.told)
+        .bind(i64::from(said.mention))
+        .execute(&mut *tx)
+        .await?
+        .rows_affected()
+            > 0;
+        if found {
+            accepts(&mut tx, channel, unix_ms(now)).await?;
+            event(&mut tx, incident, unix_ms(now), "posted", Sink::Slack.as_str()).await?;
+        }
+        tx.commit().await?;
+        Ok(found)
     }
 
     /// The incident's message in Slack is gone: a new one is posted, once whoever finds out. False, and nothing done,
@@ -119,7 +189,7 @@ impl Store {
     ) -> Result<bool, StoreError> {
         let mut tx = self.begin().await?;
         let done = sqlx::query(
-            "UPDATE deliveries SET posted_to = NULL, posted_ts = NULL, revision = 0, due_ms = $3,
+            "UPDATE deliveries SET posted_to = NULL, posted_ts = NULL, revision = 0, due_ms = $3, began_ms = NULL,
                state = CASE WHEN state = 'delivered' THEN 'pending' ELSE state END
              WHERE incident_id = $1 AND sink = 'slack' AND posted_ts = $2
                AND ((SELECT COUNT(*) FROM events WHERE incident_id = $1 AND what = 'message gone') < $4
@@ -193,7 +263,7 @@ impl Store {
         Ok(count > 0)
     }
 
-    /// Not now: try again at `due`. `counts` when it failed, not when it only waits for something.
+    /// Not now: try again at `due`.
     ///
     /// # Errors
     /// When the store fails.
@@ -201,11 +271,12 @@ impl Store {
         &self,
         delivery: &Delivery,
         due: Timestamp,
-        counts: bool,
+        held: Held,
         note: &str,
     ) -> Result<(), StoreError> {
         sqlx::query(
-            "UPDATE deliveries SET due_ms = $4, tries = tries + $6, note = $5, owner = NULL
+            "UPDATE deliveries SET due_ms = $4, tries = tries + $6, note = $5, owner = NULL,
+               began_ms = CASE WHEN $7 = 1 THEN began_ms ELSE NULL END
              WHERE incident_id = $1 AND sink = $2 AND channel = $3",
         )
         .bind(&delivery.incident)
@@ -213,33 +284,15 @@ impl Store {
         .bind(&delivery.channel)
         .bind(unix_ms(due))
         .bind(note)
-        .bind(i64::from(counts))
+        .bind(i64::from(held != Held::Waits))
+        .bind(held.keeps(delivery.began))
         .execute(&self.write)
         .await?;
         Ok(())
     }
 
-    /// Another channel takes the message.
-    ///
-    /// # Errors
-    /// When the store fails.
-    pub async fn reroute(&self, delivery: &Delivery, channel: &str, now: Timestamp) -> Result<(), StoreError> {
-        sqlx::query(
-            "UPDATE deliveries SET channel = $4, posted_to = NULL, posted_ts = NULL, revision = 0, due_ms = $5,
-               state = CASE WHEN state = 'delivered' THEN 'pending' ELSE state END
-             WHERE incident_id = $1 AND sink = $2 AND channel = $3",
-        )
-        .bind(&delivery.incident)
-        .bind(delivery.sink.as_str())
-        .bind(&delivery.channel)
-        .bind(channel)
-        .bind(unix_ms(now))
-        .execute(&self.write)
-        .await?;
-        Ok(())
-    }
-
-    /// Where an incident's message stands in Slack: channel and timestamp; the first when it stands in several.
+    /// Where an incident's message stands in Slack: channel and timestamp. Of several the one whose channel takes
+    /// messages, and the one that was wanted before one that stands in for it.
     ///
     /// # Errors
     /// When the store fails.
@@ -247,7 +300,8 @@ impl Store {
         let row = sqlx::query(
             "SELECT posted_to, posted_ts FROM deliveries
              WHERE incident_id = $1 AND sink = 'slack' AND posted_to IS NOT NULL AND posted_ts IS NOT NULL
-             ORDER BY channel LIMIT 1",
+             ORDER BY CASE WHEN channel IN (SELECT channel FROM refusals) THEN 2 ELSE 0 END
+                    + CASE WHEN stands_in_for IS NULL THEN 0 ELSE 1 END, channel LIMIT 1",
         )
         .bind(incident)
         .fetch_optional(&self.read)
@@ -287,7 +341,7 @@ impl Store {
         let mut tx = self.begin().await?;
         self.still(&mut tx, &delivery.incident).await?;
         sqlx::query(
-            "UPDATE deliveries SET note = $4, due_ms = $6,
+            "UPDATE deliveries SET note = $4, due_ms = $6, began_ms = NULL,
                state = CASE WHEN (SELECT revision FROM incidents WHERE id = $1) > $5 THEN state ELSE 'failed' END
              WHERE incident_id = $1 AND sink = $2 AND channel = $3",
         )

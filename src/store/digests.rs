@@ -9,8 +9,9 @@ use ulid::Ulid;
 
 use super::connections::Connection;
 use super::incidents::{of_incident, read, select_incidents};
-use super::{Incident, Store, StoreError};
-use crate::clock::{from_unix_ms, unix_ms};
+use super::refusals::accepts;
+use super::{Held, Incident, Store, StoreError};
+use crate::clock::{self, from_unix_ms, unix_ms};
 use crate::render::VARIOUS;
 
 /// Digests of one storm besides that of the other topics.
@@ -44,6 +45,8 @@ pub struct Digest {
     pub posted: Option<(String, String)>,
     /// How often in a row it failed before.
     pub tries: u32,
+    /// Since when it was being posted before, without a known result: it may stand in Slack already.
+    pub began: Option<Timestamp>,
 }
 
 /// The digest that a new incident joins in the transaction that opens it; none when it gets a message of its own.
@@ -167,7 +170,7 @@ impl Store {
         self.unjoined(&mut tx, digest).await?;
         sqlx::query(
             "UPDATE digests SET posted_to = $2, posted_ts = $3, delivered = $4, due_ms = $5, tries = 0, note = NULL,
-               owner = NULL,
+               owner = NULL, began_ms = NULL,
                state = CASE WHEN EXISTS (SELECT 1 FROM deliveries d JOIN incidents i ON i.id = d.incident_id
                                          WHERE d.digest_id = $1 AND i.state = 'open')
                               OR $4 < (SELECT SUM(i.revision) FROM deliveries d JOIN incidents i ON i.id = d.incident_id
@@ -182,8 +185,29 @@ impl Store {
         .bind(unix_ms(next))
         .execute(&mut *tx)
         .await?;
+        accepts(&mut tx, &digest.channel, unix_ms(clock::now())).await?;
         tx.commit().await?;
         Ok(())
+    }
+
+    /// A digest's message that was posted before, and whose answer was lost, has been found. False when another one
+    /// stands there meanwhile.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn found_digest(
+        &self,
+        digest: &str,
+        posted: &(String, String),
+        now: Timestamp,
+    ) -> Result<bool, StoreError> {
+        let found = sqlx::query(
+            "UPDATE digests SET posted_to = $2, posted_ts = $3, delivered = 0, due_ms = $4, tries = 0, note = NULL,
+               owner = NULL, began_ms = NULL, state = CASE WHEN state = 'failed' THEN 'pending' ELSE state END
+             WHERE id = $1 AND posted_ts IS NULL",
+        );
+        let found = found.bind(digest).bind(&posted.0).bind(&posted.1).bind(unix_ms(now));
+        Ok(found.execute(&self.write).await?.rows_affected() > 0)
     }
 
     /// Waits for who is joining the digest, and lets nobody join until the transaction ends: PostgreSQL would not see
@@ -200,7 +224,8 @@ impl Store {
     /// When the store fails.
     pub async fn digest_moved(&self, digest: &Digest, channel: &str, now: Timestamp) -> Result<(), StoreError> {
         sqlx::query(
-            "UPDATE digests SET channel = $2, posted_to = NULL, posted_ts = NULL, due_ms = $3, tries = tries + 1
+            "UPDATE digests SET channel = $2, posted_to = NULL, posted_ts = NULL, due_ms = $3, tries = tries + 1,
+               began_ms = NULL
              WHERE id = $1",
         )
         .bind(&digest.id)
@@ -236,13 +261,25 @@ impl Store {
     ///
     /// # Errors
     /// When the store fails.
-    pub async fn digest_postponed(&self, digest: &Digest, due: Timestamp, note: &str) -> Result<(), StoreError> {
-        sqlx::query("UPDATE digests SET due_ms = $2, tries = tries + 1, note = $3, owner = NULL WHERE id = $1")
-            .bind(&digest.id)
-            .bind(unix_ms(due))
-            .bind(note)
-            .execute(&self.write)
-            .await?;
+    pub async fn digest_postponed(
+        &self,
+        digest: &Digest,
+        due: Timestamp,
+        held: Held,
+        note: &str,
+    ) -> Result<(), StoreError> {
+        sqlx::query(
+            "UPDATE digests SET due_ms = $2, tries = tries + $4, note = $3, owner = NULL,
+               began_ms = CASE WHEN $5 = 1 THEN began_ms ELSE NULL END
+             WHERE id = $1",
+        )
+        .bind(&digest.id)
+        .bind(unix_ms(due))
+        .bind(note)
+        .bind(i64::from(held != Held::Waits))
+        .bind(held.keeps(digest.began))
+        .execute(&self.write)
+        .await?;
         Ok(())
     }
 
@@ -260,7 +297,7 @@ impl Store {
         let mut tx = self.begin().await?;
         self.unjoined(&mut tx, digest).await?;
         sqlx::query(
-            "UPDATE digests SET note = $2, due_ms = $4,
+            "UPDATE digests SET note = $2, due_ms = $4, began_ms = NULL,
                state = CASE WHEN (SELECT SUM(i.revision) FROM deliveries d JOIN incidents i ON i.id = d.incident_id
                                   WHERE d.digest_id = $1) > $3 THEN state ELSE 'failed' END
              WHERE id = $1",
@@ -291,5 +328,6 @@ pub(super) fn digest(row: &sqlx::any::AnyRow) -> Result<Digest, StoreError> {
         opened_at: from_unix_ms(row.try_get("opened_ms")?),
         posted: to.zip(ts),
         tries: u32::try_from(tries).unwrap_or(u32::MAX),
+        began: row.try_get::<Option<i64>, _>("began_ms")?.map(from_unix_ms),
     })
 }

@@ -9,9 +9,9 @@ use ulid::Generator;
 
 use super::admission::event;
 use super::connections::Connection;
-use super::{Store, StoreError};
-use crate::clock::unix_ms;
-use crate::render::Message;
+use super::{Held, Store, StoreError};
+use crate::clock::{from_unix_ms, unix_ms};
+use crate::render::{Message, SlackMessage};
 
 /// Ids of one moment keep their order, so a thread does too.
 static IDS: LazyLock<Mutex<Generator>> = LazyLock::new(|| Mutex::new(Generator::new()));
@@ -29,10 +29,12 @@ pub enum PostKind {
     Verify,
     /// What somebody did.
     Note,
+    /// What a person asked for, as it is shown in Slack.
+    Answer,
 }
 
 impl PostKind {
-    const ALL: [Self; 5] = [Self::Change, Self::Picture, Self::Mention, Self::Verify, Self::Note];
+    const ALL: [Self; 6] = [Self::Change, Self::Picture, Self::Mention, Self::Verify, Self::Note, Self::Answer];
 
     /// As the store and metrics keep it.
     pub fn as_str(self) -> &'static str {
@@ -42,6 +44,7 @@ impl PostKind {
             Self::Mention => "mention",
             Self::Verify => "verify",
             Self::Note => "note",
+            Self::Answer => "answer",
         }
     }
 }
@@ -65,6 +68,8 @@ pub struct Post {
     pub thread: (String, String),
     /// How often in a row it failed before.
     pub tries: u32,
+    /// Since when it was being posted before, without a known result: it may stand in Slack already.
+    pub began: Option<Timestamp>,
 }
 
 impl Store {
@@ -84,7 +89,25 @@ impl Store {
             id: incident.to_owned(),
             error: e.to_string(),
         })?;
-        self.queue(incident, kind, &body, now).await
+        self.queue(incident, kind, &body, now).await.map(drop)
+    }
+
+    /// Puts what somebody asked for into an incident's thread. False, and nothing done, when it has none.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn queue_answer(
+        &self,
+        incident: &str,
+        message: &SlackMessage,
+        now: Timestamp,
+    ) -> Result<bool, StoreError> {
+        let body = serde_json::to_string(message).map_err(|e| StoreError::Unreadable {
+            what: "post",
+            id: incident.to_owned(),
+            error: e.to_string(),
+        })?;
+        self.queue(incident, PostKind::Answer, &body, now).await
     }
 
     /// The thread is to be told what changed; changes that wait already are told with it.
@@ -92,7 +115,7 @@ impl Store {
     /// # Errors
     /// When the store fails.
     pub async fn queue_change(&self, incident: &str, now: Timestamp) -> Result<(), StoreError> {
-        self.queue(incident, PostKind::Change, "", now).await
+        self.queue(incident, PostKind::Change, "", now).await.map(drop)
     }
 
     /// The thread is to be shown what speaks for a cause. A picture that waits already shows the newest state as well.
@@ -100,7 +123,7 @@ impl Store {
     /// # Errors
     /// When the store fails.
     pub async fn queue_picture(&self, incident: &str, cause: &str, now: Timestamp) -> Result<(), StoreError> {
-        self.queue(incident, PostKind::Picture, cause, now).await
+        self.queue(incident, PostKind::Picture, cause, now).await.map(drop)
     }
 
     /// Somebody is to be called in the thread, by the id of a user or a user group.
@@ -108,13 +131,13 @@ impl Store {
     /// # Errors
     /// When the store fails.
     pub async fn queue_mention(&self, incident: &str, whom: &str, now: Timestamp) -> Result<(), StoreError> {
-        self.queue(incident, PostKind::Mention, whom, now).await
+        self.queue(incident, PostKind::Mention, whom, now).await.map(drop)
     }
 
     /// Only where the incident has a thread; that of a digest is spared its incidents' pictures.
-    async fn queue(&self, incident: &str, kind: PostKind, body: &str, now: Timestamp) -> Result<(), StoreError> {
+    async fn queue(&self, incident: &str, kind: PostKind, body: &str, now: Timestamp) -> Result<bool, StoreError> {
         let once = matches!(kind, PostKind::Change | PostKind::Picture | PostKind::Mention);
-        sqlx::query(
+        let queued = sqlx::query(
             "INSERT INTO posts (id, incident_id, kind, body, due_ms) SELECT $1, $2, $3, $4, CAST($5 AS BIGINT)
              WHERE EXISTS (SELECT 1 FROM deliveries WHERE incident_id = $2 AND sink = 'slack'
                              AND (state <> 'digested' OR $3 <> 'picture'))
@@ -129,14 +152,49 @@ impl Store {
         .bind(i64::from(once))
         .execute(&self.write)
         .await?;
-        Ok(())
+        Ok(queued.rows_affected() > 0)
     }
 
-    /// The post stands, or is not needed any more.
+    /// The post stands at this timestamp; of a picture nobody knows it.
     ///
     /// # Errors
     /// When the store fails.
-    pub async fn post_done(&self, post: &Post, note: Option<&str>) -> Result<(), StoreError> {
+    pub async fn posted(&self, post: &Post, ts: Option<&str>) -> Result<(), StoreError> {
+        let done = sqlx::query("UPDATE posts SET state = 'done', note = NULL, posted_ts = $2 WHERE id = $1");
+        done.bind(&post.id).bind(ts).execute(&self.write).await?;
+        Ok(())
+    }
+
+    /// A post that was made before, and whose answer was lost, has been found, with what its reader knows of the incident.
+    /// False when it is none of these, or stands already.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn found_post(&self, id: &str, ts: &str, told: Option<&str>) -> Result<bool, StoreError> {
+        let mut tx = self.begin().await?;
+        let found = sqlx::query(
+            "UPDATE posts SET state = 'done', posted_ts = $2, note = NULL WHERE id = $1 AND state <> 'done'",
+        );
+        let found = found.bind(id).bind(ts).execute(&mut *tx).await?.rows_affected() > 0;
+        if found && told.is_some() {
+            sqlx::query(
+                "UPDATE deliveries SET told = $2
+                 WHERE sink = 'slack' AND incident_id = (SELECT incident_id FROM posts WHERE id = $1)",
+            )
+            .bind(id)
+            .bind(told)
+            .execute(&mut *tx)
+            .await?;
+        }
+        tx.commit().await?;
+        Ok(found)
+    }
+
+    /// The post is not needed any more.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn post_needless(&self, post: &Post, note: &str) -> Result<(), StoreError> {
         sqlx::query("UPDATE posts SET state = 'done', note = $2 WHERE id = $1")
             .bind(&post.id)
             .bind(note)
@@ -149,13 +207,19 @@ impl Store {
     ///
     /// # Errors
     /// When the store fails.
-    pub async fn post_postponed(&self, post: &Post, due: Timestamp, note: &str) -> Result<(), StoreError> {
-        sqlx::query("UPDATE posts SET due_ms = $2, tries = tries + 1, note = $3, owner = NULL WHERE id = $1")
-            .bind(&post.id)
-            .bind(unix_ms(due))
-            .bind(note)
-            .execute(&self.write)
-            .await?;
+    pub async fn post_postponed(&self, post: &Post, due: Timestamp, held: Held, note: &str) -> Result<(), StoreError> {
+        sqlx::query(
+            "UPDATE posts SET due_ms = $2, tries = tries + $4, note = $3, owner = NULL,
+               began_ms = CASE WHEN $5 = 1 THEN began_ms ELSE NULL END
+             WHERE id = $1",
+        )
+        .bind(&post.id)
+        .bind(unix_ms(due))
+        .bind(note)
+        .bind(i64::from(held != Held::Waits))
+        .bind(held.keeps(post.began))
+        .execute(&self.write)
+        .await?;
         Ok(())
     }
 
@@ -225,5 +289,6 @@ pub(super) fn post(row: &AnyRow) -> Result<Post, StoreError> {
         channel: row.try_get("channel")?,
         thread: (row.try_get("posted_to")?, row.try_get("posted_ts")?),
         tries: u32::try_from(tries).unwrap_or(u32::MAX),
+        began: row.try_get::<Option<i64>, _>("began_ms")?.map(from_unix_ms),
     })
 }

@@ -25,7 +25,7 @@ macro_rules! database_now {
 pub(super) use database_now;
 
 /// What nobody who lives works on is due at once: first looks, and messages that no error holds back.
-const RELEASES: [&str; 5] = [
+const RELEASES: [&str; 6] = [
     "UPDATE incidents SET diagnose_due_ms = $1, owner = NULL
      WHERE diagnose_due_ms > $1 AND diagnosis IS NULL AND owner NOT IN (SELECT id FROM replicas)",
     "UPDATE deliveries SET due_ms = $1, owner = NULL
@@ -35,6 +35,7 @@ const RELEASES: [&str; 5] = [
     "UPDATE digests SET due_ms = $1, owner = NULL
      WHERE state = 'pending' AND due_ms > $1 AND tries = 0 AND owner NOT IN (SELECT id FROM replicas)",
     "UPDATE followups SET due_ms = $1, owner = NULL WHERE due_ms > $1 AND owner NOT IN (SELECT id FROM replicas)",
+    "UPDATE looks SET due_ms = $1, owner = NULL WHERE due_ms > $1 AND owner NOT IN (SELECT id FROM replicas)",
 ];
 
 impl Store {
@@ -91,6 +92,7 @@ impl Store {
             "UPDATE digests SET due_ms = $1 WHERE due_ms > $1 AND tries = 0",
             // Of those only what was taken has an owner; the others' time has not come.
             "UPDATE followups SET due_ms = $1, owner = NULL WHERE due_ms > $1 AND owner IS NOT NULL",
+            "UPDATE looks SET due_ms = $1, owner = NULL WHERE due_ms > $1 AND owner IS NOT NULL",
         ] {
             sqlx::query(release).bind(unix_ms(now)).execute(&mut *tx).await?;
         }

@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use jiff::{SignedDuration, Timestamp};
-use sqlx::AnyConnection;
+use sqlx::{Any, Executor};
 use tracing::warn;
 
 use super::database::Engine;
@@ -36,7 +36,7 @@ impl Time {
 }
 
 /// What a PostgreSQL's clock shows.
-pub(super) async fn of_database(db: &mut AnyConnection) -> Result<Timestamp, sqlx::Error> {
+pub(super) async fn of_database(db: impl Executor<'_, Database = Any>) -> Result<Timestamp, sqlx::Error> {
     let shown = sqlx::query_scalar(concat!("SELECT ", database_now!())).fetch_one(db).await?;
     Ok(from_unix_ms(shown))
 }
@@ -53,12 +53,13 @@ pub struct Longest {
 }
 
 /// What waits, and until when.
-const WAITING: [&str; 5] = [
+const WAITING: [&str; 6] = [
     "UPDATE incidents SET diagnose_due_ms = diagnose_due_ms + $1 WHERE diagnose_due_ms IS NOT NULL",
     "UPDATE deliveries SET due_ms = due_ms + $1 WHERE state = 'pending'",
     "UPDATE posts SET due_ms = due_ms + $1 WHERE state = 'pending'",
     "UPDATE digests SET due_ms = due_ms + $1 WHERE state = 'pending'",
     "UPDATE followups SET due_ms = due_ms + $1",
+    "UPDATE looks SET due_ms = due_ms + $1",
 ];
 
 /// What a clock wrote that was ahead.
@@ -90,7 +91,7 @@ impl Store {
             return self.follow(clock::now(), Instant::now()).await;
         }
         let asked = Instant::now();
-        let shown = of_database(&mut *self.read.acquire().await?).await?;
+        let shown = of_database(&self.read).await?;
         let took = asked.elapsed();
         // A late answer may be of any moment since the question.
         match took < Duration::from_millis(500) {

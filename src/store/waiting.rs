@@ -8,9 +8,10 @@ use sqlx::any::AnyRow;
 
 use super::deliveries::{Delivery, Sink};
 use super::digests::{Digest, digest};
-use super::posts::{Post, post};
+use super::looks::{Look, look};
+use super::posts::{Post, PostKind, post};
 use super::{Store, StoreError};
-use crate::clock::unix_ms;
+use crate::clock::{from_unix_ms, unix_ms};
 
 /// Whose turn comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -27,6 +28,8 @@ pub enum Turn {
     Thread,
     /// An edit of a digest.
     Digest,
+    /// A look for messages that stand twice.
+    Look,
 }
 
 /// What is to be said.
@@ -38,6 +41,8 @@ pub enum Work {
     Digest(Digest),
     /// A post in a thread.
     Post(Post),
+    /// A look for messages that stand twice.
+    Look(Look),
 }
 
 impl Work {
@@ -46,7 +51,7 @@ impl Work {
         match self {
             Self::Message(delivery) => Some(&delivery.incident),
             Self::Post(post) => Some(&post.incident),
-            Self::Digest(_) => None,
+            Self::Digest(_) | Self::Look(_) => None,
         }
     }
 
@@ -55,7 +60,7 @@ impl Work {
         let posted = match self {
             Self::Message(delivery) => delivery.posted.as_ref(),
             Self::Digest(digest) => digest.posted.as_ref(),
-            Self::Post(_) => None,
+            Self::Post(_) | Self::Look(_) => None,
         };
         posted.map(|(_, ts)| ts.as_str())
     }
@@ -78,9 +83,12 @@ impl Store {
     /// When the store fails.
     pub async fn waiting(&self, now: Timestamp, most: u32) -> Result<Vec<Waiting>, StoreError> {
         let mut out = Vec::new();
-        for (what, sql, read) in
-            [("deliveries", MESSAGES, message as Read), ("digests", DIGESTS, of_digest), ("posts", POSTS, of_post)]
-        {
+        for (what, sql, read) in [
+            ("deliveries", MESSAGES, message as Read),
+            ("digests", DIGESTS, of_digest),
+            ("posts", POSTS, of_post),
+            ("looks", LOOKS, of_look),
+        ] {
             let rows = sqlx::query(sql).bind(unix_ms(now)).bind(i64::from(most)).fetch_all(&self.read).await?;
             for row in &rows {
                 match read(row) {
@@ -101,9 +109,10 @@ impl Store {
     pub async fn take(&self, waiting: &Waiting, now: Timestamp, lease_ms: i64) -> Result<bool, StoreError> {
         let query = match &waiting.work {
             Work::Message(delivery) => sqlx::query(
-                "UPDATE deliveries SET due_ms = $1 + $2, owner = $6
+                "UPDATE deliveries SET due_ms = $1 + $2, owner = $6,
+                   began_ms = CASE WHEN sink = 'slack' AND posted_ts IS NULL THEN COALESCE(began_ms, $1) ELSE NULL END
                  WHERE state = 'pending' AND due_ms <= $1 AND incident_id = $3 AND sink = $4 AND channel = $5
-                   AND COALESCE(posted_ts, '') = $7",
+                   AND COALESCE(posted_ts, '') = $7 AND COALESCE(began_ms, 0) = $8",
             )
             .bind(unix_ms(now))
             .bind(lease_ms)
@@ -111,22 +120,36 @@ impl Store {
             .bind(delivery.sink.as_str())
             .bind(&delivery.channel)
             .bind(&*self.me)
-            .bind(standing(delivery.posted.as_ref())),
+            .bind(standing(delivery.posted.as_ref()))
+            .bind(delivery.began.map_or(0, unix_ms)),
             Work::Digest(digest) => sqlx::query(
-                "UPDATE digests SET due_ms = $1 + $2, owner = $4
-                 WHERE state = 'pending' AND due_ms <= $1 AND id = $3 AND COALESCE(posted_ts, '') = $5",
+                "UPDATE digests SET due_ms = $1 + $2, owner = $4,
+                   began_ms = CASE WHEN posted_ts IS NULL THEN COALESCE(began_ms, $1) ELSE NULL END
+                 WHERE state = 'pending' AND due_ms <= $1 AND id = $3 AND COALESCE(posted_ts, '') = $5
+                   AND COALESCE(began_ms, 0) = $6",
             )
             .bind(unix_ms(now))
             .bind(lease_ms)
             .bind(&digest.id)
             .bind(&*self.me)
-            .bind(standing(digest.posted.as_ref())),
+            .bind(standing(digest.posted.as_ref()))
+            .bind(digest.began.map_or(0, unix_ms)),
             Work::Post(post) => sqlx::query(
-                "UPDATE posts SET due_ms = $1 + $2, owner = $4 WHERE state = 'pending' AND due_ms <= $1 AND id = $3",
+                "UPDATE posts SET due_ms = $1 + $2, owner = $4, began_ms = COALESCE(began_ms, $1)
+                 WHERE state = 'pending' AND due_ms <= $1 AND id = $3 AND COALESCE(began_ms, 0) = $5",
             )
             .bind(unix_ms(now))
             .bind(lease_ms)
             .bind(&post.id)
+            .bind(&*self.me)
+            .bind(post.began.map_or(0, unix_ms)),
+            Work::Look(look) => sqlx::query(
+                "UPDATE looks SET due_ms = $1 + $2, owner = $5 WHERE due_ms <= $1 AND subject = $3 AND channel = $4",
+            )
+            .bind(unix_ms(now))
+            .bind(lease_ms)
+            .bind(&look.subject)
+            .bind(&look.channel)
             .bind(&*self.me),
         };
         match query.execute(&self.write).await.map_err(StoreError::from) {
@@ -151,13 +174,14 @@ impl Store {
                     (SELECT MIN(d.due_ms) FROM deliveries d JOIN incidents i ON i.id = d.incident_id
                        WHERE d.state = 'pending' AND d.due_ms > $1 AND d.revision < i.revision) AS message,
                     (SELECT MIN(due_ms) FROM digests WHERE state = 'pending' AND due_ms > $1) AS digest,
-                    (SELECT MIN(due_ms) FROM posts WHERE state = 'pending' AND due_ms > $1) AS post",
+                    (SELECT MIN(due_ms) FROM posts WHERE state = 'pending' AND due_ms > $1) AS post,
+                    (SELECT MIN(due_ms) FROM looks WHERE due_ms > $1) AS look",
         )
         .bind(unix_ms(now))
         .fetch_one(&self.read)
         .await?;
         let mut deliveries: Vec<i64> = Vec::new();
-        for name in ["message", "digest", "post"] {
+        for name in ["message", "digest", "post", "look"] {
             deliveries.extend(row.try_get::<Option<i64>, _>(name)?);
         }
         Ok((row.try_get("diagnosis")?, deliveries.into_iter().min()))
@@ -174,7 +198,7 @@ type Read = fn(&AnyRow) -> Result<Waiting, StoreError>;
 const MESSAGES: &str = "
     SELECT * FROM (
       SELECT w.*, ROW_NUMBER() OVER (PARTITION BY sink, turn, lane ORDER BY due_ms, incident_id) AS place FROM (
-        SELECT d.incident_id, d.sink, d.channel, d.posted_to, d.posted_ts, d.tries, d.told, d.mentioned_ms, d.due_ms,
+        SELECT d.incident_id, d.sink, d.channel, d.posted_to, d.posted_ts, d.tries, d.told, d.mentioned_ms, d.due_ms, d.began_ms,
                CASE WHEN d.posted_ts IS NULL THEN d.channel ELSE '' END AS lane,
                CAST(CASE WHEN d.posted_ts IS NULL AND i.critical = 1 THEN 0 WHEN d.posted_ts IS NULL THEN 1
                          WHEN i.critical = 1 OR i.state = 'resolved' THEN 2 ELSE 3 END AS BIGINT) AS turn
@@ -183,28 +207,34 @@ const MESSAGES: &str = "
     WHERE place <= $2";
 
 const DIGESTS: &str = "
-    SELECT g.id, g.channel, g.topic, g.opened_ms, g.posted_to, g.posted_ts, g.tries, g.due_ms,
+    SELECT g.id, g.channel, g.topic, g.opened_ms, g.posted_to, g.posted_ts, g.tries, g.due_ms, g.began_ms,
            CAST(SUM(CASE WHEN i.state = 'open' THEN 1 ELSE 0 END) AS BIGINT) AS firing,
            CAST(SUM(CASE WHEN i.state = 'open' THEN i.critical ELSE 0 END) AS BIGINT) AS critical
     FROM digests g JOIN deliveries d ON d.digest_id = g.id JOIN incidents i ON i.id = d.incident_id
     WHERE g.state = 'pending' AND g.due_ms <= $1
-    GROUP BY g.id, g.channel, g.topic, g.opened_ms, g.posted_to, g.posted_ts, g.tries, g.due_ms, g.delivered
+    GROUP BY g.id, g.channel, g.topic, g.opened_ms, g.posted_to, g.posted_ts, g.tries, g.due_ms, g.began_ms, g.delivered
     HAVING g.delivered < SUM(i.revision) ORDER BY g.due_ms LIMIT $2";
 
-/// Of each incident the first that waits, so that a thread keeps its order; but nothing waits for a picture.
+/// Of each incident the first that waits, so that a thread keeps its order; but nothing waits for a picture. Of several
+/// threads that of the channel that takes messages, as `place_of` has it.
 const POSTS: &str = "
     SELECT * FROM (
       SELECT w.*, ROW_NUMBER() OVER (PARTITION BY channel ORDER BY due_ms, id) AS place FROM (
-        SELECT p.id, p.incident_id, p.kind, p.body, p.tries, p.due_ms, d.told,
+        SELECT p.id, p.incident_id, p.kind, p.body, p.tries, p.due_ms, p.began_ms, d.told,
                COALESCE(g.channel, d.channel) AS channel,
-               COALESCE(d.posted_to, g.posted_to) AS posted_to, COALESCE(d.posted_ts, g.posted_ts) AS posted_ts
+               COALESCE(d.posted_to, g.posted_to) AS posted_to, COALESCE(d.posted_ts, g.posted_ts) AS posted_ts,
+               ROW_NUMBER() OVER (PARTITION BY p.id ORDER BY
+                 CASE WHEN d.channel IN (SELECT channel FROM refusals) THEN 2 ELSE 0 END
+                 + CASE WHEN d.stands_in_for IS NULL THEN 0 ELSE 1 END, d.channel) AS thread
         FROM posts p JOIN deliveries d ON d.incident_id = p.incident_id AND d.sink = 'slack'
           LEFT JOIN digests g ON g.id = d.digest_id
         WHERE p.state = 'pending' AND p.due_ms <= $1 AND COALESCE(d.posted_ts, g.posted_ts) IS NOT NULL
           AND NOT EXISTS (SELECT 1 FROM posts q
                           WHERE q.incident_id = p.incident_id AND q.state = 'pending' AND q.kind <> 'picture'
-                            AND q.id < p.id)) w) ranked
+                            AND q.id < p.id)) w WHERE thread = 1) ranked
     WHERE place <= $2";
+
+const LOOKS: &str = "SELECT subject, channel, thread_ts, since_ms, due_ms, looks FROM looks WHERE due_ms <= $1 ORDER BY due_ms LIMIT $2";
 
 fn message(row: &AnyRow) -> Result<Waiting, StoreError> {
     let tries: i64 = row.try_get("tries")?;
@@ -218,6 +248,7 @@ fn message(row: &AnyRow) -> Result<Waiting, StoreError> {
         tries: u32::try_from(tries).unwrap_or(u32::MAX),
         mentioned: row.try_get::<Option<i64>, _>("mentioned_ms")?.is_some(),
         told: row.try_get("told")?,
+        began: row.try_get::<Option<i64>, _>("began_ms")?.map(from_unix_ms),
     };
     let turn = match row.try_get::<i64, _>("turn")? {
         0 => Turn::NewCritical,
@@ -241,6 +272,13 @@ fn of_digest(row: &AnyRow) -> Result<Waiting, StoreError> {
     Ok(Waiting { turn, work: Work::Digest(digest), due_ms: row.try_get("due_ms")? })
 }
 
+fn of_look(row: &AnyRow) -> Result<Waiting, StoreError> {
+    Ok(Waiting { turn: Turn::Look, work: Work::Look(look(row)?), due_ms: row.try_get("due_ms")? })
+}
+
 fn of_post(row: &AnyRow) -> Result<Waiting, StoreError> {
-    Ok(Waiting { turn: Turn::Thread, work: Work::Post(post(row)?), due_ms: row.try_get("due_ms")? })
+    let post = post(row)?;
+    // Somebody waits for an answer.
+    let turn = if post.kind == PostKind::Answer { Turn::NewCritical } else { Turn::Thread };
+    Ok(Waiting { turn, work: Work::Post(post), due_ms: row.try_get("due_ms")? })
 }

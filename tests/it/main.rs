@@ -18,6 +18,7 @@ mod dashboard;
 mod delivery;
 mod docs;
 mod doctor;
+mod duplicates;
 mod endpoints;
 mod exporters_direct;
 mod facts;

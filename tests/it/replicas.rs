@@ -97,7 +97,8 @@ async fn what_a_killed_replica_was_posting_is_posted_by_the_other() {
     for i in 0..3 {
         assert_eq!(shared.send(&one, &group(&format!("LLMHighTTFT{i}"), "firing", "warning", &["a"])).await.0, 200);
     }
-    shared.slack.wait_for(|s| s.count("chat.postMessage") == 3, SOON).await.unwrap();
+    let begun = |s: &State| s.calls().iter().filter(|call| call.method == "chat.postMessage").count();
+    shared.slack.wait_for(|s| begun(s) == 3, SOON).await.unwrap();
     let other = shared.replica().await;
     one.kill9().await.unwrap();
     let killed = Instant::now();

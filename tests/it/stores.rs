@@ -9,8 +9,8 @@ use llm_diagnose::exporter::Target;
 use llm_diagnose::incident::{AdmitReason, Impact, Rules};
 use llm_diagnose::render::{Act, Message, Tone};
 use llm_diagnose::store::{
-    AuditEntry, AuditResult, Delivery, Digest, Feedback, Post, PostKind, Said, Sink, Store, StoreError, Storm, Visit,
-    Waiting, Wanted, Work,
+    AuditEntry, AuditResult, Delivery, Digest, Feedback, Held, Post, PostKind, Said, Sink, Store, StoreError, Storm,
+    Visit, Waiting, Wanted, Work,
 };
 use llm_diagnose_lab::stack::Postgres;
 use sqlx::AnyPool;
@@ -91,6 +91,7 @@ pub(crate) async fn take(store: &Store, seconds: i64) -> (Vec<Delivery>, Vec<Dig
             Work::Message(message) => messages.push(message),
             Work::Digest(digest) => digests.push(digest),
             Work::Post(post) => posts.push(post),
+            Work::Look(look) => panic!("nothing was lost: {look:?}"),
         }
     }
     (messages, digests, posts)
@@ -156,7 +157,7 @@ async fn a_message_lives_the_same_life_on_both() {
         let (messages, _, _) = take(&store, 10).await;
         let [page] = messages.as_slice() else { panic!("{messages:?}") };
         assert_eq!(page.sink, Sink::Pager);
-        store.postpone(page, at(11), true, "busy").await.unwrap();
+        store.postpone(page, at(11), Held::Failed, "busy").await.unwrap();
         let (messages, _, _) = take(&store, 12).await;
         assert_eq!(messages.iter().map(|m| m.tries).collect::<Vec<_>>(), [1]);
         store.give_up(page, 99, "nobody there", at(12)).await.unwrap();
@@ -181,12 +182,30 @@ async fn a_message_lives_the_same_life_on_both() {
         let (id, _) = admit(&store, "B", "firing", &CALM, 200).await;
         let (messages, _, _) = take(&store, 201).await;
         let slack = messages.iter().find(|m| m.sink == Sink::Slack).unwrap();
-        store.reroute(slack, "#other", at(201)).await.unwrap();
-        let (moved, _, _) = take(&store, 202).await;
-        assert_eq!(moved.iter().map(|m| m.channel.as_str()).collect::<Vec<_>>(), ["#other"]);
-        for message in moved.iter().chain(messages.iter().filter(|m| m.sink == Sink::Console)) {
+        // Another channel stands in for one that refuses, once, and is asked for as long as that lasts.
+        store.refused(CHANNEL, "not_in_channel", at(201)).await.unwrap();
+        assert!(store.stand_in(&id, CHANNEL, "#other", at(201)).await.unwrap());
+        assert!(!store.stand_in(&id, CHANNEL, "#other", at(201)).await.unwrap());
+        store.postpone(slack, at(900), Held::Failed, "not_in_channel").await.unwrap();
+        let refusals = store.refusals().await.unwrap();
+        assert_eq!(refusals.iter().map(|r| (r.channel.as_str(), r.waiting)).collect::<Vec<_>>(), [(CHANNEL, 1)]);
+        assert!(store.tell_of_refusal(CHANNEL, at(201)).await.unwrap());
+        assert!(!store.tell_of_refusal(CHANNEL, at(202)).await.unwrap(), "people are told once");
+        let (stands, _, _) = take(&store, 202).await;
+        assert_eq!(stands.iter().map(|m| m.channel.as_str()).collect::<Vec<_>>(), ["#other"]);
+        deliver(&store, &stands[0], "9.0", 202).await;
+        assert_eq!(store.place_of(&id).await.unwrap(), Some(there("9.0")));
+        assert!(store.accepted(CHANNEL, at(203)).await.unwrap() && !store.accepted(CHANNEL, at(203)).await.unwrap());
+        let (opened, _, _) = take(&store, 203).await;
+        assert_eq!(opened.iter().map(|m| m.channel.as_str()).collect::<Vec<_>>(), [CHANNEL], "it waits no longer");
+        for message in opened.iter().chain(messages.iter().filter(|m| m.sink == Sink::Console)) {
             deliver(&store, message, "9.1", 203).await;
         }
+        assert_eq!(
+            store.place_of(&id).await.unwrap(),
+            Some(there("9.1")),
+            "the wanted one before the one that stood in"
+        );
         assert_eq!(store.incident_at("C0LLMALERTS", "9.1").await.unwrap(), Some(id.clone()));
         assert_eq!(store.incident_at("C0LLMALERTS", "0.0").await.unwrap(), None);
         assert_eq!(store.resolve_stale(at(300), at(301)).await.unwrap(), 1);
@@ -231,13 +250,13 @@ async fn a_thread_and_its_pictures_are_told_in_order_on_both() {
             assert_eq!((&post.thread, post.told.as_deref()), (&there("1.1"), Some("{}")));
             kinds.extend(posts.iter().map(|post| post.kind));
             for post in &posts {
-                store.post_done(post, Some("said")).await.unwrap();
+                store.post_needless(post, "said").await.unwrap();
             }
         }
         assert_eq!(kinds, [PostKind::Note, PostKind::Change, PostKind::Picture, PostKind::Mention]);
         store.queue_change(&id, at(4)).await.unwrap();
         let (_, _, posts) = take(&store, 5).await;
-        store.post_postponed(&posts[0], at(6), "busy").await.unwrap();
+        store.post_postponed(&posts[0], at(6), Held::Failed, "busy").await.unwrap();
         let (_, _, again) = take(&store, 7).await;
         assert_eq!(again[0].tries, 1);
         store.post_given_up(&again[0], "no", at(7)).await.unwrap();
@@ -278,7 +297,7 @@ async fn a_digest_counts_and_ends_the_same_on_both() {
         assert!(!store.digest_mentioned(&digest.id).await.unwrap());
         assert_eq!(store.mentioned(&[&ids[1], &ids[2]], at(1)).await.unwrap(), 2);
         assert!(store.digest_mentioned(&digest.id).await.unwrap());
-        store.digest_postponed(digest, at(2), "busy").await.unwrap();
+        store.digest_postponed(digest, at(2), Held::Failed, "busy").await.unwrap();
         store.digest_moved(digest, "#other", at(2)).await.unwrap();
         let (_, digests, _) = take(&store, 3).await;
         assert_eq!((digests[0].tries, digests[0].channel.as_str()), (2, "#other"));

@@ -148,7 +148,7 @@ fn of_engine(engine: &Engine, seen: &EngineSeen, request: &Request, asked: &BTre
 /// Whether a selector asks for the labels of the pool.
 fn is_scoped(selected: &VectorSelector, scope: &[Matcher]) -> bool {
     let asks = |label: &str| selected.matchers.matchers.iter().any(|matcher| matcher.name == label);
-    scope.iter().filter(|matcher| !matcher.value.is_empty()).all(|matcher| asks(&matcher.label))
+    scope.iter().filter(|matcher| !matcher.values.iter().all(String::is_empty)).all(|matcher| asks(&matcher.label))
 }
 
 /// A histogram's bucket needs its sum and count, for means; a sum its count.

@@ -339,7 +339,7 @@ pub(super) async fn doctor(desk: &Desk, reply: &Reply<'_>) {
     let (window, deadline) = (desk.diagnosing.window, desk.diagnosing.deadline);
     let watched = clients(desk, reply);
     let asked: Vec<&Prometheus> = watched.iter().collect();
-    let checks = readiness::checks(&desk.store, &asked, Some(&desk.slack), None, &desk.logs);
+    let checks = readiness::checks(&desk.store, &asked, Some(&desk.slack), &desk.config, None, &desk.logs);
     let seen = join_all(watched.iter().map(|p| coverage(&desk.library, p, now, window, deadline)));
     let (checks, seen) = join(checks, seen).await;
     let failed = checks.iter().filter(|check| !check.ok).count();

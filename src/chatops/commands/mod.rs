@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use super::Desk;
 use super::command::{self, Asked, Command, OfIncident, Trouble};
+use crate::notify::ANSWER_WITHIN;
 use crate::render::{Button, ButtonLook, Line, Message, Part, Tone};
 use crate::slack::{Inbound, What};
 
@@ -50,6 +51,8 @@ pub(super) async fn run(desk: &Desk, inbound: &Inbound, text: &str) {
         Command::Bundle(_) => desk.workshop.patience() + bundle::UPLOAD,
         _ => desk.diagnosing.deadline.saturating_mul(PHASES) + Duration::from_secs(10),
     };
+    // The answer itself may need several tries.
+    let within = within + ANSWER_WITHIN;
     let working = tokio::time::timeout(within, Box::pin(carry_out(desk, inbound, &reply, &asked)));
     match reply.watched(text, working).await {
         Ok(()) => desk.metrics.inbound("command", "done"),

@@ -15,9 +15,12 @@ use tracing::warn;
 use super::Desk;
 use super::sentence;
 use crate::bundle;
+use crate::clock;
+use crate::notify::Answer;
 use crate::prom::{Progress, Prometheus};
 use crate::render::{self, Line, Message, SlackMessage, Tone};
 use crate::slack::{Destination, Inbound, Place, Posted, SlackError, What};
+use crate::store::StoreError;
 
 /// When somebody who still waits is told how far it is, counted from the last time.
 const PATIENCE: [Duration; 2] = [Duration::from_millis(1_500), Duration::from_secs(5)];
@@ -64,7 +67,7 @@ impl<'a> Reply<'a> {
         let is_open = match what {
             What::Mention { .. } => true,
             What::Press { .. } => within,
-            What::Command { .. } | What::Submit { .. } | What::Suggest { .. } => false,
+            What::Command { .. } | What::Submit { .. } | What::Suggest { .. } | What::Joined => false,
         };
         Self {
             desk,
@@ -99,29 +102,47 @@ impl<'a> Reply<'a> {
 
     async fn send(&self, message: &SlackMessage) -> Result<(), SlackError> {
         self.done.cancel();
-        let mut standing = self.standing.lock().await;
-        let slack = &self.desk.slack;
+        let standing = self.standing.lock().await;
+        let answer = |how| self.desk.notifier.answer(&self.desk.slack, how, message);
         if self.is_open {
-            if let Some(standing) = standing.take()
-                && slack.update(&standing, message).await.is_ok()
+            if let Some(standing) = &*standing
+                && answer(Answer::Edit(standing)).await.is_ok()
             {
                 return Ok(());
             }
-            return slack.post(self.destination(), message).await.map(drop);
+            return match answer(Answer::Post(self.destination())).await {
+                Err(error) if error.is_retryable() && self.leave(message).await => Ok(()),
+                answered => answered.map(drop),
+            };
         }
         if let Some(url) = &self.place.response_url {
-            match slack.respond(url, message, false, self.here).await {
+            match answer(Answer::Respond(url, self.here)).await {
                 // Used up, too old or out of reach: the channel itself is left.
                 Err(error) if !self.place.channel.is_empty() => {
                     warn!(%error, "cannot answer at a response_url: trying the channel");
                 }
-                answered => return answered,
+                answered => return answered.map(drop),
             }
         }
-        match self.here {
-            true => slack.post(self.destination(), message).await.map(drop),
-            false => slack.post_ephemeral(self.destination(), self.user, message).await,
-        }
+        let how = match self.here {
+            true => Answer::Post(self.destination()),
+            false => Answer::Ephemeral(self.destination(), self.user),
+        };
+        answer(how).await.map(drop)
+    }
+
+    /// Leaves an answer that Slack does not take now to the store, where it belongs into an incident's thread; whether it
+    /// does.
+    async fn leave(&self, message: &SlackMessage) -> bool {
+        let Some(thread) = &self.place.thread else { return false };
+        let desk = self.desk;
+        let left = async {
+            let Some(incident) = desk.store.incident_at(&self.place.channel, thread).await? else { return Ok(false) };
+            desk.store.queue_answer(&incident, message, clock::now()).await
+        };
+        let left: Result<bool, StoreError> = left.await;
+        desk.deliveries.notify_one();
+        left.inspect_err(|error| warn!(%error, "cannot keep an answer")).unwrap_or(false)
     }
 
     /// A client whose questions are counted for whoever waits for this answer.
@@ -151,18 +172,14 @@ impl<'a> Reply<'a> {
     async fn tell(&self, asked: &str) {
         let mut standing = self.standing.lock().await;
         let Some(message) = self.so_far(asked).filter(|_| !self.done.is_cancelled()) else { return };
-        let slack = &self.desk.slack;
-        let told = match (&self.place.response_url, self.is_open) {
-            (Some(url), false) => slack.respond(url, &message, false, false).await,
-            (None, false) => return,
-            (_, true) => {
-                let posted = match standing.take() {
-                    Some(posted) => slack.update(&posted, &message).await,
-                    None => slack.post(self.destination(), &message).await,
-                };
-                posted.map(|posted| *standing = Some(posted))
-            }
+        let how = match (&self.place.response_url, self.is_open, &*standing) {
+            (Some(url), false, _) => Answer::Respond(url, false),
+            (None, false, _) => return,
+            (_, true, Some(posted)) => Answer::Edit(posted),
+            (_, true, None) => Answer::Post(self.destination()),
         };
+        let told = self.desk.notifier.progress(&self.desk.slack, how, &message).await;
+        let told = told.map(|posted| *standing = posted.or(standing.take()));
         if let Err(error) = told {
             warn!(%error, "cannot tell the progress in Slack");
         }

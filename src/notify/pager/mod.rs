@@ -19,7 +19,7 @@ pub use webhook::schema;
 use super::{FIRST_PAUSE, LONGEST_PAUSE, MOST_TRIES, Notifier};
 use crate::clock;
 use crate::render::Message;
-use crate::store::{Delivery, Incident, Said, Sink, StoreError};
+use crate::store::{Delivery, Held, Incident, Said, Sink, StoreError};
 
 /// How long a page waits for the first diagnosis.
 const DIAGNOSIS_WITHIN: Duration = Duration::from_secs(60);
@@ -42,7 +42,7 @@ impl Notifier {
         let young = clock::between(incident.opened_at, now) < DIAGNOSIS_WITHIN;
         if incident.open && incident.diagnosis.is_none() && incident.playbook.is_some() && young {
             let due = clock::after(now, LOOK_AGAIN);
-            return self.store.postpone(delivery, due, false, "waiting for the diagnosis").await;
+            return self.store.postpone(delivery, due, Held::Waits, "waiting for the diagnosis").await;
         }
         let page = (!self.public_url.is_empty()).then(|| format!("{}/incidents/{}", self.public_url, incident.id));
         let said = delivery.posted.as_ref().map(|(_, said)| said.as_str());
@@ -68,7 +68,7 @@ impl Notifier {
                 let pause = FIRST_PAUSE.saturating_mul(1 << delivery.tries.min(16)).min(LONGEST_PAUSE);
                 let pause = error.after.unwrap_or(pause).min(LONGEST_PAUSE);
                 warn!(incident.id = delivery.incident, pager = pager.name(), %error, "cannot tell the pager: trying again");
-                self.store.postpone(delivery, clock::after(now, pause), true, &error.to_string()).await
+                self.store.postpone(delivery, clock::after(now, pause), Held::Failed, &error.to_string()).await
             }
             Err(error) => {
                 self.metrics.delivery(Sink::Pager.as_str(), "failed", took);

@@ -89,10 +89,11 @@ pub(super) fn scope(method: &str) -> Option<&'static str> {
     Some(match method {
         "chat.postMessage" | "chat.postEphemeral" | "chat.update" | "chat.delete" => "chat:write",
         "conversations.info" | "conversations.list" | "users.conversations" => "channels:read",
+        "conversations.history" | "conversations.replies" => "channels:history",
         "conversations.open" => "im:write",
         "users.info" => "users:read",
         "usergroups.list" | "usergroups.users.list" => "usergroups:read",
-        "files.getUploadURLExternal" | "files.completeUploadExternal" => "files:write",
+        "files.getUploadURLExternal" | "files.completeUploadExternal" | "files.delete" => "files:write",
         "reactions.add" => "reactions:write",
         _ => return None,
     })
@@ -104,8 +105,11 @@ pub(super) fn tier(method: &str) -> Option<usize> {
         "conversations.list" | "usergroups.list" | "usergroups.users.list" => 2,
         "apps.connections.open"
         | "chat.delete"
+        | "conversations.history"
         | "conversations.info"
         | "conversations.open"
+        | "conversations.replies"
+        | "files.delete"
         | "users.conversations"
         | "reactions.add" => 3,
         "chat.postEphemeral"

@@ -21,7 +21,7 @@ pub(super) fn announce(state: &mut State, args: &Value) -> Answer {
     if text_of(args, "alt_txt").chars().count() > 1_000 {
         return Err("alt_txt_too_large".into());
     }
-    let id = format!("F{:08}", state.files.len() + 1);
+    let id = state.new_id("F");
     let length = usize::try_from(length).map_err(|_| Refusal::from("invalid_arguments"))?;
     state.files.push(File {
         id: id.clone(),
@@ -59,13 +59,29 @@ pub(super) fn complete(state: &mut State, args: &Value) -> Answer {
         }
         let content = Content { text: text_of(args, "initial_comment").into(), ..Content::default() };
         let ts = state.new_ts();
-        state.messages.push(Message { files: titles, ..Message::new(channel, ts, thread_ts, content) });
+        let shared = state.files.iter().filter(|file| ids.contains(&file.id));
+        let shared = shared.map(|file| (file.id.clone(), file.name.clone())).collect();
+        state.messages.push(Message { files: titles, shared, ..Message::new(channel, ts, thread_ts, content) });
     }
     // What is refused above has no effect.
     for file in state.files.iter_mut().filter(|file| ids.contains(&file.id)) {
         file.is_complete = true;
     }
     Ok(json!({ "files": shared }))
+}
+
+/// `files.delete`: the message that shares the file goes with it.
+pub(super) fn delete(state: &mut State, args: &Value) -> Answer {
+    let id = text_of(args, "file").to_owned();
+    let before = state.files.len();
+    state.files.retain(|file| file.id != id);
+    if state.files.len() == before {
+        return Err("file_not_found".into());
+    }
+    for message in state.messages.iter_mut().filter(|message| message.shared.iter().any(|(shared, _)| *shared == id)) {
+        message.is_deleted = true;
+    }
+    Ok(json!({}))
 }
 
 fn title(state: &State, named: &Value) -> String {

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::blocks::{Rule, Violation, validate};
 use super::options::TEAM;
 use super::state::{Breach, Content, Message, State, direct};
-use super::{directory, files, views};
+use super::{directory, files, history, views};
 
 /// Characters of text that chat.update takes: <https://docs.slack.dev/reference/methods/chat.update>.
 const MAX_UPDATE_TEXT: usize = 4000;
@@ -44,6 +44,8 @@ pub(super) fn run(state: &mut State, method: &str, args: &Value) -> Answer {
         "views.open" | "views.push" | "views.update" => views::run(state, method, args),
         "files.getUploadURLExternal" => files::announce(state, args),
         "files.completeUploadExternal" => files::complete(state, args),
+        "files.delete" => files::delete(state, args),
+        "conversations.history" | "conversations.replies" => history::run(state, method, args),
         _ => directory::run(state, method, args),
     }
 }
@@ -247,6 +249,10 @@ pub(super) fn wire(message: &Message) -> Value {
     }
     if let Some(metadata) = &message.metadata {
         wire["metadata"] = metadata.clone();
+    }
+    if !message.shared.is_empty() {
+        let files = message.shared.iter().zip(&message.files);
+        wire["files"] = files.map(|((id, name), title)| json!({ "id": id, "name": name, "title": title })).collect();
     }
     if !message.history.is_empty() {
         wire["edited"] = json!({ "user": BOT_USER, "ts": message.ts });

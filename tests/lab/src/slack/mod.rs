@@ -26,6 +26,7 @@ mod deliver;
 mod directory;
 mod fields;
 mod files;
+mod history;
 mod limits;
 mod methods;
 mod modals;

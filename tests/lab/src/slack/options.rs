@@ -114,10 +114,11 @@ pub struct Options {
 }
 
 /// What a bot of this kind is granted.
-const SCOPES: [&str; 11] = [
+const SCOPES: [&str; 12] = [
     "chat:write",
     "files:write",
     "channels:read",
+    "channels:history",
     "commands",
     "users:read",
     "usergroups:read",
@@ -193,4 +194,10 @@ pub enum Failure {
     Hang,
     /// The call has its effect, but the answer never arrives.
     LostReply,
+    /// The call has its effect, and the connection is reset instead of an answer.
+    Reset,
+    /// The call has its effect, and is answered, only after so long; also when the caller has left before.
+    Slow(Duration),
+    /// The connection is reset at once, and the call has its effect after so long.
+    Late(Duration),
 }

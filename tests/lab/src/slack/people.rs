@@ -110,6 +110,25 @@ impl FakeSlack {
         deliver(&self.hub, Kind::Event, payload).await
     }
 
+    /// Invites the bot into a channel, and tells it.
+    ///
+    /// # Errors
+    /// See [`Self::command`].
+    pub async fn invite(&self, user: &str, channel: &str) -> anyhow::Result<()> {
+        let payload = {
+            let mut state = self.hub.lock();
+            let id = state.channel(channel).with_context(|| format!("there is no channel {channel}"))?.id.clone();
+            state.options.channels.iter_mut().filter(|c| c.id == id).for_each(|c| c.is_member = true);
+            let event = json!({
+                "type": "member_joined_channel", "user": BOT_USER, "channel": id, "channel_type": "C", "team": TEAM,
+                "inviter": user, "event_ts": state.new_ts(),
+            });
+            state.event(event)
+        };
+        self.hub.tell();
+        deliver(&self.hub, Kind::Event, payload).await.map(drop)
+    }
+
     /// Writes to the bot directly.
     ///
     /// # Errors

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use axum::body::Bytes;
+use axum::body::{Body, Bytes};
 use axum::extract::{DefaultBodyLimit, FromRequest, Path, Request, State as Shared};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -82,14 +82,15 @@ async fn respond(Shared(hub): Shared<Arc<Hub>>, Path(id): Path<String>, request:
     };
     let answer = match (failure, args) {
         (Some(Failure::Hang | Failure::LostReply), _) => std::future::pending().await,
+        (Some(Failure::Reset | Failure::Late(_)), _) => return reset(),
         (Some(Failure::Status(status)), _) => {
             hub.end(index, Outcome::Status(status));
             return StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR).into_response();
         }
         (Some(Failure::RateLimited(seconds)), _) => return slow_down(&hub, index, seconds),
         (Some(Failure::Error(error)), _) => Err(error.as_str().into()),
-        (None, Err(error)) => Err(error.into()),
-        (None, Ok(args)) => respond::respond(&mut hub.lock(), &id, &args),
+        (Some(Failure::Slow(_)) | None, Err(error)) => Err(error.into()),
+        (Some(Failure::Slow(_)) | None, Ok(args)) => respond::respond(&mut hub.lock(), &id, &args),
     };
     match answer {
         Ok(_) => {
@@ -137,9 +138,8 @@ async fn answer(hub: &Arc<Hub>, method: &str, request: Request) -> Response {
     }
 
     let failure = hub.lock().planned_failure(method);
-    let is_lost = match failure {
-        None => false,
-        Some(Failure::LostReply) => true,
+    match failure {
+        None | Some(Failure::LostReply | Failure::Reset | Failure::Slow(_) | Failure::Late(_)) => {}
         Some(Failure::Hang) => std::future::pending().await,
         Some(Failure::Error(error)) => return refuse(hub, index, error, &[]),
         Some(Failure::RateLimited(seconds)) => return slow_down(hub, index, seconds),
@@ -148,7 +148,7 @@ async fn answer(hub: &Arc<Hub>, method: &str, request: Request) -> Response {
             let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
             return (status, "<html><body>the planned failure</body></html>").into_response();
         }
-    };
+    }
     if let Some(error) = unreadable {
         return refuse(hub, index, error.into(), &[]);
     }
@@ -169,19 +169,42 @@ async fn answer(hub: &Arc<Hub>, method: &str, request: Request) -> Response {
     if let Err(wait) = too_soon {
         return slow_down(hub, index, wait.as_millis().div_ceil(1000).max(1) as u64);
     }
-    let answer = methods::run(&mut hub.lock(), method, &args);
-    if is_lost {
-        hub.end(index, Outcome::LostReply);
-        std::future::pending::<()>().await;
+    let slow = match failure {
+        Some(Failure::Slow(slow) | Failure::Late(slow)) => slow,
+        _ => Duration::ZERO,
+    };
+    let lost = matches!(failure, Some(Failure::LostReply | Failure::Reset | Failure::Late(_)));
+    // Who hangs up does not undo it.
+    let effect = tokio::spawn(effect(Arc::clone(hub), index, method.to_owned(), args, slow, lost));
+    if matches!(failure, Some(Failure::Late(_))) {
+        return reset();
     }
+    let answered = effect.await.unwrap_or_else(|_| StatusCode::INTERNAL_SERVER_ERROR.into_response());
+    match failure {
+        Some(Failure::LostReply) => std::future::pending().await,
+        Some(Failure::Reset) => reset(),
+        _ => answered,
+    }
+}
+
+/// What a call does, after `slow`.
+async fn effect(hub: Arc<Hub>, index: usize, method: String, args: Value, slow: Duration, lost: bool) -> Response {
+    tokio::time::sleep(slow).await;
+    let answer = methods::run(&mut hub.lock(), &method, &args);
     match answer {
         Ok(mut body) => {
             body["ok"] = true.into();
-            hub.end(index, Outcome::Ok);
+            hub.end(index, if lost { Outcome::LostReply } else { Outcome::Ok });
             Json(body).into_response()
         }
-        Err(refusal) => refuse(hub, index, refusal.error, &refusal.messages),
+        Err(refusal) => refuse(&hub, index, refusal.error, &refusal.messages),
     }
+}
+
+/// The connection ends in the middle of the answer.
+fn reset() -> Response {
+    let cut = futures::stream::once(async { Err::<Bytes, _>(std::io::Error::other("reset")) });
+    Body::from_stream(cut).into_response()
 }
 
 /// Whether the token is the right one for the method.

@@ -43,6 +43,8 @@ pub struct Message {
     pub only_for: Option<String>,
     /// Titles of the files it shares.
     pub files: Vec<String>,
+    /// Their ids and names, in the same order.
+    pub shared: Vec<(String, String)>,
     /// `metadata` as sent.
     pub metadata: Option<Value>,
     /// Whether someone deleted it.
@@ -65,6 +67,7 @@ impl Message {
             is_broadcast: false,
             only_for: None,
             files: Vec::new(),
+            shared: Vec::new(),
             metadata: None,
             is_deleted: false,
             user: None,
@@ -97,7 +100,7 @@ pub enum Outcome {
     RateLimited(u64),
     /// Another HTTP status.
     Status(u16),
-    /// It had its effect, but was not answered.
+    /// It had its effect, but was not answered, or the connection was reset.
     LostReply,
 }
 

@@ -1,0 +1,170 @@
+//! Answers: what a person waits for is sent at once, through the same lanes as everything else, and again when Slack has
+//! a bad moment.
+
+use std::time::{Duration, Instant};
+
+use tracing::warn;
+use ulid::Ulid;
+
+use super::{Lane, Notifier, pause};
+use crate::clock;
+use crate::render::SlackMessage;
+use crate::slack::{Destination, Mark, Posted, Slack, SlackError};
+use crate::store::Look;
+
+/// Tries of an answer.
+const MOST_TRIES: u32 = 6;
+/// How long an answer may take with all its tries.
+pub const ANSWER_WITHIN: Duration = Duration::from_secs(45);
+
+/// How an answer is given.
+#[derive(Debug, Clone, Copy)]
+pub enum Answer<'a> {
+    /// A message for everybody there.
+    Post(Destination<'a>),
+    /// A message that stands says it from now on.
+    Edit(&'a Posted),
+    /// A message that only this user sees.
+    Ephemeral(Destination<'a>, &'a str),
+    /// By a `response_url`; for everybody or for the one who asked.
+    Respond(&'a str, bool),
+}
+
+impl Answer<'_> {
+    fn lane(self) -> Option<Lane> {
+        match self {
+            Self::Post(to) => Some(Lane::Post(to.channel.to_owned())),
+            Self::Edit(_) => Some(Lane::Favoured),
+            Self::Ephemeral(..) | Self::Respond(..) => None,
+        }
+    }
+}
+
+impl Notifier {
+    /// Answers somebody who waits; what Slack limits or fails at is tried again, until it would take too long. Returns
+    /// where the answer stands, if others see it.
+    ///
+    /// # Errors
+    /// What Slack or the network said last.
+    pub async fn answer(
+        &self,
+        slack: &Slack,
+        how: Answer<'_>,
+        message: &SlackMessage,
+    ) -> Result<Option<Posted>, SlackError> {
+        let answered = self.answer_within(slack, how, message).await;
+        self.metrics.delivery("answer", if answered.is_ok() { "posted" } else { "failed" }, None);
+        answered
+    }
+
+    /// Tells how far something is, when its lane is free: what comes after it makes up for it.
+    ///
+    /// # Errors
+    /// What Slack or the network said, and that the lane is not free.
+    pub async fn progress(
+        &self,
+        slack: &Slack,
+        how: Answer<'_>,
+        message: &SlackMessage,
+    ) -> Result<Option<Posted>, SlackError> {
+        let lane = how.lane().map(|lane| if lane == Lane::Favoured { Lane::Ordinary } else { lane });
+        if let Some(lane) = &lane {
+            let limited = |open: Instant| SlackError::RateLimited(open.saturating_duration_since(Instant::now()));
+            self.rates.enter(lane).map_err(limited)?;
+        }
+        let told = say(slack, how, message, &Mark::new(&Ulid::generate().to_string())).await;
+        if let (Err(SlackError::RateLimited(wait)), Some(lane)) = (&told, &lane) {
+            self.rates.close(lane, *wait);
+        }
+        told
+    }
+
+    async fn answer_within(
+        &self,
+        slack: &Slack,
+        how: Answer<'_>,
+        message: &SlackMessage,
+    ) -> Result<Option<Posted>, SlackError> {
+        let until = Instant::now() + ANSWER_WITHIN;
+        let (mark, began) = (Mark::new(&Ulid::generate().to_string()), clock::now());
+        let mut tries = 0;
+        loop {
+            let answered = async {
+                if let Some(lane) = how.lane() {
+                    self.turn(&lane, until).await?;
+                }
+                say(slack, how, message, &mark).await
+            };
+            let error = match answered.await {
+                Ok(posted) => return Ok(posted),
+                Err(error) => error,
+            };
+            let wait = match &error {
+                SlackError::RateLimited(wait) => {
+                    if let Some(lane) = how.lane() {
+                        self.rates.close(&lane, *wait);
+                    }
+                    *wait
+                }
+                _ => pause(tries),
+            };
+            tries += 1;
+            if !error.is_retryable() || tries >= MOST_TRIES || Instant::now() + wait > until {
+                return Err(error);
+            }
+            warn!(%error, try = tries, "cannot answer in Slack: trying again");
+            tokio::time::sleep(wait).await;
+            if let Answer::Post(to) = how
+                && error.is_unknown()
+                && let Some(posted) = self.said_already(slack, to, &mark, began).await
+            {
+                return Ok(Some(posted));
+            }
+        }
+    }
+
+    /// Waits for a place in a lane.
+    async fn turn(&self, lane: &Lane, until: Instant) -> Result<(), SlackError> {
+        while let Err(open) = self.rates.enter(lane) {
+            if open > until {
+                return Err(SlackError::RateLimited(open.saturating_duration_since(Instant::now())));
+            }
+            tokio::time::sleep_until(open.into()).await;
+        }
+        Ok(())
+    }
+
+    /// The answer, where it stands although Slack's own answer was lost.
+    async fn said_already(
+        &self,
+        slack: &Slack,
+        to: Destination<'_>,
+        mark: &Mark,
+        since: jiff::Timestamp,
+    ) -> Option<Posted> {
+        let look = Look {
+            subject: mark.id.clone(),
+            channel: to.channel.to_owned(),
+            thread: to.thread.map(str::to_owned),
+            since,
+            looks: 0,
+        };
+        let (channel, found) = self.marked(slack, &look).await.ok()?;
+        let found = found.into_iter().find(|found| found.mark.id == mark.id)?;
+        Some(Posted { channel, ts: found.ts })
+    }
+}
+
+async fn say(
+    slack: &Slack,
+    how: Answer<'_>,
+    message: &SlackMessage,
+    mark: &Mark,
+) -> Result<Option<Posted>, SlackError> {
+    match how {
+        Answer::Post(to) => slack.post(to, message, mark).await.map(Some),
+        Answer::Edit(at) => slack.update(at, message).await.map(Some),
+        Answer::Ephemeral(to, user) => slack.post_ephemeral(to, user, message).await.map(|()| None),
+        Answer::Respond(url, in_channel) => slack.respond(url, message, false, in_channel).await.map(|()| None),
+    }
+}

@@ -1,0 +1,229 @@
+//! Channels that do not take messages: what is refused stays due, another channel stands in, and people are told.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use futures::future::join_all;
+use jiff::Timestamp;
+use tokio_util::sync::CancellationToken;
+use tracing::{error, info, warn};
+
+use super::{MOST_TRIES, Notifier};
+use crate::clock;
+use crate::render::{self, Line, SlackMessage};
+use crate::slack::{Destination, Mark, Slack, SlackError, is_person};
+use crate::store::{Delivery, Held, Incident, Refusal, StoreError};
+
+/// The first pause after a refusal; it doubles up to [`LONGEST_PAUSE`].
+const FIRST_PAUSE: Duration = Duration::from_secs(10);
+/// The longest pause: an invitation that nobody tells us of is noticed within this time.
+const LONGEST_PAUSE: Duration = Duration::from_secs(300);
+/// How often channels are looked at that do not take messages.
+const LOOK: Duration = Duration::from_secs(60);
+/// A refusal for which nothing waits, and which only the next message could end, is forgotten after this time.
+const FORGET: Duration = Duration::from_secs(86_400);
+/// Of the people who may act, so many are told.
+const TOLD: usize = 10;
+/// What telling them may take.
+const TELL: Duration = Duration::from_secs(20);
+/// Refusals that the channel's own description ends.
+const MEMBERSHIP: [&str; 3] = ["not_in_channel", "channel_not_found", "is_archived"];
+
+/// The pause after so many refusals in a row.
+pub(super) fn pause_refused(tries: u32) -> Duration {
+    FIRST_PAUSE.saturating_mul(1 << tries.min(16)).min(LONGEST_PAUSE)
+}
+
+impl Notifier {
+    /// An incident's message is refused until a person does something: it stays due while the incident is open.
+    pub(super) async fn message_refused(
+        &self,
+        slack: &Slack,
+        delivery: &Delivery,
+        incident: &Incident,
+        error: &SlackError,
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        let note = error.to_string();
+        self.channel_refused(slack, &delivery.channel, error, now).await?;
+        self.stand_in(&incident.id, &delivery.channel, error, now).await?;
+        let elsewhere =
+            self.store.place_of(&incident.id).await?.is_some_and(|place| Some(&place) != delivery.posted.as_ref());
+        if !incident.open && (elsewhere || delivery.tries + 1 >= MOST_TRIES) {
+            self.metrics.delivery("slack", "failed", None);
+            error!(
+                incident.id = incident.id,
+                channel = delivery.channel,
+                reason = note,
+                "gave up delivering the message"
+            );
+            return self.store.give_up(delivery, incident.revision, &note, now).await;
+        }
+        self.metrics.delivery("slack", "refused", None);
+        warn!(
+            incident.id = incident.id,
+            channel = delivery.channel,
+            reason = note,
+            "the channel does not take the message: trying again"
+        );
+        let due = clock::after(now, pause_refused(delivery.tries));
+        self.store.postpone(delivery, due, Held::Failed, &note).await
+    }
+
+    /// Lets the default channel show an incident too, where its own does not take it.
+    pub(super) async fn stand_in(
+        &self,
+        incident: &str,
+        channel: &str,
+        error: &SlackError,
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        let fallback = &self.config.channel;
+        if !error.is_about_channel() || fallback.is_empty() || channel == fallback {
+            return Ok(());
+        }
+        if self.store.stand_in(incident, channel, fallback, now).await? {
+            self.metrics.delivery("slack", "rerouted", None);
+            warn!(incident.id = incident, channel, fallback, "the default channel shows the incident meanwhile");
+        }
+        Ok(())
+    }
+
+    /// Remembers for all replicas that a channel does not take messages, and tells people once.
+    pub(super) async fn channel_refused(
+        &self,
+        slack: &Slack,
+        channel: &str,
+        error: &SlackError,
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        let code = error.code().unwrap_or_default();
+        self.store.refused(channel, code, now).await?;
+        if !self.store.tell_of_refusal(channel, now).await? {
+            return Ok(());
+        }
+        error!(channel, code, "a channel does not take messages: {}", todo(code));
+        let people = self.whom_to_tell(slack).await;
+        if people.is_empty() {
+            error!(channel, "nobody can be told by a direct message: set `slack.act.users` or `slack.escalate`");
+            return Ok(());
+        }
+        let message = self.refusal_message(channel, code);
+        let mark = Mark::new(&format!("refusal {channel}"));
+        let told = people.iter().map(|user| slack.post(Destination::channel(user), &message, &mark));
+        let told = tokio::time::timeout(TELL, join_all(told)).await.unwrap_or_default();
+        let reached = told.iter().filter(|told| told.is_ok()).count();
+        self.metrics.delivery("direct", if reached > 0 { "posted" } else { "failed" }, None);
+        if reached == 0 {
+            warn!(channel, people = people.len(), "no direct message about the channel went out");
+            self.store.untold(channel).await?;
+        }
+        Ok(())
+    }
+
+    /// What people are told of a channel.
+    fn refusal_message(&self, channel: &str, code: &str) -> SlackMessage {
+        let fallback = &self.config.channel;
+        let pieces = [("channel", Line::default().code(channel).into()), ("code", Line::default().code(code).into())];
+        let mut line = self.words.line("refused-channel", &pieces).plain(" ");
+        let meanwhile = match fallback.is_empty() || channel == fallback {
+            true => self.words.line("refused-waits", &[]),
+            false => self.words.line("refused-meanwhile", &[("fallback", Line::default().code(&**fallback).into())]),
+        };
+        line = line.then(meanwhile).plain(" ");
+        let todo = match code {
+            "not_in_channel" | "channel_not_found" => "refused-invite",
+            "is_archived" => "refused-unarchive",
+            _ if is_about_token(code) => "refused-token",
+            _ => "refused-permit",
+        };
+        let invite = Line::default().code("/invite @llm-diagnose");
+        render::slack_line(&line.then(self.words.line(todo, &[("invite", invite.into())])))
+    }
+
+    /// Users of `slack.act` and `slack.escalate`, those of groups among them.
+    async fn whom_to_tell(&self, slack: &Slack) -> BTreeSet<String> {
+        let act = &self.config.act;
+        let named = act.users.iter().chain(self.config.escalate.iter().filter(|id| is_person(id))).chain(&act.groups);
+        let (groups, users): (Vec<&String>, Vec<&String>) = named.partition(|id| id.starts_with('S'));
+        let mut people: BTreeSet<String> = users.into_iter().cloned().collect();
+        for group in groups {
+            if people.len() >= TOLD {
+                break;
+            }
+            match slack.group_members(group).await {
+                Ok(members) => people.extend(members),
+                Err(error) => warn!(group, %error, "cannot tell who is in a user group"),
+            }
+        }
+        people.into_iter().take(TOLD).collect()
+    }
+
+    /// Now and then: looks whether channels take messages again.
+    pub async fn channels_loop(self: std::sync::Arc<Self>, stop: CancellationToken) {
+        let mut tick = tokio::time::interval(LOOK);
+        loop {
+            tokio::select! {
+                _ = tick.tick() => {}
+                () = stop.cancelled() => return,
+            }
+            tokio::select! {
+                () = self.look_at_channels(LONGEST_PAUSE) => {}
+                () = stop.cancelled() => return,
+            }
+        }
+    }
+
+    /// Looks at the channels that were not looked at for so long and do not take messages; what waits for one that does is
+    /// due at once.
+    pub async fn look_at_channels(&self, since: Duration) {
+        let Some(slack) = &self.slack else { return };
+        let now = clock::now();
+        let refusals = match self.store.refusals().await {
+            Ok(refusals) => refusals,
+            Err(error) => return warn!(%error, "cannot read which channels do not take messages"),
+        };
+        for refusal in refusals.iter().filter(|refusal| clock::between(refusal.checked, now) >= since) {
+            let open = tokio::time::timeout(TELL, is_open(slack, refusal, now)).await.unwrap_or(false);
+            let done = match open {
+                true => self.store.accepted(&refusal.channel, now).await.map(drop),
+                false => self.store.refused(&refusal.channel, &refusal.code, now).await,
+            };
+            match done {
+                Ok(()) if open => info!(channel = refusal.channel, "the channel takes messages again"),
+                Ok(()) => {}
+                Err(error) => warn!(%error, channel = refusal.channel, "cannot keep how a channel stands"),
+            }
+        }
+    }
+}
+
+/// Whether a channel takes messages, as far as Slack tells without one.
+async fn is_open(slack: &Slack, refusal: &Refusal, now: Timestamp) -> bool {
+    if MEMBERSHIP.contains(&refusal.code.as_str()) {
+        let found = slack.channel(&refusal.channel).await;
+        return matches!(found, Ok(Some(channel)) if channel.is_member && !channel.is_archived);
+    }
+    if is_about_token(&refusal.code) {
+        let rights = slack.introduction().await.map(|introduction| introduction.scopes);
+        return rights.is_ok_and(|scopes| scopes.is_none_or(|scopes| scopes.iter().any(|scope| scope == "chat:write")));
+    }
+    refusal.waiting == 0 && clock::between(refusal.since, now) > FORGET
+}
+
+fn is_about_token(code: &str) -> bool {
+    SlackError::Refused { code: code.to_owned(), detail: String::new() }.is_about_token()
+}
+
+/// What a person must do, for logs and readiness.
+pub fn todo(code: &str) -> &'static str {
+    match code {
+        "not_in_channel" | "channel_not_found" => {
+            "type /invite @llm-diagnose in it, or correct its name under `slack:`"
+        }
+        "is_archived" => "unarchive it, or name another channel under `slack:`",
+        "missing_scope" => "add the scopes of config/slack/manifest.yaml and reinstall the app",
+        code if is_about_token(code) => "reinstall the app and give the service its new bot token",
+        _ => "let the app post there, or name another channel under `slack:`",
+    }
+}

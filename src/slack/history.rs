@@ -1,0 +1,139 @@
+//! What carries our mark in a channel or a thread: how a message is found whose answer was lost.
+//!
+//! Sources: <https://docs.slack.dev/messaging/message-metadata>,
+//! <https://docs.slack.dev/reference/methods/conversations.history>.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::{Slack, SlackError};
+
+/// The `event_type` of our marks.
+const MARK: &str = "llm_diagnose";
+/// Messages on a page; Slack advises at most 200.
+const PAGE: &str = "200";
+/// Pages that are read at most.
+const PAGES: usize = 5;
+
+/// What a message carries unseen, so that it is found again.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mark {
+    /// The incident, digest or post whose message it is.
+    pub id: String,
+    /// It mentions somebody.
+    #[serde(default)]
+    pub mention: bool,
+    /// What its reader knows of the incident, as json.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub told: Option<String>,
+}
+
+impl Mark {
+    /// The mark of a message that mentions nobody.
+    pub fn new(id: &str) -> Self {
+        Self { id: id.to_owned(), ..Self::default() }
+    }
+
+    /// As `chat.postMessage` takes it.
+    pub(super) fn metadata(&self) -> Value {
+        json!({ "event_type": MARK, "event_payload": self })
+    }
+}
+
+/// A message of ours that was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    /// Its timestamp.
+    pub ts: String,
+    /// What it carries.
+    pub mark: Mark,
+    /// The file that it shares, by id.
+    pub file: Option<String>,
+}
+
+/// The name of a file that carries a mark: files have no metadata.
+pub fn marked_name(incident: &str, mark: &str) -> String {
+    format!("{incident}-{mark}.png")
+}
+
+impl Slack {
+    /// The messages of user `me` that carry a mark, since a moment, oldest first: in a channel, or in the thread under
+    /// its message. Needs `channels:history`, in private channels `groups:history`.
+    ///
+    /// # Errors
+    /// See [`Slack::post`]; `missing_scope` without the scope.
+    pub async fn marked(
+        &self,
+        channel: &str,
+        thread: Option<&str>,
+        since: Timestamp,
+        me: &str,
+    ) -> Result<Vec<Found>, SlackError> {
+        #[derive(Deserialize)]
+        struct Page {
+            messages: Vec<Value>,
+            #[serde(default)]
+            response_metadata: Value,
+        }
+        let oldest = format!("{}.000000", since.as_second());
+        let mut found = Vec::new();
+        let mut cursor = String::new();
+        for _ in 0..PAGES {
+            let mut arguments = vec![
+                ("channel", channel),
+                ("oldest", &oldest),
+                ("limit", PAGE),
+                ("include_all_metadata", "true"),
+                ("cursor", &cursor),
+            ];
+            let method = match thread {
+                Some(ts) => {
+                    arguments.push(("ts", ts));
+                    "conversations.replies"
+                }
+                None => "conversations.history",
+            };
+            let page: Page = self.form(method, &arguments).await?;
+            found.extend(page.messages.iter().filter(|message| message["user"] == me).filter_map(read));
+            cursor = page.response_metadata["next_cursor"].as_str().unwrap_or_default().to_owned();
+            if cursor.is_empty() {
+                break;
+            }
+        }
+        found.sort_by(|a, b| a.ts.cmp(&b.ts));
+        Ok(found)
+    }
+
+    /// Removes a message of ours, or the file that it shares, which takes the message with it. What is gone already is
+    /// removed.
+    ///
+    /// # Errors
+    /// See [`Slack::post`].
+    pub async fn remove(&self, channel: &str, found: &Found) -> Result<(), SlackError> {
+        let gone = match &found.file {
+            Some(file) => self.form::<Value>("files.delete", &[("file", file)]).await,
+            None => self.call::<Value>("chat.delete", &json!({ "channel": channel, "ts": found.ts })).await,
+        };
+        match gone {
+            Err(SlackError::Refused { code, .. })
+                if ["message_not_found", "file_not_found", "file_deleted"].contains(&code.as_str()) =>
+            {
+                Ok(())
+            }
+            other => other.map(drop),
+        }
+    }
+}
+
+/// A message with a mark.
+fn read(message: &Value) -> Option<Found> {
+    let ts = message["ts"].as_str()?.to_owned();
+    if message["metadata"]["event_type"] == MARK {
+        let mark = Mark::deserialize(&message["metadata"]["event_payload"]).ok()?;
+        return Some(Found { ts, mark, file: None });
+    }
+    let file = message["files"].get(0)?;
+    let (_, mark) = file["name"].as_str()?.strip_suffix(".png")?.rsplit_once('-')?;
+    Some(Found { ts, mark: Mark::new(mark), file: file["id"].as_str().map(str::to_owned) })
+}
