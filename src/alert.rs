@@ -146,6 +146,8 @@ impl AlertGroup {
     /// # Errors
     /// As [`AlertGroup::from_webhook`]; for a lone alert, when it lacks status or start.
     pub fn from_file(body: &[u8]) -> Result<Self, PayloadError> {
+        // Editors on Windows write a byte order mark, which JSON does not know.
+        let body = body.strip_prefix(b"\xef\xbb\xbf").unwrap_or(body);
         let value: serde_json::Value = serde_json::from_slice(body)?;
         if value.get("alerts").is_some() {
             return Self::from_webhook(body);
@@ -207,9 +209,11 @@ mod tests {
     }
 
     #[test]
-    fn a_lone_alert_is_a_group_of_one() {
+    fn a_lone_alert_is_a_group_of_one_even_behind_a_byte_order_mark() {
         let body = br#"{"status":"firing","labels":{"alertname":"LLMHighTTFT"},"startsAt":"2026-11-20T03:00:00Z"}"#;
         let group = AlertGroup::from_file(body).unwrap();
         assert_eq!((group.alerts.len(), group.alerts[0].name()), (1, "LLMHighTTFT"));
+        let marked = [b"\xef\xbb\xbf", body.as_slice()].concat();
+        assert_eq!(AlertGroup::from_file(&marked).unwrap(), group);
     }
 }

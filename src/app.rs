@@ -12,7 +12,7 @@ use tokio::sync::{Mutex, mpsc};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use tracing::{info, warn};
+use tracing::{error, info, warn};
 
 use crate::alertmanager::Alertmanager;
 use crate::bundle::{self, Configured, Links, Reach, Shelf, Workshop};
@@ -143,7 +143,13 @@ pub async fn run(
         tasks.spawn(async move { systemd.watchdog(trouble, stop).await });
     }
     info!(%address, store = store.named(), "ready");
-    stop.await;
+    let broken = tokio::select! {
+        () = stop => false,
+        _ = &mut serving => true,
+    };
+    if broken {
+        error!("the HTTP server broke: stopping, so that whoever started the service starts it again");
+    }
     info!("stopping");
     if let Some(systemd) = &systemd {
         systemd.tell("STOPPING=1");
@@ -151,7 +157,7 @@ pub async fn run(
     let finish = async {
         closing.cancel();
         // Open requests end first, because they wait for the store; then the senders are gone and admission ends.
-        if tokio::time::timeout(REQUESTS_WITHIN, &mut serving).await.is_err() {
+        if !broken && tokio::time::timeout(REQUESTS_WITHIN, &mut serving).await.is_err() {
             warn!("some requests were cut off");
             // With the connections the last senders go, which admission waits for.
             serving.abort();
@@ -166,6 +172,9 @@ pub async fn run(
     }
     let _ = tokio::time::timeout(Duration::from_secs(1), store.close()).await;
     info!("stopped");
+    if broken {
+        bail!("the HTTP server broke");
+    }
     Ok(())
 }
 

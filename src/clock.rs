@@ -109,12 +109,16 @@ pub(crate) fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Dur
         .map_err(|_| serde::de::Error::custom(format!("`{text}` is no duration: write it like 30s, 5m, 1d")))
 }
 
-/// Reads a time as people pass it: RFC 3339, or unix seconds with or without a fraction.
+/// Reads a time as people pass it: RFC 3339, unix seconds with or without a fraction, or `2026-11-20 22:48:55 UTC` as our
+/// own output has it, where the zone may be missing and the seconds too.
 ///
 /// # Errors
 /// A sentence that says what was expected.
 pub fn parse_time(text: &str) -> Result<Timestamp, String> {
     if let Ok(at) = text.parse::<Timestamp>() {
+        return Ok(at);
+    }
+    if let Some(Ok(at)) = without_zone(text).parse().ok().map(in_utc) {
         return Ok(at);
     }
     text.parse::<f64>()
@@ -124,6 +128,15 @@ pub fn parse_time(text: &str) -> Result<Timestamp, String> {
         .ok_or_else(|| format!("`{text}` is no time: expected RFC 3339 such as 2026-11-20T14:05:00Z, or unix seconds"))
 }
 
+/// A time without its `UTC` or `Z`.
+fn without_zone(text: &str) -> &str {
+    text.strip_suffix("UTC").or_else(|| text.strip_suffix(['Z', 'z'])).unwrap_or(text).trim_end()
+}
+
+fn in_utc(at: jiff::civil::DateTime) -> Result<Timestamp, jiff::Error> {
+    at.to_zoned(jiff::tz::TimeZone::UTC).map(|at| at.timestamp())
+}
+
 /// A moment as people name it; [`Moment::resolve`] says which one they mean.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Moment {
@@ -131,12 +144,14 @@ pub enum Moment {
     At(Timestamp),
     /// The last such time of day, in UTC.
     Of(jiff::civil::Time),
+    /// The last such day of a year, in UTC; the year itself means nothing.
+    On(jiff::civil::DateTime),
     /// So long before now.
     Ago(Duration),
 }
 
 impl Moment {
-    /// Reads `14:05`, `14:05:30`, `10m ago`, or what [`parse_time`] takes.
+    /// Reads `14:05`, `14:05:30 UTC`, `11-20 14:05:30`, `10m ago`, or what [`parse_time`] takes.
     ///
     /// # Errors
     /// A sentence that says what was expected.
@@ -145,9 +160,14 @@ impl Moment {
         let hours = text.split(':').next().unwrap_or_default();
         if text.contains(':') && matches!(hours.len(), 1 | 2) {
             let padded = if hours.len() == 1 { format!("0{text}") } else { text.to_owned() };
-            if let Ok(time) = padded.trim_end_matches(['Z', 'z']).parse() {
+            if let Ok(time) = without_zone(&padded).parse() {
                 return Ok(Self::Of(time));
             }
+        }
+        // As reports have it beside others of one year; this year has every day.
+        let is_day = text.len() > 6 && text.as_bytes()[2] == b'-' && text.as_bytes()[5] == b' ';
+        if is_day && let Ok(at) = format!("2024-{}", without_zone(text)).parse() {
+            return Ok(Self::On(at));
         }
         if let Some(ago) = text.strip_suffix("ago").map(str::trim) {
             let known = humantime::parse_duration(ago).ok().filter(|ago| ago.as_secs() <= 366 * 86_400);
@@ -164,9 +184,15 @@ impl Moment {
         match self {
             Self::At(at) => at,
             Self::Ago(ago) => before(now, ago),
+            Self::On(day) => {
+                let year = now.to_zoned(jiff::tz::TimeZone::UTC).year();
+                // A 29th of February is at most eight years back.
+                let years = (0..=8).filter_map(|back| day.with().year(year - back).build().ok());
+                years.filter_map(|at| in_utc(at).ok()).find(|at| *at <= now).unwrap_or(now)
+            }
             Self::Of(time) => {
                 let today = now.to_zoned(jiff::tz::TimeZone::UTC).date();
-                let at = today.to_datetime(time).to_zoned(jiff::tz::TimeZone::UTC).map_or(now, |at| at.timestamp());
+                let at = in_utc(today.to_datetime(time)).unwrap_or(now);
                 if at > now { before(at, Duration::from_secs(86_400)) } else { at }
             }
         }
@@ -206,9 +232,33 @@ mod tests {
         assert_eq!(at("9:05"), "2026-11-20T09:05:00Z");
         assert_eq!(at("90m ago"), "2026-11-20T12:30:00Z");
         assert_eq!(at("2026-11-20T03:00:00+02:00"), "2026-11-20T01:00:00Z");
-        for wrong in ["25:00", "14:5x", "soon ago", "", ":", "9999999999h ago"] {
+        for wrong in ["13-20 14:05", "11-20 25:05", "25:00", "14:5x", "soon ago", "", ":", "9999999999h ago"] {
             assert!(Moment::parse(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn every_form_that_our_output_has_is_taken_again() {
+        let now: Timestamp = "2026-11-21T14:00:00Z".parse().unwrap();
+        let at: Timestamp = "2026-11-20T22:48:55Z".parse().unwrap();
+        let minute: Timestamp = "2026-11-20T22:48:00Z".parse().unwrap();
+        for (form, same) in [
+            ("%Y-%m-%d %H:%M:%S UTC", at),
+            ("%Y-%m-%d %H:%M:%S", at),
+            ("%Y-%m-%d %H:%M UTC", minute),
+            ("%m-%d %H:%M:%S", at),
+            ("%H:%M:%S UTC", at),
+            ("%H:%M:%S", at),
+            ("%H:%M UTC", minute),
+            ("%Y%m%dT%H%M%SZ", at),
+            ("%Y-%m-%dT%H:%M:%SZ", at),
+        ] {
+            let text = at.strftime(form).to_string();
+            assert_eq!(Moment::parse(&text).map(|moment| moment.resolve(now)), Ok(same), "{text}");
+        }
+        let day = Moment::parse("2026-11-20").unwrap().resolve(now);
+        assert_eq!(day.to_string(), "2026-11-20T00:00:00Z");
+        assert_eq!(Moment::parse("02-29 01:00").unwrap().resolve(now).to_string(), "2024-02-29T01:00:00Z");
     }
 
     #[test]

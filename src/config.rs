@@ -185,7 +185,7 @@ impl Config {
     pub fn load(path: &Path) -> anyhow::Result<Self> {
         let text = std::fs::read_to_string(path)
             .with_context(|| format!("cannot read the configuration {}", path.display()))?;
-        let file = SourceFile { path: path.display().to_string(), text };
+        let file = SourceFile::new(path.display().to_string(), text);
         let config: Self = parse(&file).map_err(|problem| anyhow::anyhow!("{problem}"))?;
         config.validate().with_context(|| format!("in {}", path.display()))?;
         Ok(config)

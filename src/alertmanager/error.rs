@@ -39,11 +39,13 @@ impl AlertmanagerError {
         if error.is_timeout() {
             return Self::Late;
         }
+        // Neither a password nor a query is part of it.
+        let whose = error.url().map(|url| format!(" ({})", url.origin().ascii_serialization())).unwrap_or_default();
         let error = error.without_url();
         let mut innermost: &(dyn std::error::Error + 'static) = &error;
         while let Some(source) = innermost.source() {
             innermost = source;
         }
-        Self::Unreachable(innermost.to_string())
+        Self::Unreachable(format!("{innermost}{whose}"))
     }
 }

@@ -99,7 +99,8 @@ fn read(path: &str) -> anyhow::Result<Model> {
         .take(FILE_BYTES)
         .read_to_string(&mut text)
         .with_context(|| format!("cannot read the configuration from {shown}"))?;
-    Model::parse(&text).with_context(|| shown.to_owned())
+    // Editors on Windows begin a file with a byte order mark.
+    Model::parse(text.trim_start_matches('\u{feff}')).with_context(|| shown.to_owned())
 }
 
 fn observe(

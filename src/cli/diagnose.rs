@@ -6,12 +6,13 @@ use anyhow::Context;
 
 use super::args::{DiagnoseArgs, Output};
 use super::ask::{self, Asked};
-use super::library;
+use super::{health, library};
 use crate::config::Config;
 use crate::diagnose::{Beside, Exporters};
 use crate::exporter::Reader;
 use crate::health::Triage;
 use crate::prom::Prometheus;
+use crate::redact;
 use crate::render::{self, Words};
 
 /// Exit status when Prometheus could not be asked.
@@ -57,11 +58,21 @@ pub(super) fn run(args: DiagnoseArgs) -> anyhow::Result<ExitCode> {
             }
             diagnosis
         }
-        Triage::Quiet(health) => {
+        Triage::Quiet(look) => {
             anstream::eprintln!("nothing that an alert would fire for: pass --playbook to look deeper");
             match args.output {
-                Output::Text => anstream::print!("{}", render::health(&health, &words)),
-                Output::Json | Output::Slack => anstream::println!("{}", serde_json::to_string_pretty(&health)?),
+                Output::Text => {
+                    let flags = health::flags([
+                        ("prometheus", args.prometheus.as_deref().map(redact::address)),
+                        ("config", args.config.as_deref().map(health::shown)),
+                        ("playbooks", args.playbooks.as_deref().map(health::shown)),
+                        ("at", args.what.when.at.map(|_| look.at.to_string())),
+                        ("window", args.window.map(health::duration)),
+                        ("deadline", args.deadline.map(health::duration)),
+                    ]);
+                    anstream::print!("{}", render::health(&look, &flags, &words));
+                }
+                Output::Json | Output::Slack => anstream::println!("{}", serde_json::to_string_pretty(&look)?),
             }
             return Ok(ExitCode::SUCCESS);
         }

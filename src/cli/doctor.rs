@@ -3,6 +3,7 @@
 mod slack;
 mod sources;
 
+use std::net::ToSocketAddrs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -13,14 +14,14 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use super::args::{DoctorArgs, HealthOutput};
-use super::{counted, serve};
+use super::{counted, serve, told};
 use secrecy::ExposeSecret;
 
 use crate::config::{Config, secret};
 use crate::diagnose::newest;
 use crate::health::{Answer, Coverage, coverage};
 use crate::playbook::{Library, Problem, load};
-use crate::prom::{self, Prometheus};
+use crate::prom::{self, PromError, Prometheus};
 use crate::server::Credentials;
 use crate::store::{STORE_FILE, Store};
 use crate::{check, clock, render};
@@ -129,7 +130,7 @@ fn configuration(findings: &mut Findings, args: &DoctorArgs) -> Option<Config> {
         }
         Err(error) => {
             let todo = "correct the line; config/llm-diagnose.example.yaml has every key";
-            findings.say("configuration", Level::Fail, format!("{error:#}"), todo);
+            findings.say("configuration", Level::Fail, told(&error), todo);
             None
         }
     }
@@ -197,7 +198,7 @@ async fn shared_store(findings: &mut Findings, file: &Path) {
         Ok(url) => url,
         Err(error) => {
             let todo = "put postgres://user:password@host:5432/database into the file of `database.url_file`";
-            return findings.say("store", Level::Fail, format!("{error:#}"), todo);
+            return findings.say("store", Level::Fail, told(&error), todo);
         }
     };
     let asked = Instant::now();
@@ -222,12 +223,14 @@ fn is_loopback(listen: &str) -> bool {
 }
 
 fn webhook(findings: &mut Findings, config: &Config) {
+    if let Err(error) = config.listen.to_socket_addrs() {
+        let found = format!("`listen: {}` is no address to listen on: {error}", config.listen);
+        return findings.say("webhook", Level::Fail, found, "write it like 127.0.0.1:9098 or 0.0.0.0:9098");
+    }
     let loopback = is_loopback(&config.listen);
     let todo = "set `webhook.bearer_token_file` to a file with a token";
     match Credentials::new(&config.webhook) {
-        Err(error) => {
-            findings.say("webhook", Level::Fail, format!("{error:#}"), "make the file readable and not empty")
-        }
+        Err(error) => findings.say("webhook", Level::Fail, told(&error), "make the file readable and not empty"),
         Ok(credentials) if !credentials.are_set() && !loopback => {
             let found = format!("{} takes calls from everywhere without credentials", config.listen);
             findings.say("webhook", Level::Warn, found, todo);
@@ -260,7 +263,12 @@ async fn prometheus(
         Err(error) => {
             findings.away = true;
             let todo = "set `prometheus: [{ url: … }]` or --prometheus to an address that answers from here";
-            return findings.say(&name, Level::Fail, format!("{}: {error}", client.url), todo);
+            let found = match &error {
+                // It names the address itself.
+                PromError::Unreachable(_) => error.to_string(),
+                _ => format!("{}: {error}", client.url),
+            };
+            return findings.say(&name, Level::Fail, found, todo);
         }
     };
     findings.ok(&name, format!("{} answers in {} ms", client.url, asked.elapsed().as_millis()));

@@ -12,6 +12,7 @@ use crate::config::Config;
 use crate::diagnose::Scope;
 use crate::health::{DIMENSIONS, Look, Source, look};
 use crate::prom::{self, Prometheus};
+use crate::redact;
 use crate::render::{self, Words};
 
 pub(super) fn run(args: HealthArgs) -> anyhow::Result<ExitCode> {
@@ -27,6 +28,17 @@ pub(super) fn run(args: HealthArgs) -> anyhow::Result<ExitCode> {
         window: args.window.unwrap_or(config.diagnose.window),
         deadline: args.deadline.unwrap_or(config.diagnose.deadline),
     };
+    // What the command asked for is asked by the next one too.
+    let flags = flags([
+        ("prometheus", args.prometheus.as_deref().map(redact::address)),
+        ("config", args.config.as_deref().map(shown)),
+        ("playbooks", args.playbooks.as_deref().map(shown)),
+        ("at", args.what.at.map(|_| at.to_string())),
+        ("window", args.window.map(duration)),
+        ("deadline", args.deadline.map(duration)),
+    ]);
+    let narrowed = args.scope.iter().map(|(name, value)| ("label", format!("{name}={value}")));
+    let flags: Vec<(&str, String)> = flags.into_iter().chain(narrowed).collect();
     let configured = match args.prometheus {
         Some(url) => vec![prom::Config { url, ..prom::Config::default() }],
         None => config.prometheus,
@@ -47,9 +59,24 @@ pub(super) fn run(args: HealthArgs) -> anyhow::Result<ExitCode> {
     })?;
     match args.output {
         HealthOutput::Json => anstream::println!("{}", serde_json::to_string_pretty(&health)?),
-        HealthOutput::Text => anstream::print!("{}", render::health(&health, &words)),
+        HealthOutput::Text => anstream::print!("{}", render::health(&health, &flags, &words)),
     }
     Ok(ExitCode::from(health.state.code()))
+}
+
+/// The flags that were given.
+pub(super) fn flags<const N: usize>(all: [(&'static str, Option<String>); N]) -> Vec<(&'static str, String)> {
+    all.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
+}
+
+/// A path as a flag takes it.
+pub(super) fn shown(path: &std::path::Path) -> String {
+    path.display().to_string()
+}
+
+/// A duration as a flag takes it.
+pub(super) fn duration(duration: std::time::Duration) -> String {
+    humantime::format_duration(duration).to_string().replace(' ', "")
 }
 
 /// The labels as dimensions; one that tells no pool is refused, because ignoring it would judge the whole fleet.

@@ -30,6 +30,8 @@ use args::Command;
 
 /// Exit status when something was used wrongly.
 const USAGE: u8 = 2;
+/// Characters of one cause of an error: parsers repeat what they were given.
+const CAUSE_CHARS: usize = 1_000;
 /// Exit status of `health` when something was used wrongly: to a monitoring system 2 would be critical.
 const UNKNOWN: u8 = 3;
 
@@ -50,7 +52,7 @@ pub fn main() -> ExitCode {
     match run(cli) {
         Ok(code) => code,
         Err(error) => {
-            anstream::eprintln!("error: {error:#}");
+            anstream::eprintln!("error: {}", told(&error));
             ExitCode::from(wrong)
         }
     }
@@ -95,6 +97,45 @@ fn library(dir: Option<&std::path::Path>) -> Result<crate::playbook::Library, Ex
     })
 }
 
+/// An error with its causes; one that has already said its cause's words says them once.
+fn told(error: &anyhow::Error) -> String {
+    let mut out = String::new();
+    for cause in error.chain().map(|cause| cut(&cause.to_string(), CAUSE_CHARS)) {
+        match out.is_empty() {
+            true => out = cause,
+            false if out.contains(&cause) => {}
+            false => out = format!("{out}: {cause}"),
+        }
+    }
+    out
+}
+
+/// The beginning of a text whose rest nobody would read.
+fn cut(text: &str, chars: usize) -> String {
+    match text.char_indices().nth(chars) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
 fn counted(n: usize, what: &str) -> String {
     if n == 1 { format!("1 {what}") } else { format!("{n} {what}s") }
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::Context;
+
+    use super::*;
+    use crate::alert::AlertGroup;
+
+    #[test]
+    fn an_error_says_each_cause_once_and_cuts_what_a_parser_repeats() {
+        let said =
+            |json: &str| told(&AlertGroup::from_file(json.as_bytes()).context("a.json holds no alert").unwrap_err());
+        let unreadable = said("nonsense");
+        assert_eq!(unreadable.matches("expected ident").count(), 1, "{unreadable}");
+        let long = said(&format!("{{\"status\": \"{}\"}}", "x".repeat(100_000)));
+        assert!(long.starts_with("a.json holds no alert: ") && long.chars().count() < 1_100, "{}", long.len());
+    }
 }

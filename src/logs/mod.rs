@@ -208,7 +208,8 @@ impl<'a> Reader<'a> {
         while !line.is_char_boundary(end) {
             end -= 1;
         }
-        let line = &line[..end];
+        // Editors on Windows begin a file with a byte order mark.
+        let line = line[..end].trim_start_matches('\u{feff}');
         // Colours are for terminals, and split words.
         let plain = line.contains('\u{1b}').then(|| anstream::adapter::strip_str(line).to_string());
         let line = plain.as_deref().unwrap_or(line);

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use rust_embed::RustEmbed;
 use serde::de::DeserializeOwned;
+use unicode_width::UnicodeWidthStr;
 
 use super::{Cause, Library, LogFile, Playbook, QuickLook, Redaction, ReportSignals, SCHEMA, Table, Ticket};
 use crate::signal::{Catalog, Engine};
@@ -21,6 +22,11 @@ pub const CATALOG: &str = "signals/catalog.yaml";
 /// The path of what must not leave, as in [`Library::files`].
 pub const REDACTION: &str = "redaction.yaml";
 
+/// Characters of a line that an excerpt shows at most.
+const EXCERPT_CHARS: usize = 120;
+/// Characters of a message: parsers repeat values of any length.
+const MESSAGE_CHARS: usize = 400;
+
 /// A YAML file as it was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SourceFile {
@@ -31,6 +37,12 @@ pub struct SourceFile {
 }
 
 impl SourceFile {
+    /// A file; a byte order mark, which editors on Windows write, is no part of its text.
+    pub fn new(path: String, text: String) -> Self {
+        let text = text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text);
+        Self { path, text }
+    }
+
     /// The 1-based line of the first line that contains `needle` as a whole word; 1 when none does.
     pub fn line_of(&self, needle: &str) -> usize {
         let whole = |line: &str| {
@@ -52,6 +64,8 @@ pub struct Problem {
     pub file: String,
     /// 1-based line.
     pub line: usize,
+    /// 1-based character in the line; 0 when the whole line is meant.
+    pub column: usize,
     /// The offending line's text.
     pub excerpt: String,
     /// What is wrong.
@@ -69,14 +83,33 @@ impl Problem {
     /// A problem at a 1-based line of `file`.
     pub fn on_line(rule: &'static str, file: &SourceFile, line: usize, message: String, hint: Option<String>) -> Self {
         let excerpt = file.text.lines().nth(line.saturating_sub(1)).unwrap_or_default().to_owned();
-        Self { rule, file: file.path.clone(), line, excerpt, message, hint }
+        Self { rule, file: file.path.clone(), line, column: 0, excerpt, message, hint }
+    }
+
+    /// The part of the line that is shown, and how many columns of a terminal stand before the place in it.
+    fn shown(&self) -> (String, usize) {
+        let at = self.column.saturating_sub(1);
+        let chars: Vec<char> = self.excerpt.chars().collect();
+        let from = if chars.len() > EXCERPT_CHARS { at.saturating_sub(EXCERPT_CHARS / 2).min(chars.len()) } else { 0 };
+        let to = (from + EXCERPT_CHARS).min(chars.len());
+        // A tab and what a terminal does not show take one column here, so that the caret stands below its place.
+        let seen = |c: &char| if c.is_control() { ' ' } else { *c };
+        let text = |part: &[char]| part.iter().map(seen).collect::<String>();
+        let dots = |cut: bool| if cut { "…" } else { "" };
+        let before = format!("{}{}", dots(from > 0), text(&chars[from..at.clamp(from, to)]));
+        let rest = format!("{}{}", text(&chars[at.clamp(from, to)..to]), dots(to < chars.len()));
+        (format!("{before}{rest}"), before.width())
     }
 }
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}:{}: {} ({})", self.file, self.line, self.message, self.rule)?;
-        write!(f, "  {:>4} | {}", self.line, self.excerpt)?;
+        let (excerpt, before) = self.shown();
+        write!(f, "  {:>4} | {excerpt}", self.line)?;
+        if self.column > 0 {
+            write!(f, "\n       | {}^", " ".repeat(before))?;
+        }
         if let Some(hint) = &self.hint {
             write!(f, "\n       = hint: {hint}")?;
         }
@@ -102,7 +135,7 @@ pub fn shipped() -> BTreeMap<String, SourceFile> {
         .filter(|name| name.ends_with(".yaml"))
         .filter_map(|name| {
             let text = String::from_utf8(Shipped::get(&name)?.data.into_owned()).ok()?;
-            Some((name.to_string(), SourceFile { path: format!("playbooks/{name}"), text }))
+            Some((name.to_string(), SourceFile::new(format!("playbooks/{name}"), text)))
         })
         .collect()
 }
@@ -125,11 +158,11 @@ pub fn parse<T: DeserializeOwned>(file: &SourceFile) -> Result<T, Box<Problem>> 
         with_snippet: false,
     };
     serde_saphyr::from_str_with_options(&file.text, budget).map_err(|error| {
-        let line = error.location().map_or(1, |at| at.line() as usize);
+        let (line, column) = error.location().map_or((1, 0), |at| (at.line() as usize, at.column() as usize));
         let message = error.to_string();
-        let message = message.lines().next().unwrap_or_default().to_owned();
+        let message: String = message.lines().next().unwrap_or_default().chars().take(MESSAGE_CHARS).collect();
         let hint = misspelt_key(&message);
-        Box::new(Problem::on_line("yaml/shape", file, line, message, hint))
+        Box::new(Problem { column, ..Problem::on_line("yaml/shape", file, line, message, hint) })
     })
 }
 
@@ -163,6 +196,7 @@ pub fn load(dir: Option<&Path>) -> Result<Library, Vec<Problem>> {
                 rule: "files/unreadable",
                 file: dir.display().to_string(),
                 line: 1,
+                column: 0,
                 excerpt: String::new(),
                 message: format!("cannot read the playbook directory: {error}"),
                 hint: Some("`playbooks.dir` must name a readable directory laid out like the shipped one".into()),
@@ -277,9 +311,46 @@ fn read_dir(dir: &Path) -> std::io::Result<BTreeMap<String, SourceFile>> {
             let Some(name) = path.file_name().and_then(|n| n.to_str()) else { continue };
             if name.ends_with(".yaml") && path.is_file() {
                 let text = std::fs::read_to_string(&path)?;
-                out.insert(format!("{prefix}{name}"), SourceFile { path: path.display().to_string(), text });
+                out.insert(format!("{prefix}{name}"), SourceFile::new(path.display().to_string(), text));
             }
         }
     }
     Ok(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The place in the shown line that the caret points at, in columns, and the shown line.
+    fn pointed(problem: &Problem) -> (usize, String) {
+        let shown = problem.to_string();
+        let mut lines = shown.lines().skip(1);
+        let (line, caret) = (lines.next().unwrap(), lines.next().unwrap());
+        assert!(caret.ends_with('^') && caret.trim() != "^", "{shown}");
+        (caret.len() - 1 - "       | ".len(), line.split_once("| ").unwrap().1.to_owned())
+    }
+
+    fn problem(text: &str) -> Problem {
+        let file = SourceFile::new("a.yaml".to_owned(), text.to_owned());
+        *parse::<BTreeMap<String, u32>>(&file).unwrap_err()
+    }
+
+    #[test]
+    fn the_caret_stands_below_its_place_behind_tabs_wide_characters_and_a_byte_order_mark() {
+        for (text, before) in [("a: 1\nb: x\n", "b: "), ("\u{feff}b: x\n", "b: "), ("{ \t b: x }", "{   b: ")] {
+            let (column, line) = pointed(&problem(text));
+            assert_eq!((column, &line[..column]), (before.len(), before), "{text:?}");
+        }
+        let (column, line) = pointed(&problem("{ 模型: x }"));
+        assert_eq!((column, line.as_str()), ("{ 模型: ".width(), "{ 模型: x }"));
+    }
+
+    #[test]
+    fn a_long_line_is_cut_around_its_place() {
+        let long = format!("{{ {}: 1, b: x, {}: 1 }}", "c".repeat(500), "d".repeat(500));
+        let (column, line) = pointed(&problem(&long));
+        assert!(line.chars().count() <= EXCERPT_CHARS + 2 && line.starts_with('…') && line.ends_with('…'), "{line}");
+        assert_eq!(line.chars().nth(column), Some('x'), "{line}");
+    }
 }

@@ -51,7 +51,12 @@ impl PromError {
 
     pub(super) fn from_http(error: impl std::borrow::Borrow<reqwest::Error>) -> Self {
         let error = error.borrow();
-        if error.is_timeout() { Self::Late } else { Self::Unreachable(root(error)) }
+        if error.is_timeout() {
+            return Self::Late;
+        }
+        // Neither a password nor a query is part of it.
+        let whose = error.url().map(|url| format!(" ({})", url.origin().ascii_serialization())).unwrap_or_default();
+        Self::Unreachable(format!("{}{whose}", root(error)))
     }
 
     pub(super) fn from_client(error: prometheus_http_query::Error) -> Self {

@@ -26,7 +26,8 @@ pub(super) const FEW: usize = 3;
 /// The whole look as terminal text with ANSI styles; `anstream` strips them where they do not belong.
 ///
 /// A pool alone is shown whole; of several, what is wrong, and what cannot be seen once for all.
-pub fn health(health: &Health, words: &Words) -> String {
+/// `flags` are those of the command that the next one needs too, by name.
+pub fn health(health: &Health, flags: &[(&str, String)], words: &Words) -> String {
     let tone = style(health.state);
     let mut out = format!("{tone}▌ {}{tone:#}\n", clean(&headline(health, words)));
     for line in health.notes.iter().chain(&health.problems) {
@@ -52,7 +53,12 @@ pub fn health(health: &Health, words: &Words) -> String {
             out.push('\n');
         }
         line = in_short;
-        if in_short { self::in_short(&mut out, pool, brief, words) } else { whole(&mut out, pool, alone, words) }
+        if in_short {
+            self::in_short(&mut out, pool, brief, words);
+        } else {
+            whole(&mut out, pool, alone, words);
+            next(&mut out, pool, flags, words);
+        }
     }
     if !alone {
         unseen(&mut out, &pools, words);
@@ -156,7 +162,6 @@ fn whole(out: &mut String, pool: &Pool, all: bool, words: &Words) {
     if all {
         seen(out, pool, words);
     }
-    next(out, pool, words);
 }
 
 /// A line of the table: heading, state, title, value, warning, critical, playbook; a long id stands below.
@@ -342,12 +347,14 @@ pub(super) fn hang(out: &mut String, gap: &str, mark: &str, text: &str) {
 }
 
 /// The command that goes on from the worst check.
-fn next(out: &mut String, pool: &Pool, words: &Words) {
+fn next(out: &mut String, pool: &Pool, flags: &[(&str, String)], words: &Words) {
     let worst = |state: State| pool.checks.iter().find(|check| check.state == Some(state));
     let Some(check) = worst(State::Critical).or_else(|| worst(State::Warning)) else { return };
     let Some(playbook) = &check.playbook else { return };
-    let labels: String = pool.labels.iter().map(|(n, v)| format!(" --label={}", quoted(&format!("{n}={v}")))).collect();
-    let command = format!("llm-diagnose diagnose --playbook {playbook}{labels}");
+    let labels = pool.labels.iter().map(|(name, value)| ("label", format!("{name}={value}")));
+    let kept = flags.iter().filter(|(name, value)| *name != "label" || !known(pool, value)).cloned();
+    let flags: String = labels.chain(kept).map(|(name, value)| format!(" --{name}={}", quoted(&value))).collect();
+    let command = format!("llm-diagnose diagnose --playbook {playbook}{flags}");
     let lines = wrap(&clean(&command), COLUMNS - BEFORE);
     let next = words.text("health-next", &[]);
     for (i, line) in lines.iter().enumerate() {
@@ -355,6 +362,11 @@ fn next(out: &mut String, pool: &Pool, words: &Words) {
         let indent = if i == 0 { "" } else { "  " };
         out.push_str(&format!("  {heading:<HEADING$} {indent}{line}{end}\n"));
     }
+}
+
+/// Whether the pool's own labels tell this one, `name=value`.
+fn known(pool: &Pool, label: &str) -> bool {
+    label.split_once('=').is_some_and(|(name, _)| pool.labels.contains_key(name))
 }
 
 /// As a shell takes it for one word.

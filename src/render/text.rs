@@ -4,6 +4,9 @@ use anstyle::{AnsiColor, Style};
 
 use super::{Line, Message, Part, Span, Tone, is_unseen, time_of_day};
 
+/// Characters of an address that are shown at most.
+const ADDRESS: usize = 160;
+
 /// The message as terminal text with ANSI styles; `anstream` strips them where they do not belong.
 pub fn terminal(message: &Message) -> String {
     let tone = Style::new().bold().fg_color(Some(
@@ -53,11 +56,19 @@ fn spans(line: &Line) -> String {
             Span::Plain(text) => clean(text),
             Span::Bold(text) => format!("{bold}{}{bold:#}", clean(text)),
             Span::Code(text) => format!("{code}`{}`{code:#}", clean(text)),
-            Span::Link(label, url) => format!("{}: {}", clean(label), clean(url)),
+            Span::Link(label, url) => format!("{}: {}", clean(label), clean(short(url))),
             Span::Time(at) => time_of_day(*at),
             Span::User(_) | Span::Group(_) => clean(&span.text()),
         })
         .collect()
+}
+
+/// An address without its query when that fills lines: queries in PromQL stand in the JSON output and on the page.
+fn short(url: &str) -> &str {
+    match url.split_once('?') {
+        Some((place, _)) if url.len() > ADDRESS => place,
+        _ => url,
+    }
 }
 
 /// Control characters from outside must not move the cursor, make lines or change colours.

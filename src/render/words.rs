@@ -142,7 +142,7 @@ pub(crate) fn own_phrases(dir: &Path) -> anyhow::Result<Vec<SourceFile>> {
         .into_iter()
         .map(|path| {
             let text = std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
-            Ok(SourceFile { path: path.display().to_string(), text })
+            Ok(SourceFile::new(path.display().to_string(), text))
         })
         .collect()
 }

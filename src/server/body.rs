@@ -13,7 +13,7 @@ use crate::alert::{AlertGroup, PayloadError};
 /// Bytes up to which a body is kept as it is; a longer one is read while it comes.
 const SHORT: usize = 1 << 20;
 /// Of all bodies that are not stored yet, the bytes that are kept in memory, in units of [`UNIT`].
-const MEMORY: usize = (64 << 20) / UNIT;
+const MEMORY: usize = (32 << 20) / UNIT;
 /// What the budget counts in.
 const UNIT: usize = 1 << 10;
 /// Long bodies that are read at once.
@@ -114,6 +114,8 @@ async fn read_long(
         }
     }
     drop(send);
+    // The body is here: from now on it is our time that passes.
+    drop(pieces);
     let parsed = parsed.await;
     if length > limit {
         return Err(Refusal::TooLarge(first.to_vec()));

@@ -90,8 +90,36 @@ fn a_lone_alert_from_a_file_is_enough() {
     let alert = r#"{"status":"firing","labels":{"alertname":"LLMQueueBuildup","namespace":"n"},"startsAt":"2026-11-20T03:00:00Z"}"#;
     let output = run(&["diagnose", "--alert", "-", NOWHERE[0], NOWHERE[1]], Some(alert));
     let said = text(&output.stdout);
-    assert!(said.contains("Cannot tell") && said.contains("Prometheus cannot be reached"), "{said}");
+    assert!(
+        said.contains("Cannot tell")
+            && said.contains("Prometheus cannot be reached: Connection refused (http://127.0.0.1:1)"),
+        "{said}"
+    );
     assert!(!said.contains('\u{1b}'), "no colour into a pipe");
+}
+
+#[test]
+fn a_file_behind_a_byte_order_mark_is_read_as_without() {
+    let alert = group("LLMHighTTFT", "firing", "critical", &["a"]).to_string();
+    let dir = tempfile::tempdir().unwrap();
+    let config = dir.path().join("config.yaml");
+    std::fs::write(&config, "\u{feff}language: en\n").unwrap();
+    let config = config.to_str().unwrap();
+    let asked = ["diagnose", "--alert", "-", NOWHERE[0], NOWHERE[1], "--config", config, "--output", "json"];
+    let output = run(&asked, Some(&format!("\u{feff}{alert}")));
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output.stderr));
+    let log = "\u{feff}INFO 11-20 03:00:00 [core.py:58] Initializing a V1 LLM engine\n";
+    let read = |log: &str| text(&run(&["logs", "-"], Some(log)).stdout);
+    assert_eq!(read(log), read(log.trim_start_matches('\u{feff}')));
+}
+
+#[test]
+fn a_time_is_taken_as_the_tool_prints_it() {
+    for at in ["2026-11-20 22:48:55 UTC", "2026-11-20 22:48 UTC", "11-20 22:48:55", "22:48:55 UTC", "20261120T224855Z"]
+    {
+        let output = run(&["health", NOWHERE[0], NOWHERE[1], "--at", at, "--output", "json"], None);
+        assert!(text(&output.stdout).contains("\"at\""), "{at}: {}", text(&output.stderr));
+    }
 }
 
 #[test]

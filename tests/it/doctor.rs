@@ -117,7 +117,11 @@ fn a_prometheus_that_cannot_be_asked_is_status_3_and_the_rest_is_examined_all_th
     let output = doctor(&["--prometheus", NOWHERE, "--signals"], None);
     let said = String::from_utf8_lossy(&output.stdout);
     assert_eq!(output.status.code(), Some(3), "{said}");
-    assert!(said.contains("FAIL  prometheus/default") && said.contains("Connection refused"), "{said}");
+    assert!(
+        said.contains("FAIL  prometheus/default") && said.contains("Connection refused (http://127.0.0.1:"),
+        "{said}"
+    );
+    assert_eq!(said.matches(NOWHERE).count(), 1, "the address is named once\n{said}");
     assert!(said.contains("ok    playbooks") && said.contains("→ set `prometheus:"), "{said}");
 }
 
@@ -127,6 +131,17 @@ fn what_is_wrong_in_the_configuration_is_named_with_its_line() {
     let (level, found, _) = line(&findings, "configuration");
     assert_eq!((status, level), (1, "fail"));
     assert!(found.contains("did you mean `prometheus`?"), "{found}");
+}
+
+#[test]
+fn an_address_that_nothing_can_listen_on_is_a_finding() {
+    for listen in ["nonsense", "127.0.0.1", "127.0.0.1:70000"] {
+        let (findings, status) =
+            examined(&format!("listen: {listen}\nstate_dir: $DIR\nprometheus: [{{ url: {NOWHERE} }}]"), None);
+        let (level, found, todo) = line(&findings, "webhook");
+        assert_ne!(status, 0);
+        assert!(level == "fail" && found.contains(listen) && todo.contains("127.0.0.1:9098"), "{found}");
+    }
 }
 
 #[test]

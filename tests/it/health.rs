@@ -323,7 +323,7 @@ fn of_many_pools_fifty_are_looked_at_and_the_others_are_counted() {
     let what = Look { scope: Labels::new(), at: at(moment("healthy")), window: WINDOW, deadline };
     let health = run(look(library(), &[(&prometheus, &labels)], &what));
     assert_eq!((health.pools.len(), health.left_out, health.state), (50, 10, State::Unknown), "{:?}", health.problems);
-    let said = llm_diagnose::render::health(&health, &llm_diagnose::render::Words::english());
+    let said = llm_diagnose::render::health(&health, &[], &llm_diagnose::render::Words::english());
     assert!(said.contains("10 more pools were left out"), "{said}");
     assert!(said.lines().count() <= 100, "a line for each pool, and what cannot be seen once:\n{said}");
 }
@@ -381,6 +381,22 @@ fn the_screen_is_at_most_100_columns_wide_and_has_no_colour_in_a_pipe() {
         assert!(wide.is_empty() && !said.contains('\u{1b}'), "{name}: {wide:#?}");
         assert!(said.lines().count() <= 50, "{name} is longer than a screen:\n{said}");
     }
+}
+
+#[test]
+fn the_next_command_keeps_the_flags_and_runs_as_it_is_printed() {
+    let said = text(&command(moment("longer-prompts"), &["--window", "4m", "--deadline", "19s"]));
+    // It may go over several lines, as a shell takes it.
+    let said = said.replace(" \\\n", " ");
+    let next = said.lines().find_map(|line| line.split_once("llm-diagnose diagnose ")).expect("a next command").1;
+    let next: Vec<&str> = next.split_whitespace().collect();
+    let url = shared().url.trim_end_matches('/');
+    for flag in [&format!("--prometheus={url}"), "--window=4m", "--deadline=19s"] {
+        assert!(next.contains(&flag), "{flag} is not in {next:?}");
+    }
+    assert!(next.iter().any(|flag| flag.starts_with("--at=")) && next.iter().any(|f| f.starts_with("--label=")));
+    let output = Command::new(BINARY).arg("diagnose").args(&next).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
 #[test]

@@ -30,9 +30,10 @@ fn many(n: usize, status: impl Fn(usize) -> &'static str) -> Value {
 /// The body in Alertmanager's order of keys: the group is named after its alerts.
 fn sent(body: &Value) -> Vec<u8> {
     let mut rest = body.clone();
-    let alerts = rest.as_object_mut().unwrap().remove("alerts").unwrap();
+    let mut take = |key: &str| rest.as_object_mut().unwrap().remove(key).unwrap();
+    let (receiver, alerts) = (take("receiver"), take("alerts"));
     let rest = serde_json::to_string(&rest).unwrap();
-    format!("{{\"receiver\":\"r\",\"alerts\":{alerts},{}", &rest[1..]).into_bytes()
+    format!("{{\"receiver\":{receiver},\"alerts\":{alerts},{}", &rest[1..]).into_bytes()
 }
 
 #[tokio::test]
