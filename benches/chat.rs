@@ -82,7 +82,7 @@ async fn rendering(prometheus: &Prometheus) {
     let mut bytes = 0;
     for _ in 0..RENDERINGS {
         let message = render::slack(&render::incident_message(&view, &words));
-        bytes = message.text.len() + serde_json::to_vec(&message.attachments).unwrap().len();
+        bytes = message.text.len() + serde_json::to_vec(&(&message.blocks, &message.attachments)).unwrap().len();
     }
     println!("\na message, from the diagnosis to Slack's JSON ({:.1} kB), mean of {RENDERINGS}", bytes as f64 / 1e3);
     bar("rendered", ms(started.elapsed()) / f64::from(RENDERINGS), 2.0, "ms");

@@ -84,7 +84,7 @@ pub async fn run(
     }
     let words = Arc::new(Words::load(config.playbooks.dir.as_deref()).context("cannot read the phrases")?);
     let library = Arc::new(library);
-    let notifier = Arc::new(Notifier::new(Parts {
+    let notifier = Notifier::new(Parts {
         store: store.clone(),
         slack: slack.clone(),
         config: config.slack.clone(),
@@ -97,7 +97,11 @@ pub async fn run(
         diagnosing: config.diagnose.clone(),
         pagers: pagers(&config)?,
         interactive: !matches!(inlet, Inlet::Off(_)),
-    }));
+    });
+    let notifier = match config.alertmanagers.is_empty() {
+        true => Arc::new(notifier.without_silences()),
+        false => Arc::new(notifier),
+    };
     let (inbox, groups) = mpsc::channel(config.webhook.queue);
     let logs = LogSources::connect(&config.kubernetes, &config.loki).await.context("in `loki:`")?;
     let pipeline = Pipeline::new(config, library, store.clone(), prometheus, reader, notifier, metrics).with_logs(logs);

@@ -16,7 +16,7 @@ use serde_json::Value;
 use crate::alert::Labels;
 pub use config::Config;
 pub use error::AlertmanagerError;
-pub use several::{LONGEST, Made, SilenceError, Wish, common, create, expire, list};
+pub use several::{ALERTNAME, LONGEST, Made, SilenceError, Wish, common, create, expire, list, shared};
 
 /// How long one call may take.
 const CALL: Duration = Duration::from_secs(5);
@@ -66,6 +66,12 @@ impl Matcher {
     /// `name="value"`.
     pub fn equal(name: &str, value: &str) -> Self {
         Self { name: name.to_owned(), value: value.to_owned(), is_regex: false, is_equal: true }
+    }
+
+    /// `name=~"a|b"`.
+    pub fn one_of<'a>(name: &str, values: impl IntoIterator<Item = &'a str>) -> Self {
+        let value = values.into_iter().map(regex::escape).collect::<Vec<_>>().join("|");
+        Self { name: name.to_owned(), value, is_regex: true, is_equal: true }
     }
 }
 

@@ -1,5 +1,6 @@
 //! Silences over several Alertmanagers: the one whose alerts they are, and its peers while it is down.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -12,6 +13,10 @@ use crate::clock;
 pub const LONGEST: Duration = Duration::from_secs(30 * 86_400);
 /// Of a comment, in characters.
 const COMMENT_CHARS: usize = 1_000;
+/// The label with an alert's name.
+pub const ALERTNAME: &str = "alertname";
+/// Names of alerts that one matcher holds.
+const NAMES: usize = 8;
 
 /// Why a silence was not made or ended.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -61,6 +66,22 @@ pub fn common(alerts: &[Alert]) -> Labels {
     labels
 }
 
+/// What a silence of the firing alerts may be made of: the labels on which they agree, and their names where these
+/// differ, so that it takes these alerts and not everything of their pool. Empty when nothing fires.
+pub fn shared(alerts: &[Alert]) -> Vec<Matcher> {
+    let common = common(alerts);
+    let mut matchers: Vec<Matcher> = common.iter().map(|(name, value)| Matcher::equal(name, value)).collect();
+    if !common.contains_key(ALERTNAME) {
+        let firing = alerts.iter().filter(|alert| alert.status == AlertStatus::Firing);
+        let names: BTreeSet<&str> =
+            firing.map(|alert| alert.labels.get(ALERTNAME).map_or("", String::as_str)).collect();
+        if (1..=NAMES).contains(&names.len()) && !names.contains("") {
+            matchers.insert(0, Matcher::one_of(ALERTNAME, names));
+        }
+    }
+    matchers
+}
+
 /// Who wants it silent for how long, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wish {
@@ -72,43 +93,42 @@ pub struct Wish {
     pub duration: Duration,
 }
 
-/// Silences alerts with these labels, which are some of those that [`common`] told of `alerts`.
+/// Silences alerts that meet these matchers, which are some of those that [`shared`] told of `alerts`.
 ///
 /// # Errors
 /// When it cannot be, or every Alertmanager of these alerts is down.
 pub async fn create(
     all: &[Alertmanager],
     alerts: &[Alert],
-    labels: &Labels,
+    matchers: &[Matcher],
     wish: &Wish,
     now: Timestamp,
 ) -> Result<Made, SilenceError> {
     if wish.duration < Duration::from_secs(60) || wish.duration > LONGEST {
         return Err(SilenceError::Duration);
     }
-    let common = common(alerts);
     if !alerts.iter().any(|alert| alert.status == AlertStatus::Firing) {
         return Err(SilenceError::NothingFires);
     }
-    let matchers: Vec<Matcher> = labels.iter().map(|(name, value)| Matcher::equal(name, value)).collect();
-    if matchers.is_empty() || labels.iter().any(|(name, value)| common.get(name) != Some(value)) {
+    let shared = shared(alerts);
+    if matchers.is_empty() || !matchers.iter().all(|matcher| shared.contains(matcher)) {
         return Err(SilenceError::NoMatcher);
     }
     let until = clock::after(now, wish.duration);
     let comment = wish.comment.chars().map(|c| if c.is_control() { ' ' } else { c }).take(COMMENT_CHARS).collect();
     let silence = NewSilence {
-        matchers: matchers.clone(),
+        matchers: matchers.to_vec(),
         starts_at: now,
         ends_at: until,
         created_by: wish.who.clone(),
         comment,
     };
     let mut last = SilenceError::NoAlertmanager;
-    for one in chosen(all, &common) {
+    for one in chosen(all, &common(alerts)) {
         match one.create(&silence).await {
             Ok(id) => {
-                let alerts = one.alerts(&matchers).await.ok();
-                return Ok(Made { id, matchers, until, alerts });
+                let alerts = one.alerts(matchers).await.ok();
+                return Ok(Made { id, matchers: matchers.to_vec(), until, alerts });
             }
             Err(error) if error.is_down() => last = error.into(),
             Err(error) => return Err(error.into()),

@@ -8,10 +8,10 @@ use tracing::{error, info, warn};
 
 use super::authority::{Power, Refusal, may};
 use super::forms::{self, About};
-use super::talk::{say, tell, tell_more};
-use super::{Desk, escalate, feedback, silence_form, silences, verify};
+use super::talk::{say, tell};
+use super::{Desk, digest, escalate, feedback, silence_form, silences, verify};
 use crate::clock;
-use crate::render::{Act, Line, Part, Tone};
+use crate::render::{Act, Line, MENU};
 use crate::slack::{Ack, Inbound, What};
 use crate::store::{AuditEntry, AuditResult, Incident, StoreError};
 
@@ -19,11 +19,14 @@ use crate::store::{AuditEntry, AuditResult, Incident, StoreError};
 const VALUE_CHARS: usize = 100;
 /// An incident's id has 26.
 const ID_CHARS: usize = 40;
-/// Of a digest, what is listed.
-const LISTED: u32 = 40;
 
 /// A button was pressed.
 pub(super) async fn press(desk: &Desk, inbound: &Inbound, action: &str, value: &str) {
+    // The menu tells back the action and the value of the button that stands in it.
+    let (action, value) = match value.split_once(' ') {
+        Some(chosen) if action == MENU => chosen,
+        _ => (action, value),
+    };
     // Of several of one kind, which one: `verify:2`.
     let name = action.split_once(':').map_or(action, |(name, _)| name);
     if value.len() > VALUE_CHARS {
@@ -43,7 +46,7 @@ pub(super) async fn press(desk: &Desk, inbound: &Inbound, action: &str, value: &
         return;
     }
     if act == Act::Digest {
-        return digest(desk, inbound, id).await;
+        return digest::list(desk, inbound, id, step).await;
     }
     let Some(incident) = find(desk, inbound, act.as_str(), id).await else { return };
     match act {
@@ -54,6 +57,7 @@ pub(super) async fn press(desk: &Desk, inbound: &Inbound, action: &str, value: &
         Act::Wrong => feedback::ask(desk, inbound, &incident).await,
         Act::Silence => silence_form::ask(desk, inbound, &incident).await,
         Act::Escalate => escalate::escalate(desk, inbound, &incident).await,
+        Act::Done => verify::done(desk, inbound, &incident, step).await,
         Act::Verify => verify::press(desk, inbound, &incident, step).await,
         Act::Bundle => super::commands::press_bundle(desk, inbound, &incident).await,
         Act::Digest | Act::Expire => {}
@@ -64,7 +68,7 @@ pub(super) async fn press(desk: &Desk, inbound: &Inbound, action: &str, value: &
 fn power(act: Act) -> Power {
     match act {
         Act::Evidence | Act::Digest => Power::Look,
-        Act::Acknowledge | Act::Again | Act::Right | Act::Wrong | Act::Verify | Act::Bundle => Power::Note,
+        Act::Acknowledge | Act::Again | Act::Right | Act::Wrong | Act::Done | Act::Verify | Act::Bundle => Power::Note,
         Act::Silence | Act::Expire | Act::Escalate => Power::Act,
     }
 }
@@ -324,58 +328,6 @@ async fn evidence(desk: &Desk, inbound: &Inbound, incident: &Incident) {
     if open(desk, inbound, Act::Evidence.as_str(), &view).await {
         desk.metrics.act(Act::Evidence.as_str(), AuditResult::Done.as_str());
     }
-}
-
-/// The incidents that a digest speaks for.
-async fn digest(desk: &Desk, inbound: &Inbound, id: &str) {
-    let ids = match desk.store.incidents_of_digest(id, LISTED + 1).await {
-        Ok(ids) => ids,
-        Err(error) => {
-            error!(%error, "cannot read a digest's incidents");
-            return say(desk, inbound, "act-store").await;
-        }
-    };
-    if ids.is_empty() {
-        desk.metrics.act(Act::Digest.as_str(), AuditResult::Failed.as_str());
-        return say(desk, inbound, "act-gone").await;
-    }
-    let mut lines = Vec::new();
-    for id in ids.iter().take(LISTED as usize) {
-        match desk.store.incident(id).await {
-            Ok(Some(incident)) => lines.push(listed(desk, &incident)),
-            Ok(None) => {}
-            Err(error) => error!(%error, "cannot read an incident"),
-        }
-    }
-    let title = match ids.len() > LISTED as usize {
-        true => desk.words.text("listed-first", &[("n", LISTED.into())]),
-        false => desk.words.text("listed", &[("n", ids.len().into())]),
-    };
-    desk.metrics.act(Act::Digest.as_str(), AuditResult::Done.as_str());
-    let headline = Line::default().plain(title.clone());
-    tell_more(desk, inbound, Tone::Unknown, headline, vec![Part::Section(title, lines)]).await;
-}
-
-/// One line about an incident.
-fn listed(desk: &Desk, incident: &Incident) -> Line {
-    let name = incident.alerts.first().map(|alert| alert.name()).unwrap_or_default();
-    let diagnosis = incident.diagnosis.as_ref();
-    let cause = diagnosis.and_then(|d| d.root()).map(|cause| cause.title.clone()).unwrap_or_default();
-    let labels = diagnosis.map(|d| d.scope.labels.values().cloned().collect::<Vec<_>>()).unwrap_or_default();
-    let pieces = [
-        ("name", name.into()),
-        ("whom", labels.join(" / ").into()),
-        ("cause", cause.clone().into()),
-        ("at", crate::render::Span::Time(incident.started_at).into()),
-        ("id", incident.id.as_str().into()),
-    ];
-    let key = match (incident.open, cause.is_empty()) {
-        (true, false) => "listed-open",
-        (true, true) => "listed-open-unknown",
-        (false, false) => "listed-over",
-        (false, true) => "listed-over-unknown",
-    };
-    desk.words.line(key, &pieces)
 }
 
 /// The refusal of somebody else's sentence: what went wrong, in its own words.

@@ -7,6 +7,7 @@ mod acts;
 mod authority;
 pub mod command;
 mod commands;
+mod digest;
 mod escalate;
 mod feedback;
 mod forms;

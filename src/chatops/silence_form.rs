@@ -10,8 +10,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use super::acts::{open, over};
 use super::forms::{self, About, OPTION_CHARS, OPTIONS, input, modal, option, text_box};
 use super::{Desk, silences};
-use crate::alert::Labels;
-use crate::alertmanager;
+use crate::alertmanager::{self, Matcher};
 use crate::render::{self, Act, Line, Part};
 use crate::slack::{Ack, Inbound};
 use crate::store::{AuditResult, Incident};
@@ -25,29 +24,38 @@ const COMMENT_CHARS: usize = 1_000;
 
 /// Shows what would be silenced, and asks how long and why.
 pub(super) async fn ask(desk: &Desk, inbound: &Inbound, incident: &Incident) {
-    let common = selectable(incident);
-    if !incident.open || alertmanager::common(&incident.alerts).is_empty() {
+    let matchers = selectable(incident);
+    if !incident.open || alertmanager::shared(&incident.alerts).is_empty() {
         return over(desk, inbound, Act::Silence).await;
     }
-    if common.is_empty() || alertmanager::chosen(&desk.alertmanagers, &common).is_empty() {
+    let common = alertmanager::common(&incident.alerts);
+    if matchers.is_empty() || alertmanager::chosen(&desk.alertmanagers, &common).is_empty() {
         desk.metrics.act(Act::Silence.as_str(), AuditResult::Failed.as_str());
         return super::talk::say(desk, inbound, "silence-no-alertmanager").await;
     }
     let words = &desk.words;
-    let shown = |(name, value): (&String, &String)| option(&format!("{name} = {value}"), name);
-    let labels: Vec<Value> = common.iter().map(shown).collect();
-    let menu = json!({
-        "type": "multi_static_select", "action_id": "labels", "options": labels, "initial_options": labels,
+    let labels: Vec<Value> = matchers.iter().map(|matcher| option(&shown(matcher), &matcher.name)).collect();
+    let mut menu = json!({
+        "type": "multi_static_select", "action_id": "labels", "options": labels,
         "placeholder": forms::plain(&words.text("silence-which", &[]), 150),
     });
+    // Without the alerts' names the other labels would silence everything of their pool: that is for a person to choose.
+    let named = matchers.iter().any(|matcher| matcher.name == alertmanager::ALERTNAME);
+    if named {
+        menu["initial_options"] = labels.into();
+    }
     let mut durations: Vec<Value> = DURATIONS.iter().map(|(value, key)| option(&words.text(key, &[]), value)).collect();
     durations.push(option(&words.text("silence-custom", &[]), CUSTOM));
     let duration = json!({ "type": "static_select", "action_id": "duration", "options": durations, "initial_option": durations[0] });
-    let matchers = common.iter().map(|(name, value)| Line::default().code(format!("{name}={value:?}"))).collect();
-    let mut blocks = render::slack_blocks(&[
+    let lines = matchers.iter().map(|matcher| Line::default().code(matcher.to_string())).collect();
+    let mut parts = vec![
         Part::Paragraph(words.line("silence-what", &[])),
-        Part::Section(words.text("silence-matchers", &[]), matchers),
-    ]);
+        Part::Section(words.text("silence-matchers", &[]), lines),
+    ];
+    if !named {
+        parts.push(Part::Paragraph(words.line("silence-whole-pool", &[])));
+    }
+    let mut blocks = render::slack_blocks(&parts);
     blocks.extend([
         input("labels", &words.text("silence-labels", &[]), false, menu),
         input("duration", &words.text("silence-duration", &[]), false, duration),
@@ -74,14 +82,14 @@ pub(super) fn submit(
 ) -> Ack {
     let value = |name: &str| values.get(name).map(|value| value.trim()).unwrap_or_default();
     let wrong = |field: &str, key: &str| Ack::Errors([(field.to_owned(), desk.words.text(key, &[]))].into());
-    let common = selectable(&incident);
     let names: Vec<&str> = value("labels").split(',').filter(|name| !name.is_empty()).collect();
-    let labels: Labels = common.into_iter().filter(|(name, _)| names.contains(&name.as_str())).collect();
-    if labels.is_empty() {
+    let mut matchers = selectable(&incident);
+    matchers.retain(|matcher| names.contains(&matcher.name.as_str()));
+    if matchers.is_empty() {
         return wrong("labels", "silence-no-label");
     }
     // Alerts joined or ended while the form was open: a silence without a chosen label would be a wider one.
-    if labels.len() < names.len() {
+    if matchers.len() < names.len() {
         return wrong("labels", "silence-changed");
     }
     let chosen = value("duration");
@@ -93,15 +101,22 @@ pub(super) fn submit(
     let comment = forms::cut(value("comment"), COMMENT_CHARS);
     let this = Arc::clone(desk);
     desk.tasks.spawn(async move {
-        silences::make(&this, &inbound, &incident, &labels, duration, &comment).await;
+        silences::make(&this, &inbound, &incident, &matchers, duration, &comment).await;
         drop(slot);
     });
     Ack::Received
 }
 
-/// The labels that a menu can hold.
-fn selectable(incident: &Incident) -> Labels {
-    let common = alertmanager::common(&incident.alerts);
-    let fits = |name: &String| !name.contains(',') && name.encode_utf16().count() <= OPTION_CHARS;
-    common.into_iter().filter(|(name, _)| fits(name)).take(OPTIONS).collect()
+/// What a menu can hold of what the alerts share.
+fn selectable(incident: &Incident) -> Vec<Matcher> {
+    let fits = |name: &str| !name.contains(',') && name.encode_utf16().count() <= OPTION_CHARS;
+    alertmanager::shared(&incident.alerts).into_iter().filter(|matcher| fits(&matcher.name)).take(OPTIONS).collect()
+}
+
+/// `namespace = llm`, `alertname = HighTTFT | HighITL`.
+fn shown(matcher: &Matcher) -> String {
+    match matcher.is_regex {
+        true => format!("{} = {}", matcher.name, matcher.value.replace('|', " | ")),
+        false => format!("{} = {}", matcher.name, matcher.value),
+    }
 }

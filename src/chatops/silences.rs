@@ -7,7 +7,6 @@ use super::acts::{Attempt, failed, find, permit};
 use super::authority::Power;
 use super::forms::cut;
 use super::talk::{into_thread, message, say, tell, tell_more};
-use crate::alert::Labels;
 use crate::alertmanager::{self, Made, Matcher, Silence, SilenceError, Wish};
 use crate::clock;
 use crate::render::{self, Act, Button, ButtonLook, Line, Part, Piece, Span, Tone};
@@ -54,8 +53,8 @@ impl Desk {
                     return;
                 }
                 let Some(incident) = find(self, inbound, what, &incident).await else { return };
-                let labels = alertmanager::common(&incident.alerts);
-                make(self, inbound, &incident, &labels, duration, "").await;
+                let matchers = alertmanager::shared(&incident.alerts);
+                make(self, inbound, &incident, &matchers, duration, "").await;
             }
         }
     }
@@ -66,7 +65,7 @@ pub(super) async fn make(
     desk: &Desk,
     inbound: &Inbound,
     incident: &Incident,
-    labels: &Labels,
+    matchers: &[Matcher],
     duration: Duration,
     comment: &str,
 ) {
@@ -77,7 +76,7 @@ pub(super) async fn make(
         comment: if comment.trim().is_empty() { about } else { format!("{} ({about})", comment.trim()) },
         duration,
     };
-    match alertmanager::create(&desk.alertmanagers, &incident.alerts, labels, &wish, clock::now()).await {
+    match alertmanager::create(&desk.alertmanagers, &incident.alerts, matchers, &wish, clock::now()).await {
         Err(error) => {
             attempt.end(desk, AuditResult::Failed, "", &error.to_string()).await;
             say_why(desk, inbound, &error).await;

@@ -5,7 +5,7 @@ use tracing::warn;
 use super::Desk;
 use crate::clock;
 use crate::notify::Answer;
-use crate::render::{self, Line, Message, Part, SlackMessage, Tone};
+use crate::render::{self, Line, Part, SlackMessage, Tone};
 use crate::slack::{Destination, Inbound, SlackError};
 
 /// Says a sentence to the one who did it, and to nobody else.
@@ -25,12 +25,7 @@ pub(super) async fn say(desk: &Desk, inbound: &Inbound, key: &str) {
 
 /// A line that shows in the notification too, and what stands below it.
 pub(super) fn message(tone: Tone, line: &Line, parts: Vec<Part>) -> SlackMessage {
-    let mut body = match parts.is_empty() {
-        true => render::slack_line(line),
-        false => render::slack(&Message { tone, headline: String::new(), parts }),
-    };
-    body.text = render::slack_line(line).text;
-    body
+    render::slack_said(line, tone, &parts)
 }
 
 async fn send(desk: &Desk, inbound: &Inbound, body: &SlackMessage) {

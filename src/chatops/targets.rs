@@ -138,7 +138,7 @@ async fn targets(desk: &Desk, typed: &str) -> Vec<Choice> {
     };
     let mut choices: Vec<Choice> = Vec::new();
     for Hit { place, pod } in found {
-        let name = pod.unwrap_or_else(|| places[place].name());
+        let name = pod.map_or_else(|| places[place].name(), |pod| places[place].pod_name(&pod));
         // A part of a name names it as well, but for the mark of what was cut.
         let value = cut(&name, VALUE_CHARS).trim_end_matches('…').to_owned();
         if !value.trim().is_empty() && !choices.iter().any(|choice| choice.value == value) {
@@ -219,7 +219,9 @@ fn line(desk: &Desk, values: &BTreeMap<String, String>) -> Result<String, BTreeM
         let alone = shlex::try_join(["diagnose", "x", &option]).unwrap_or_default();
         match parse(&alone) {
             Ok(_) => words.push(option),
-            Err(Trouble::Wrong { why, .. }) => _ = errors.insert(id.to_owned(), clip(&why, VALUE_CHARS)),
+            Err(Trouble::Wrong { why, .. }) => {
+                _ = errors.insert(id.to_owned(), clip(&commands::misuse(desk, &why).text(), VALUE_CHARS))
+            }
             Err(_) => _ = errors.insert(id.to_owned(), desk.words.text("command-too-long", &[])),
         }
     }

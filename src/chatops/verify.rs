@@ -9,13 +9,13 @@ use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
 use super::Desk;
-use super::acts::{Attempt, failed};
+use super::acts::{Attempt, failed, over};
 use super::talk::{into_thread, message, say};
 use crate::clock;
-use crate::diagnose::{self, EvidenceResult, Outcome};
+use crate::diagnose::{self, EvidenceResult, Fix, Outcome};
 use crate::playbook::Condition;
 use crate::prom::choose;
-use crate::render::{Act, Line, Part, Span, Tone};
+use crate::render::{self, Act, Line, Part, Span, Tone};
 use crate::signal::format_value;
 use crate::slack::{Inbound, Place, SlackError, Who};
 use crate::store::{AuditEntry, AuditResult, Followup, Incident, StoreError};
@@ -45,9 +45,31 @@ struct Check {
     until_ms: i64,
 }
 
+/// The step with this number, as buttons have it.
+fn fix<'a>(incident: &'a Incident, step: &str) -> Option<&'a Fix> {
+    incident.diagnosis.as_ref()?.fix.now.get(step.parse::<usize>().ok()?)
+}
+
+/// Somebody did a step: it is written down and told in the message, and can be verified from then on.
+pub(super) async fn done(desk: &Desk, inbound: &Inbound, incident: &Incident, step: &str) {
+    if !incident.open {
+        return over(desk, inbound, Act::Done).await;
+    }
+    let Some(fix) = fix(incident, step) else {
+        desk.metrics.act(Act::Done.as_str(), AuditResult::Failed.as_str());
+        return say(desk, inbound, "done-no-step").await;
+    };
+    if render::is_done(fix, &incident.notes) {
+        desk.metrics.act(Act::Done.as_str(), AuditResult::Failed.as_str());
+        return say(desk, inbound, "done-already").await;
+    }
+    let Some(attempt) = Attempt::begin(desk, inbound, Act::Done.as_str(), Some(&incident.id)).await else { return };
+    attempt.end(desk, AuditResult::Done, &fix.cause, &render::step_text(fix)).await;
+}
+
 /// Somebody wants to know whether a step worked.
 pub(super) async fn press(desk: &Desk, inbound: &Inbound, incident: &Incident, step: &str) {
-    let fix = step.parse::<usize>().ok().and_then(|i| incident.diagnosis.as_ref()?.fix.now.get(i));
+    let fix = fix(incident, step);
     let Some((fix, verify)) = fix.and_then(|fix| Some((fix, fix.verify.as_ref()?))) else {
         desk.metrics.act(Act::Verify.as_str(), AuditResult::Failed.as_str());
         return say(desk, inbound, "verify-no-check").await;

@@ -134,17 +134,17 @@ async fn create(
     let Some(incident) = store.incident(id).await? else {
         bail!("there is no incident `{id}`: `llm-diagnose incidents` or the pages list them");
     };
-    let mut labels = alertmanager::common(&incident.alerts);
-    if let Some(unknown) = names.iter().find(|name| !labels.contains_key(*name)) {
-        let known: Vec<&str> = labels.keys().map(String::as_str).collect();
+    let mut matchers = alertmanager::shared(&incident.alerts);
+    if let Some(unknown) = names.iter().find(|name| !matchers.iter().any(|matcher| matcher.name == **name)) {
+        let known: Vec<&str> = matchers.iter().map(|matcher| matcher.name.as_str()).collect();
         bail!("the firing alerts do not agree on a label `{unknown}`: they do on {}", known.join(", "));
     }
     if !names.is_empty() {
-        labels.retain(|name, _| names.contains(name));
+        matchers.retain(|matcher| names.contains(&matcher.name));
     }
     let entry = AuditEntry::begun(&wish.who, "cli", "silence", Some(id), clock::now());
     store.audit(&entry).await?;
-    let made = alertmanager::create(all, &incident.alerts, &labels, wish, clock::now()).await;
+    let made = alertmanager::create(all, &incident.alerts, &matchers, wish, clock::now()).await;
     let shown = |made: &alertmanager::Made| {
         let matchers: Vec<String> = made.matchers.iter().map(ToString::to_string).collect();
         format!("until {}: {}", made.until.strftime("%Y-%m-%d %H:%M UTC"), matchers.join(" "))

@@ -90,12 +90,19 @@ impl Place {
         names
     }
 
+    /// A pod of it by a name that no other pool's pod has: `llm-dev/qwen-0`, with the cluster before it where its series
+    /// carry one.
+    pub fn pod_name(&self, pod: &str) -> String {
+        let places = ["cluster", "namespace"].iter().filter_map(|d| self.dimensions.get(*d)).map(String::as_str);
+        places.chain([pod]).collect::<Vec<_>>().join("/")
+    }
+
     /// Its pods as people call them, each with its name.
     fn called(&self) -> impl Iterator<Item = (String, &String)> {
         let namespace = self.dimensions.get("namespace").map(|n| format!("{}/", n.to_lowercase())).unwrap_or_default();
         self.pods.iter().flat_map(move |pod| {
             let short = pod.to_lowercase();
-            [(format!("{namespace}{short}"), pod), (short, pod)]
+            [(self.pod_name(pod).to_lowercase(), pod), (format!("{namespace}{short}"), pod), (short, pod)]
         })
     }
 }

@@ -23,14 +23,11 @@ impl Notifier {
             let why = "Slack is no longer configured";
             return self.store.digest_given_up(digest, &incidents, why, self.store.now()).await;
         };
-        let view = DigestView {
-            id: digest.id.clone(),
-            topic: digest.topic.clone(),
-            opened_at: digest.opened_at,
-            incidents: incidents.iter().map(|incident| DigestEntry::of(&self.view(incident))).collect(),
-            interactive: self.interactive,
+        let message = match incidents.as_slice() {
+            // Of one incident there is more to say than a line.
+            [one] => self.message(one),
+            _ => render::digest_message(&self.digest_view(digest, &incidents), &self.words),
         };
-        let message = render::digest_message(&view, &self.words);
         let first = digest.posted.is_none();
         let called = self.store.digest_mentioned(&digest.id).await?;
         let critical = incidents.iter().find_map(|incident| Some((incident, self.whom(incident)?)));
@@ -75,6 +72,16 @@ impl Notifier {
                 self.store.digest_postponed(digest, due, Held::Unknown, &why).await?;
                 Ok(false)
             }
+        }
+    }
+
+    fn digest_view(&self, digest: &Digest, incidents: &[Incident]) -> DigestView {
+        DigestView {
+            id: digest.id.clone(),
+            topic: digest.topic.clone(),
+            opened_at: digest.opened_at,
+            incidents: incidents.iter().map(|incident| DigestEntry::of(&self.view(incident))).collect(),
+            interactive: self.interactive,
         }
     }
 

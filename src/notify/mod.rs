@@ -23,7 +23,7 @@ use crate::alert::{active, common_labels};
 use crate::diagnose;
 use crate::playbook::Library;
 use crate::prom::{Prometheus, choose};
-use crate::render::{self, IncidentView, Message, SlackMessage, Span, Words};
+use crate::render::{self, IncidentView, Message, SlackMessage, Words};
 use crate::slack::{self, Destination, Mark, Posted, Slack, SlackError};
 use crate::store::{Incident, Store, Work};
 use crate::telemetry::Metrics;
@@ -53,6 +53,7 @@ pub struct Notifier {
     parts: Parts,
     rates: Rates,
     seeker: Seeker,
+    can_silence: bool,
 }
 
 /// What delivery is made of.
@@ -96,7 +97,13 @@ impl Notifier {
     /// Prepares delivery.
     pub fn new(mut parts: Parts) -> Self {
         parts.public_url.truncate(parts.public_url.trim_end_matches('/').len());
-        Self { rates: Rates::new(&parts.config), seeker: Seeker::default(), parts }
+        Self { rates: Rates::new(&parts.config), seeker: Seeker::default(), can_silence: true, parts }
+    }
+
+    /// No Alertmanager is configured, so messages offer no silence of ours.
+    #[must_use]
+    pub fn without_silences(self) -> Self {
+        Self { can_silence: false, ..self }
     }
 
     /// So many replicas share Slack's rates from now on.
@@ -124,6 +131,8 @@ impl Notifier {
             prometheus: choose(&self.prometheus, &incident.alerts).map(|prometheus| prometheus.url.as_str()),
             diagnosis: incident.diagnosis.as_ref(),
             interactive: self.interactive,
+            can_silence: self.can_silence,
+            can_escalate: self.config.escalate.is_some(),
             acknowledged: incident.acknowledged.is_some(),
             notes: &incident.notes,
             dashboard: Some(self.dashboard_url.as_str()).filter(|url| !url.is_empty()),
@@ -132,6 +141,11 @@ impl Notifier {
             alertmanager: Some(incident.external_url.as_str()).filter(|url| !url.is_empty()),
             ..IncidentView::default()
         }
+    }
+
+    /// The page that lists incidents, where people reach one.
+    pub fn incidents_page(&self) -> Option<String> {
+        (!self.public_url.is_empty()).then(|| format!("{}/incidents", self.public_url))
     }
 
     /// Whom an incident calls while it is critical.
@@ -201,13 +215,12 @@ impl<'a> To<'a> {
     }
 }
 
-/// Puts a mention before the text, where Slack notifies of it; edits notify nobody.
-fn called(mut body: SlackMessage, whom: Option<&str>) -> SlackMessage {
-    if let Some(whom) = whom {
-        let mention = render::slack_line(&render::Line(vec![Span::whom(whom)]));
-        body.text = format!("{} {}", mention.text, body.text);
+/// Calls somebody where Slack notifies of it; edits notify nobody.
+fn called(body: SlackMessage, whom: Option<&str>) -> SlackMessage {
+    match whom {
+        Some(whom) => body.calling(whom),
+        None => body,
     }
-    body
 }
 
 /// The pause after so many failures in a row.

@@ -70,11 +70,12 @@ impl PromError {
     }
 }
 
-/// The innermost reason, which says `connection refused` where the outer ones say where.
+/// The innermost reason, which says `connection refused` where the outer ones say where; without the system's number.
 fn root(error: &(dyn std::error::Error + 'static)) -> String {
     let mut error = error;
     while let Some(source) = error.source() {
         error = source;
     }
-    error.to_string()
+    let said = error.to_string();
+    said.split(" (os error").next().unwrap_or(&said).to_owned()
 }

@@ -1,12 +1,18 @@
 //! Message ─▶ Slack Block Kit, inside Slack's limits, with everything from outside escaped.
 //!
+//! What must be read stands in top-level blocks, each asked to be shown whole: Slack's clients may hide the content of
+//! attachments behind "Show more", but not that of top-level blocks
+//! (<https://docs.slack.dev/legacy/legacy-messaging/legacy-secondary-message-attachments/>, and `expand` in
+//! <https://docs.slack.dev/reference/block-kit/blocks/section-block>). Only attachments have a colour, so the small print
+//! at the end is one.
+//!
 //! Source of the limits: docs.slack.dev, Block Kit reference; the sum over all blocks is undocumented
 //! (slackapi/bolt-js#2509 saw `msg_blocks_too_long` at about 13,200 characters).
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{Button, ButtonLook, Line, Message, Part, Span, is_unseen, time_of_day};
+use super::{Button, ButtonLook, Line, Message, Part, Span, Tone, is_unseen, time_of_day};
 
 /// Of 3,000 that a section may hold.
 const SECTION_CHARS: usize = 2_900;
@@ -18,6 +24,8 @@ const HEADLINE_CHARS: usize = 600;
 const BLOCKS: usize = 40;
 /// Of 25 elements in an actions block, as many as stand side by side on a phone's two rows.
 const BUTTONS: usize = 5;
+/// Options of a menu.
+const OPTIONS: usize = 5;
 /// Of a button's label.
 const LABEL_CHARS: usize = 75;
 /// Of 300 of a button's question.
@@ -29,26 +37,63 @@ const ALT_CHARS: usize = 500;
 /// Of 2,000 that a button tells back.
 const VALUE_CHARS: usize = 500;
 
+/// The action of the menu behind the buttons; its value is an action and its value: `right 01JD…`.
+pub const MENU: &str = "more";
+
 /// The arguments of `chat.postMessage` and `chat.update`, without channel and timestamp.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SlackMessage {
-    /// Shown above the attachment and in notifications; escaped.
+    /// Shown in notifications, and alone where there are no blocks; escaped.
     pub text: String,
-    /// One attachment, for its colour.
-    pub attachments: Value,
+    /// What is shown, the text first.
+    pub blocks: Vec<Value>,
+    /// The small print at the end, in the message's colour.
+    pub attachments: Vec<Value>,
+}
+
+impl SlackMessage {
+    /// Begins with a mention, which notifies when the message is posted.
+    #[must_use]
+    pub fn calling(mut self, whom: &str) -> Self {
+        let mention = mrkdwn(&Line(vec![Span::whom(whom)]));
+        self.text = format!("{mention} {}", self.text);
+        if let Some(Value::String(first)) = self.blocks.first_mut().and_then(|block| block.pointer_mut("/text/text")) {
+            *first = format!("{mention} {first}");
+        }
+        self
+    }
 }
 
 /// Renders for Slack.
 pub fn slack(message: &Message) -> SlackMessage {
-    SlackMessage {
-        text: clip(&escape_markup(&message.headline), HEADLINE_CHARS),
-        attachments: json!([{ "color": message.tone.hex(), "blocks": slack_blocks(&message.parts) }]),
-    }
+    let text = clip(&escape_markup(&message.headline), HEADLINE_CHARS);
+    below(format!("*{text}*"), text, message.tone, &message.parts)
+}
+
+/// A line with its look, and what stands below it.
+pub fn slack_said(line: &Line, tone: Tone, parts: &[Part]) -> SlackMessage {
+    let text = mrkdwn(line);
+    below(text.clone(), text, tone, parts)
 }
 
 /// One line, without a colour; a mention in it notifies.
 pub fn slack_line(line: &Line) -> SlackMessage {
-    SlackMessage { text: mrkdwn(line), attachments: json!([]) }
+    SlackMessage { text: mrkdwn(line), blocks: Vec::new(), attachments: Vec::new() }
+}
+
+/// The last note goes into the coloured attachment, everything else below the first line.
+fn below(first: String, text: String, tone: Tone, parts: &[Part]) -> SlackMessage {
+    if parts.is_empty() {
+        return SlackMessage { text, blocks: Vec::new(), attachments: Vec::new() };
+    }
+    let foot = parts.iter().rposition(|part| matches!(part, Part::Note(_)));
+    let rest: Vec<Part> =
+        parts.iter().enumerate().filter(|(at, _)| Some(*at) != foot).map(|(_, part)| part.clone()).collect();
+    let foot = foot.map(|at| slack_blocks(&parts[at..=at])).filter(|blocks| !blocks.is_empty());
+    let attachments = foot.map(|blocks| json!({ "color": tone.hex(), "blocks": blocks })).into_iter().collect();
+    let mut blocks = vec![section(&first)];
+    blocks.extend(slack_blocks(&rest));
+    SlackMessage { text, blocks, attachments }
 }
 
 /// The blocks of a message or a modal, as many as Slack takes. Buttons and pictures always stay: text gives way to them.
@@ -58,12 +103,17 @@ pub fn slack_blocks(parts: &[Part]) -> Vec<Value> {
     let mut full = false;
     for part in parts {
         let text = match part {
-            Part::Paragraph(line) | Part::Note(line) => mrkdwn(line),
+            Part::Paragraph(line) | Part::Note(line) | Part::Beside(line, _) => mrkdwn(line),
             Part::Section(title, lines) => listed(title, lines, |_| String::new()),
             Part::Steps(title, lines) => listed(title, lines, |i| format!("{}. ", i + 1)),
             Part::Buttons(buttons) if buttons.is_empty() => continue,
             Part::Buttons(buttons) => {
-                blocks.extend(buttons.chunks(BUTTONS).map(actions));
+                let (menu, shown): (Vec<&Button>, Vec<&Button>) =
+                    buttons.iter().partition(|button| button.look == ButtonLook::InMenu);
+                let mut elements: Vec<Value> = shown.into_iter().map(button).collect();
+                elements.extend((!menu.is_empty()).then(|| overflow(&menu)));
+                let rows = elements.chunks(BUTTONS + 1);
+                blocks.extend(rows.map(|row| json!({ "type": "actions", "elements": row })));
                 continue;
             }
             Part::Picture { file, alt } => {
@@ -72,7 +122,6 @@ pub fn slack_blocks(parts: &[Part]) -> Vec<Value> {
                 continue;
             }
         };
-        let small = matches!(part, Part::Note(_));
         if text.is_empty() || full {
             continue;
         }
@@ -82,37 +131,52 @@ pub fn slack_blocks(parts: &[Part]) -> Vec<Value> {
             full = true;
             continue;
         }
-        blocks.push(if small { context(&text) } else { section(&text) });
+        blocks.push(match part {
+            Part::Note(_) => context(&text),
+            Part::Beside(_, button) => beside(&text, button),
+            _ => section(&text),
+        });
     }
     blocks
 }
 
 /// The characters of what always stays.
 fn always(part: &Part) -> usize {
+    let label = |b: &Button| units(&b.label).min(LABEL_CHARS) * 3;
+    let question = |b: &Button| b.confirm.as_deref().map_or(0, units).min(QUESTION_CHARS);
+    let of = |b: &Button| label(b) + units(&b.value).min(VALUE_CHARS) + question(b);
     match part {
-        Part::Buttons(buttons) => {
-            let label = |b: &Button| units(&b.label).min(LABEL_CHARS) * 3;
-            let question = |b: &Button| b.confirm.as_deref().map_or(0, units).min(QUESTION_CHARS);
-            let of = |b: &Button| label(b) + units(&b.value).min(VALUE_CHARS) + question(b);
-            buttons.iter().map(of).sum()
-        }
+        Part::Buttons(buttons) => buttons.iter().map(of).sum(),
+        Part::Beside(_, button) => of(button),
         Part::Picture { alt, .. } => units(alt).min(ALT_CHARS),
         Part::Paragraph(_) | Part::Section(..) | Part::Steps(..) | Part::Note(_) => 0,
     }
 }
 
-fn actions(buttons: &[Button]) -> Value {
-    let elements: Vec<Value> = buttons.iter().map(button).collect();
-    json!({ "type": "actions", "elements": elements })
+/// The buttons behind "⋯": each option tells back the action and the value of its button.
+fn overflow(buttons: &[&Button]) -> Value {
+    let options = buttons.iter().take(OPTIONS).map(|button| {
+        json!({ "text": plain(&button.label, LABEL_CHARS), "value": format!("{} {}", button.action, button.value) })
+    });
+    json!({ "type": "overflow", "action_id": MENU, "options": options.collect::<Vec<_>>() })
+}
+
+fn beside(text: &str, beside: &Button) -> Value {
+    let mut section = section(text);
+    section["accessory"] = button(beside);
+    section
+}
+
+fn plain(text: &str, most: usize) -> Value {
+    json!({ "type": "plain_text", "text": clip(&visible(text), most), "emoji": false })
 }
 
 fn button(button: &Button) -> Value {
-    let plain = |text: &str, most| json!({ "type": "plain_text", "text": clip(&visible(text), most), "emoji": false });
     let mut value = json!({
         "type": "button", "action_id": button.action, "value": clip(&button.value, VALUE_CHARS), "text": plain(&button.label, LABEL_CHARS),
     });
     match button.look {
-        ButtonLook::Plain => {}
+        ButtonLook::Plain | ButtonLook::InMenu => {}
         ButtonLook::Primary => value["style"] = "primary".into(),
         ButtonLook::Danger => value["style"] = "danger".into(),
     }
@@ -126,7 +190,7 @@ fn button(button: &Button) -> Value {
 }
 
 fn section(text: &str) -> Value {
-    json!({ "type": "section", "text": { "type": "mrkdwn", "text": text, "verbatim": true } })
+    json!({ "type": "section", "expand": true, "text": { "type": "mrkdwn", "text": text, "verbatim": true } })
 }
 
 fn context(text: &str) -> Value {
@@ -278,7 +342,7 @@ mod tests {
             Line::default().plain("<!channel> <http://evil|ok> *x*").code("a`b").link("l|m", "javascript:alert(1)");
         let out = slack(&message(vec![Part::Paragraph(line)]));
         assert_eq!(out.text, "h &lt;!channel&gt; &amp; co");
-        let text = out.attachments[0]["blocks"][0]["text"]["text"].as_str().unwrap();
+        let text = out.blocks[1]["text"]["text"].as_str().unwrap();
         assert!(!text.contains("<!") && !text.contains("<http") && text.contains("`a'b`"), "{text}");
     }
 
@@ -287,7 +351,7 @@ mod tests {
         let lines: Vec<Line> = (0..500).map(|i| Line::of(&format!("pod-{i} & {}", "x".repeat(90)))).collect();
         let parts = (0..60).map(|i| Part::Section(format!("s{i}"), lines.clone())).collect();
         let out = slack(&message(parts));
-        let blocks = out.attachments[0]["blocks"].as_array().unwrap();
+        let blocks = &out.blocks;
         assert!(blocks.len() <= 50);
         let total: usize = blocks.iter().filter_map(|b| b["text"]["text"].as_str()).map(units).sum();
         assert!(total <= 12_000, "{total}");
@@ -324,7 +388,7 @@ mod tests {
     #[test]
     fn one_endless_label_is_cut_and_cut_between_entities() {
         let out = slack(&message(vec![Part::Paragraph(Line::default().plain("&".repeat(5_000)))]));
-        let text = out.attachments[0]["blocks"][0]["text"]["text"].as_str().unwrap();
+        let text = out.blocks[1]["text"]["text"].as_str().unwrap();
         assert!(units(text) <= 3_000 && text.ends_with("&amp;…"), "{}", &text[text.len() - 20..]);
     }
 }

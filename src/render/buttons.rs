@@ -1,43 +1,50 @@
 //! What can be pressed below an incident.
 
-use super::message::STEPS;
+use super::notes::is_done;
 use super::{Act, Button, ButtonLook, IncidentView, Part, Words};
+use crate::diagnose::Fix;
 
-/// The rows of buttons of an incident.
-pub(super) fn of_incident(view: &IncidentView<'_>, words: &Words) -> Vec<Part> {
+/// The buttons of an incident: what is needed while it burns, the rest in the menu.
+pub(super) fn of_incident(view: &IncidentView<'_>, words: &Words) -> Part {
     let open = view.resolved_at.is_none();
     let press = |act: Act, key: &str| button(act.as_str(), words.text(key, &[]), view.id);
-    let mut first = Vec::new();
+    // Once it is over there is time to judge.
+    let later = |button: Button| Button { look: if open { ButtonLook::InMenu } else { button.look }, ..button };
+    let mut buttons = Vec::new();
     if open && !view.acknowledged {
-        first.push(Button { look: ButtonLook::Primary, ..press(Act::Acknowledge, "button-acknowledge") });
-    }
-    if open {
-        first.push(press(Act::Again, "button-again"));
+        buttons.push(Button { look: ButtonLook::Primary, ..press(Act::Acknowledge, "button-acknowledge") });
     }
     if view.diagnosis.is_some() {
-        first.push(press(Act::Evidence, "button-evidence"));
+        buttons.push(press(Act::Evidence, "button-evidence"));
+    }
+    if open && view.can_silence {
+        buttons.push(press(Act::Silence, "button-silence"));
     }
     if open {
-        first.push(press(Act::Silence, "button-silence"));
+        buttons.push(press(Act::Again, "button-again"));
+    }
+    if open && view.can_escalate {
         let confirm = Some(words.text("button-escalate-confirm", &[]));
         let escalate = press(Act::Escalate, "button-escalate");
-        first.push(Button { look: ButtonLook::Danger, confirm, ..escalate });
+        buttons.push(Button { look: ButtonLook::Danger, confirm, ..escalate });
     }
-    first.push(press(Act::Bundle, "button-bundle"));
-    let mut second = Vec::new();
-    if let Some(diagnosis) = view.diagnosis {
-        if diagnosis.root().is_some() {
-            second.push(press(Act::Right, "button-right"));
-            second.push(press(Act::Wrong, "button-wrong"));
-        }
-        let steps = diagnosis.fix.now.iter().enumerate().take(STEPS).filter(|(_, fix)| open && fix.verify.is_some());
-        second.extend(steps.map(|(i, _)| {
-            let label = words.text("button-verify", &[("n", (i + 1).into())]);
-            // Within a message a button's id stands once.
-            button(&format!("{}:{i}", Act::Verify.as_str()), label, &format!("{}/{i}", view.id))
-        }));
+    if view.diagnosis.is_some_and(|diagnosis| diagnosis.root().is_some()) {
+        buttons.push(later(press(Act::Right, "button-right")));
+        buttons.push(later(press(Act::Wrong, "button-wrong")));
     }
-    [first, second].into_iter().filter(|row| !row.is_empty()).map(Part::Buttons).collect()
+    buttons.push(later(press(Act::Bundle, "button-bundle")));
+    Part::Buttons(buttons)
+}
+
+/// What can be pressed beside a step: that it was done, then whether it worked; none when it was done and nothing tells.
+pub(super) fn of_step(view: &IncidentView<'_>, step: usize, fix: &Fix, words: &Words) -> Option<Button> {
+    let (act, key) = match (is_done(fix, view.notes), &fix.verify) {
+        (false, _) => (Act::Done, "button-done"),
+        (true, Some(_)) => (Act::Verify, "button-verify"),
+        (true, None) => return None,
+    };
+    // Within a message a button's id stands once.
+    Some(button(&format!("{}:{step}", act.as_str()), words.text(key, &[]), &format!("{}/{step}", view.id)))
 }
 
 /// A plain one.

@@ -9,6 +9,8 @@ use crate::diagnose::{
 };
 use crate::signal::{Unit, format_value};
 
+/// Between these ratios to its past a value counts as unchanged.
+const STEADY: std::ops::RangeInclusive<f64> = 0.95..=1.05;
 /// How many items of a list are said before "and N more".
 pub(super) const FEW: usize = 3;
 
@@ -56,7 +58,11 @@ fn change(value: f64, baseline: f64, unit: Unit, words: &Words) -> String {
     if baseline.abs() < 1e-12 {
         return words.text("change-from-nothing", &[("now", now), ("was", was)]);
     }
-    let factor = format_value(value / baseline, Unit::Factor).into();
+    let ratio = value / baseline;
+    if STEADY.contains(&ratio) {
+        return words.text("change-none", &[("now", now)]);
+    }
+    let factor = format_value(ratio, Unit::Factor).into();
     words.text("change", &[("now", now), ("factor", factor), ("was", was)])
 }
 
@@ -105,9 +111,36 @@ pub(super) fn why(diagnosis: &Diagnosis, words: &Words) -> String {
             }
         }
         (None, SymptomVerdict::Confirmed) => words.text("why-nothing", &[]),
-        (None, SymptomVerdict::Absent) => words.text("why-absent", &[]),
-        (None, SymptomVerdict::NoData) => words.text("why-no-data", &[]),
+        (None, SymptomVerdict::Absent) => {
+            let seen = some(&facts(&diagnosis.symptom.evidence, Outcome::NotMet, words), 1, ", ", words);
+            words.text("why-absent", &[("facts", seen.into())])
+        }
+        (None, SymptomVerdict::NoData) => match missing(diagnosis).map(|why| why.split(": ").next().unwrap_or(why)) {
+            Some(why) => clip(why, 80),
+            None => words.text("why-no-data", &[]),
+        },
     }
+}
+
+/// Why nobody can tell whether the symptom is there.
+fn missing(diagnosis: &Diagnosis) -> Option<&str> {
+    let mut whys = diagnosis.symptom.evidence.iter().filter_map(|e| e.why.as_deref());
+    whys.next().or(diagnosis.problems.first().map(String::as_str)).filter(|why| !why.is_empty())
+}
+
+/// That nobody can tell whether the symptom is there, and why: once, so what looking met must not repeat it.
+pub(super) fn no_data(diagnosis: &Diagnosis, words: &Words) -> Line {
+    let facts = some(&facts(&diagnosis.symptom.evidence, Outcome::NoData, words), FEW, ", ", words).into();
+    match missing(diagnosis) {
+        Some(why) => words.line("symptom-no-data-why", &[("facts", facts), ("why", Line::of(why).into())]),
+        None => words.line("symptom-no-data", &[("facts", facts)]),
+    }
+}
+
+/// Whether a problem is the reason that [`no_data`] has said.
+pub(super) fn is_said(diagnosis: &Diagnosis, problem: &str) -> bool {
+    diagnosis.symptom.verdict == SymptomVerdict::NoData
+        && missing(diagnosis).is_some_and(|why| problem == why || problem.starts_with(&format!("{why} (")))
 }
 
 /// Which replicas show the symptom: ` on 2 of 8 replicas: a, b`; empty when nobody knows.

@@ -5,7 +5,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::{IncidentView, Line, Span, Words};
-use crate::alert::{Labels, active, common_labels};
+use crate::alert::active;
+use crate::alertmanager::{Matcher, shared};
 use crate::clock;
 use crate::diagnose::{Diagnosis, Outcome, Scope};
 
@@ -20,7 +21,10 @@ const AFTER: Duration = Duration::from_secs(5 * 60);
 pub(super) fn links(view: &IncidentView<'_>, words: &Words) -> Vec<Line> {
     let runbook = active(view.alerts).iter().find_map(|a| a.annotations.get("runbook_url").cloned());
     let graph = view.diagnosis.and_then(|diagnosis| graph(diagnosis, view.prometheus, Some(span(view))));
-    let silence = view.alertmanager.filter(|_| view.resolved_at.is_none()).and_then(|url| silence(url, view));
+    let silence = view
+        .alertmanager
+        .filter(|_| view.resolved_at.is_none() && !(view.interactive && view.can_silence))
+        .and_then(|url| silence(url, view));
     let all = [
         ("link-incident", view.page.clone()),
         ("link-runbook", runbook),
@@ -94,26 +98,26 @@ fn dashboard(template: &str, view: &IncidentView<'_>) -> String {
     url
 }
 
-/// Alertmanager's form for a silence, with the labels that all active alerts share.
+/// Alertmanager's form for a silence, with what all firing alerts share.
 fn silence(alertmanager: &str, view: &IncidentView<'_>) -> Option<String> {
-    let labels = common_labels(&active(view.alerts));
+    let shared = shared(view.alerts);
     let base = alertmanager.trim_end_matches('/');
-    (!labels.is_empty()).then(|| format!("{base}/#/silences/new?filter={}", encoded(&matchers(&labels))))
+    (!shared.is_empty()).then(|| format!("{base}/#/silences/new?filter={}", encoded(&matchers(&shared))))
 }
 
 /// `{alertname="A", namespace="n"}`.
-fn matchers(labels: &Labels) -> String {
+fn matchers(shared: &[Matcher]) -> String {
     let classic = |name: &str| {
         name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
             && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
     };
     let quoted = |text: &str| format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n"));
-    let all: Vec<String> = labels
+    let all: Vec<String> = shared
         .iter()
         // Names that are quoted are understood from Alertmanager 0.27 on, where alone they can arrive.
-        .map(|(name, value)| match classic(name) {
-            true => format!("{name}={}", quoted(value)),
-            false => format!("{}={}", quoted(name), quoted(value)),
+        .map(|matcher| {
+            let name = if classic(&matcher.name) { matcher.name.clone() } else { quoted(&matcher.name) };
+            format!("{name}{}{}", if matcher.is_regex { "=~" } else { "=" }, quoted(&matcher.value))
         })
         .collect();
     format!("{{{}}}", all.join(", "))

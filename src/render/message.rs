@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 
-use super::facts::{FEW, bullet, clip, facts, hits, radius, said, some, verdict, whom, why};
-use super::whole::{Reason, also, reasons, step, unknown, while_looking};
+use super::facts::{FEW, bullet, clip, facts, hits, no_data, radius, said, some, verdict, whom, why};
+use super::whole::{also, step, unknown, while_looking};
 use super::{IncidentView, Line, Message, Part, Piece, Span, Tone, Words, buttons, links, notes};
 use crate::alert::{AlertStatus, Labels, active, common_labels};
 use crate::clock;
@@ -14,11 +14,9 @@ use crate::incident::Impact;
 use crate::signal::{Unit, format_value};
 
 /// Steps that are said at once.
-pub(super) const STEPS: usize = 3;
-/// Reasons why something could not be checked that are said at once.
-const REASONS: usize = 2;
-/// Of what turns a signal on, the longest that is said at once.
-const ENABLE: usize = 120;
+const STEPS: usize = 3;
+/// Of what keeps it from coming back, what is said at once.
+const LASTING: usize = 2;
 /// What an alert has in its labels besides what the first line says.
 const SAID: [&str; 6] = ["alertname", "playbook", "severity", "cluster", "namespace", "model"];
 /// Incidents of a day from which on it flaps.
@@ -57,7 +55,7 @@ pub fn incident_message(view: &IncidentView<'_>, words: &Words) -> Message {
     }
     parts.push(Part::Note(foot(view, words)));
     if view.interactive {
-        parts.extend(buttons::of_incident(view, words));
+        parts.push(buttons::of_incident(view, words));
     }
     Message { tone: tone(view), headline: headline(view, words), parts }
 }
@@ -100,9 +98,9 @@ pub(super) fn state(view: &IncidentView<'_>, words: &Words) -> String {
     }
 }
 
-/// The symptom, else the alert.
+/// The symptom; the alert where nobody knows of a symptom, or it is not to be seen.
 pub(super) fn what(view: &IncidentView<'_>) -> String {
-    match view.diagnosis {
+    match view.diagnosis.filter(|diagnosis| diagnosis.symptom.verdict != SymptomVerdict::Absent) {
         Some(diagnosis) => diagnosis.symptom.title.clone(),
         None => active(view.alerts).first().map(|a| clip(a.name(), 80)).unwrap_or_default(),
     }
@@ -150,7 +148,7 @@ pub(super) fn symptom(diagnosis: &Diagnosis, resolved: bool, words: &Words) -> L
             hits.into_iter().fold(line, |line, hits| line.plain(" ").then(hits))
         }
         SymptomVerdict::Absent => words.line("symptom-absent", &[("facts", of(Outcome::NotMet).into())]),
-        SymptomVerdict::NoData => words.line("symptom-no-data", &[("facts", of(Outcome::NoData).into())]),
+        SymptomVerdict::NoData => no_data(diagnosis, words),
     }
 }
 
@@ -194,22 +192,10 @@ fn diagnosed(diagnosis: &Diagnosis, view: &IncidentView<'_>, words: &Words) -> V
         }
         None => {}
     }
-    let now = &diagnosis.fix.now;
-    if !resolved && !now.is_empty() {
-        let title = match now.len() {
-            n if n > STEPS => words.text("do-now-some", &[("shown", STEPS.into()), ("n", n.into())]),
-            _ => words.text("do-now", &[]),
-        };
-        parts.push(Part::Steps(title, now.iter().take(STEPS).map(|fix| brief(fix, view, words)).collect()));
-    }
-    let most = if resolved { 2 } else { 1 };
-    let lasting: Vec<Line> =
-        diagnosis.fix.lasting.iter().take(most).map(|fix| bullet(Line::of(&fix.action.replace('\n', " ")))).collect();
-    if !lasting.is_empty() {
-        parts.push(Part::Section(words.text("lasting", &[]), lasting));
-    }
-    if !resolved && !diagnosis.unchecked.is_empty() {
-        parts.push(Part::Section(words.text("unchecked", &[]), unchecked(diagnosis, words)));
+    // While it burns only what to do now; the rest stands behind "Show evidence".
+    match resolved {
+        false => parts.extend(steps(diagnosis, view, words)),
+        true => parts.extend(lasting(diagnosis, words)),
     }
     let mut odd = while_looking(diagnosis, words);
     if !odd.is_empty() {
@@ -219,27 +205,35 @@ fn diagnosed(diagnosis: &Diagnosis, view: &IncidentView<'_>, words: &Words) -> V
     parts
 }
 
-/// A step; with the check that shows that it worked where no button makes it.
-fn brief(fix: &Fix, view: &IncidentView<'_>, words: &Words) -> Line {
-    let check = fix.verify.clone().filter(|_| !view.interactive);
-    step(&Fix { verify: check, source: None, ..fix.clone() }, words)
+/// What to do now; where somebody listens with a button beside each step, else with the check that shows that it worked.
+fn steps(diagnosis: &Diagnosis, view: &IncidentView<'_>, words: &Words) -> Vec<Part> {
+    let now = &diagnosis.fix.now;
+    let title = match now.len() {
+        0 => return Vec::new(),
+        n if n > STEPS => words.text("do-now-some", &[("shown", STEPS.into()), ("n", n.into())]),
+        _ => words.text("do-now", &[]),
+    };
+    let shown = now.iter().take(STEPS);
+    if !view.interactive {
+        let brief = |fix: &Fix| step(&Fix { source: None, ..fix.clone() }, words);
+        return vec![Part::Steps(title, shown.map(brief).collect())];
+    }
+    let one = |(i, fix): (usize, &Fix)| {
+        let mark = if notes::is_done(fix, view.notes) { "✓ " } else { "" };
+        let line = Line::default().plain(format!("{}. {mark}", i + 1)).then(Line::of(&fix.action.replace('\n', " ")));
+        match buttons::of_step(view, i, fix, words) {
+            Some(button) => Part::Beside(line, button),
+            None => Part::Paragraph(line),
+        }
+    };
+    std::iter::once(Part::Section(title, Vec::new())).chain(shown.enumerate().map(one)).collect()
 }
 
-/// Of what could not be checked the first reasons, with what turns it on where that is short.
-fn unchecked(diagnosis: &Diagnosis, words: &Words) -> Vec<Line> {
-    let reasons = reasons(diagnosis);
-    let one = |reason: &Reason<'_>| {
-        let titles = ("titles", some(&reason.titles, 2, ", ", words).into());
-        bullet(match reason.enable.filter(|enable| enable.len() <= ENABLE) {
-            Some(enable) => words.line("unchecked-short", &[titles, ("enable", Line::of(enable).into())]),
-            None => words.line("unchecked-reason", &[titles, ("why", Line::of(reason.why).into())]),
-        })
-    };
-    let mut lines: Vec<Line> = reasons.iter().take(REASONS).map(one).collect();
-    if reasons.len() > REASONS {
-        lines.push(bullet(words.line("and-others", &[("n", (reasons.len() - REASONS).into())])));
-    }
-    lines
+/// So that it does not come back.
+fn lasting(diagnosis: &Diagnosis, words: &Words) -> Option<Part> {
+    let steps = diagnosis.fix.lasting.iter().take(LASTING);
+    let steps: Vec<Line> = steps.map(|fix| bullet(Line::of(&fix.action.replace('\n', " ")))).collect();
+    (!steps.is_empty()).then(|| Part::Section(words.text("lasting", &[]), steps))
 }
 
 /// The chain with its times, and what speaks for it, against it, and is not known: a line each.

@@ -31,7 +31,7 @@ mod words;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-pub use blocks::{SlackMessage, slack, slack_blocks, slack_line};
+pub use blocks::{MENU, SlackMessage, slack, slack_blocks, slack_line, slack_said};
 pub use bundle::{Place, bundle_message, bundle_progress};
 pub use capacity::capacity;
 pub use coverage::coverage;
@@ -43,7 +43,7 @@ pub use links::links_of;
 pub use logs::logs;
 pub use markdown::{report_markdown, ticket, tickets_for};
 pub use message::incident_message;
-pub use notes::note;
+pub use notes::{is_done, note, step_text};
 pub use page::{
     Find, IncidentList, IncidentRow, health_page, incidents_page, playbook_page, playbooks_page, policy, problem_page,
     tagged,
@@ -225,6 +225,8 @@ pub enum Part {
     Note(Line),
     /// Things to press; only where somebody listens.
     Buttons(Vec<Button>),
+    /// One paragraph with something to press beside it.
+    Beside(Line, Button),
     /// A picture that was uploaded before, by the chat's file id; with words for those who cannot see it.
     Picture {
         /// The file's id.
@@ -269,6 +271,8 @@ pub enum Act {
     Expire,
     /// Call the next ones.
     Escalate,
+    /// A step was done. The value names it: `<incident>/<step>`.
+    Done,
     /// Did the step work? The value names it: `<incident>/<step>`.
     Verify,
     /// The incidents of a digest.
@@ -279,7 +283,7 @@ pub enum Act {
 
 impl Act {
     /// Every act.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Acknowledge,
         Self::Again,
         Self::Evidence,
@@ -288,6 +292,7 @@ impl Act {
         Self::Silence,
         Self::Expire,
         Self::Escalate,
+        Self::Done,
         Self::Verify,
         Self::Digest,
         Self::Bundle,
@@ -304,6 +309,7 @@ impl Act {
             Self::Silence => "silence",
             Self::Expire => "expire",
             Self::Escalate => "escalate",
+            Self::Done => "done",
             Self::Verify => "verify",
             Self::Digest => "digest",
             Self::Bundle => "bundle",
@@ -328,6 +334,8 @@ pub enum ButtonLook {
     Primary,
     /// Changes something.
     Danger,
+    /// Seldom pressed: in the menu behind the others.
+    InMenu,
 }
 
 /// What is said, for every medium.

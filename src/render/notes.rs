@@ -2,9 +2,12 @@
 
 use super::facts::clip;
 use super::{Act, IncidentView, Line, Note, Span, Words};
+use crate::diagnose::Fix;
 
 /// What was done that is said at once.
 const NOTES: usize = 3;
+/// Characters of a step in its note.
+const STEP_CHARS: usize = 160;
 
 /// What people said of the cause last: it stands with the cause.
 pub(super) fn judgement(view: &IncidentView<'_>, words: &Words) -> Option<Line> {
@@ -27,6 +30,17 @@ pub(super) fn others(view: &IncidentView<'_>, words: &Words) -> Vec<Line> {
     shown.filter_map(|at| note(told.get(at)?, words)).collect()
 }
 
+/// A step as its note names it.
+pub fn step_text(fix: &Fix) -> String {
+    clip(fix.action.replace('\n', " ").trim(), STEP_CHARS)
+}
+
+/// Whether somebody did this step: a new diagnosis may number its steps otherwise, so the text counts.
+pub fn is_done(fix: &Fix, notes: &[Note]) -> bool {
+    let text = step_text(fix);
+    notes.iter().any(|note| note.act == Act::Done && note.detail == text)
+}
+
 /// Who did what when; none for what only looked.
 pub fn note(note: &Note, words: &Words) -> Option<Line> {
     let key = match note.act {
@@ -37,6 +51,7 @@ pub fn note(note: &Note, words: &Words) -> Option<Line> {
         Act::Silence => "note-silence",
         Act::Expire => "note-expire",
         Act::Escalate => "note-escalate",
+        Act::Done => "note-done",
         Act::Verify if note.who.is_empty() => "note-verify-alone",
         Act::Verify => "note-verify",
         Act::Evidence | Act::Digest | Act::Bundle => return None,

@@ -13,7 +13,7 @@ const CHARS: usize = 250;
 pub fn short(message: &Message) -> Message {
     let lines = |lines: &[Line]| lines.iter().take(LINES).map(cut).collect::<Vec<_>>();
     let parts = message.parts.iter().filter_map(|part| match part {
-        Part::Paragraph(line) => Some(Part::Paragraph(cut(line))),
+        Part::Paragraph(line) | Part::Beside(line, _) => Some(Part::Paragraph(cut(line))),
         Part::Section(title, said) => Some(Part::Section(title.chars().take(CHARS).collect(), lines(said))),
         Part::Steps(title, said) => Some(Part::Steps(title.chars().take(CHARS).collect(), lines(said))),
         Part::Note(line) => Some(Part::Note(cut(line))),

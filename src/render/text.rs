@@ -21,7 +21,7 @@ pub fn terminal(message: &Message) -> String {
     let mut out = format!("{tone}▌ {}{tone:#}\n", clean(&message.headline));
     for part in &message.parts {
         match part {
-            Part::Paragraph(line) => out.push_str(&format!("\n{}\n", spans(line))),
+            Part::Paragraph(line) | Part::Beside(line, _) => out.push_str(&format!("\n{}\n", spans(line))),
             Part::Section(title, lines) => {
                 out.push_str(&heading(title));
                 lines.iter().for_each(|line| out.push_str(&format!("  {}\n", spans(line))));

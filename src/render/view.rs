@@ -41,6 +41,10 @@ pub struct IncidentView<'a> {
     pub diagnosis: Option<&'a Diagnosis>,
     /// Whether somebody listens to buttons.
     pub interactive: bool,
+    /// Whether an Alertmanager takes silences.
+    pub can_silence: bool,
+    /// Whether somebody is configured to be called.
+    pub can_escalate: bool,
     /// Whether somebody is on it.
     pub acknowledged: bool,
     /// Who did what, oldest first.

@@ -1,6 +1,6 @@
 //! A diagnosis, told completely: for terminals, where there is room.
 
-use super::facts::{FEW, bullet, fact, facts, few, hits, radius, said, some, verdict, whom, why};
+use super::facts::{FEW, bullet, fact, facts, few, hits, is_said, no_data, radius, said, some, verdict, whom, why};
 use super::links::graph;
 use super::{Line, Message, Part, Span, Tone, Words, direct, logs};
 use crate::diagnose::{Diagnosis, EvidenceResult, Fix, NO_PAST, Outcome, RuledOut, SymptomVerdict, Verdict};
@@ -31,8 +31,12 @@ pub fn diagnosis_message(diagnosis: &Diagnosis, prometheus: Option<&str>, words:
         foot = foot.plain(" · ").link(words.text("link-prometheus", &[]), link);
     }
     parts.push(Part::Note(foot));
-    let headline =
-        [words.text(word, &[]), diagnosis.symptom.title.clone(), whom(&diagnosis.scope.labels), why(diagnosis, words)];
+    let why = match (diagnosis.root(), diagnosis.symptom.verdict) {
+        // The word before has said it.
+        (None, SymptomVerdict::Absent) => facts(&diagnosis.symptom.evidence, Outcome::NotMet, words).join(", "),
+        _ => why(diagnosis, words),
+    };
+    let headline = [words.text(word, &[]), diagnosis.symptom.title.clone(), whom(&diagnosis.scope.labels), why];
     Message { tone, headline: said(&headline), parts }
 }
 
@@ -46,7 +50,7 @@ fn symptom(diagnosis: &Diagnosis, words: &Words) -> Line {
             words.line("symptom-confirmed", &[("facts", facts), ("impact", symptom.impact.trim().into())])
         }
         SymptomVerdict::Absent => words.line("symptom-absent", &[("facts", of(Outcome::NotMet).into())]),
-        SymptomVerdict::NoData => words.line("symptom-no-data", &[("facts", of(Outcome::NoData).into())]),
+        SymptomVerdict::NoData => no_data(diagnosis, words),
     }
 }
 
@@ -217,7 +221,8 @@ pub(super) fn unchecked(diagnosis: &Diagnosis, reasons_most: usize, titles_most:
 pub(super) fn while_looking(diagnosis: &Diagnosis, words: &Words) -> Vec<Line> {
     let direct = diagnosis.direct.as_ref().map(|read| direct::read_directly(read, words)).unwrap_or_default();
     let logs = diagnosis.logs.as_ref().map(|read| logs::read(read, words)).unwrap_or_default();
-    let data = diagnosis.problems.iter().chain(&diagnosis.scope.notes).map(|text| Line::of(text));
+    let problems = diagnosis.problems.iter().filter(|problem| !is_said(diagnosis, problem));
+    let data = problems.chain(&diagnosis.scope.notes).map(|text| Line::of(text));
     direct.into_iter().chain(logs).chain(data).map(bullet).collect()
 }
 

@@ -123,6 +123,7 @@ fn of_note(note: &Note) -> Option<Happened> {
         Act::Silence => (HappenedKind::Silence, "somebody silenced it"),
         Act::Expire => (HappenedKind::Silence, "somebody ended a silence"),
         Act::Escalate => (HappenedKind::Act, "somebody escalated it"),
+        Act::Done => (HappenedKind::Act, "somebody did a step"),
         Act::Verify => (HappenedKind::Act, "a fix was checked again"),
         Act::Evidence | Act::Digest | Act::Bundle => return None,
     };

@@ -116,7 +116,9 @@ struct Arguments<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     user: Option<&'a str>,
     text: &'a str,
-    attachments: &'a Value,
+    #[serde(skip_serializing_if = "<[Value]>::is_empty")]
+    blocks: &'a [Value],
+    attachments: &'a [Value],
     /// Addresses in labels stay text: only what stands between `<` and `>` is a link.
     parse: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -127,14 +129,14 @@ struct Arguments<'a> {
 
 impl<'a> Arguments<'a> {
     fn new(to: Destination<'a>, message: &'a SlackMessage) -> Self {
-        let (text, attachments) = (message.text.as_str(), &message.attachments);
         Self {
             channel: to.channel,
             ts: None,
             thread_ts: to.thread,
             user: None,
-            text,
-            attachments,
+            text: &message.text,
+            blocks: &message.blocks,
+            attachments: &message.attachments,
             parse: "none",
             unfurl_links: None,
             metadata: None,
@@ -201,7 +203,8 @@ impl Slack {
     ) -> Result<(), SlackError> {
         let kind = if in_channel { "in_channel" } else { "ephemeral" };
         let body = json!({
-            "response_type": kind, "replace_original": replace, "text": message.text, "attachments": message.attachments,
+            "response_type": kind, "replace_original": replace, "text": message.text, "blocks": message.blocks,
+            "attachments": message.attachments,
         });
         let sent = self.http.post(response_url).timeout(CALL).json(&body).send().await;
         let sent = sent.map_err(|e| SlackError::Unreachable(e.without_url().to_string()))?;

@@ -14,7 +14,7 @@ use llm_diagnose::exporter::{self, Reader};
 use llm_diagnose::incident::Rules;
 use llm_diagnose::notify::{Notifier, Parts};
 use llm_diagnose::prom::Prometheus;
-use llm_diagnose::render::Words;
+use llm_diagnose::render::{Line, Words};
 use llm_diagnose::slack::{self, Ack, Choice, Destination, Inbound, Place, Slack, What, Who};
 use llm_diagnose::store::{Sink, Store, Wanted};
 use llm_diagnose::telemetry::Metrics;
@@ -153,6 +153,7 @@ impl Office {
 /// Every text of a message, one per line.
 fn readable(message: &Value) -> String {
     let mut out = vec![message["text"].as_str().unwrap_or_default().to_owned()];
+    collect(&message["blocks"], &mut out);
     collect(&message["attachments"], &mut out);
     out.join("\n")
 }
@@ -174,8 +175,8 @@ fn collect(value: &Value, out: &mut Vec<String>) {
     }
 }
 
-/// A Prometheus with three quiet pools of the last minutes.
-async fn three_pools() -> stack::Prometheus {
+/// A Prometheus with quiet pools of the last minutes; two of them have a pod of the same name.
+async fn quiet_pools() -> stack::Prometheus {
     let now = clock::now().as_second() / 60 * 60;
     let pool = |namespace: &str, model: &str, pod: &str| {
         let labels = [("namespace", namespace), ("model_name", model), ("pod", pod), ("job", "vllm")];
@@ -186,6 +187,8 @@ async fn three_pools() -> stack::Prometheus {
         pool("llm", "meta-llama/Llama-3.1-8B-Instruct", "chat-7c9d8f5b6c-x2x4z"),
         pool("llm", "qwen", "qwen-0"),
         pool("llm-dev", "qwen", "qwen-dev-0"),
+        pool("llm-dev", "chat", "twin-0"),
+        pool("llm", "chat", "twin-0"),
     ];
     let text = openmetrics(series.into_iter().flatten());
     stack::Prometheus::builder().backfill_text(&text).unwrap().start().await.unwrap()
@@ -214,25 +217,33 @@ fn a_pool_is_diagnosed_by_a_part_of_its_name_at_another_time() {
 #[test]
 fn a_name_that_fits_several_or_nothing_gets_a_list_of_what_is_there() {
     run(async {
-        let prometheus = three_pools().await;
+        let prometheus = quiet_pools().await;
         let mut office = Office::open(client(&prometheus.url)).await;
         let said = office.said("qwen").await;
         assert!(said.contains("[llm/qwen] diagnose llm/qwen") && said.contains("[llm-dev/qwen]"), "{said}");
         let said = office.said("gpt at 1m ago").await;
         assert!(said.contains("No pool or pod is called gpt.") && said.contains("[llm/qwen]"), "{said}");
+        let said = office.said("twin-0").await;
+        assert!(said.contains("[llm/twin-0] diagnose llm/twin-0") && said.contains("[llm-dev/twin-0]"), "{said}");
+        let said = office.said("diagnose llm-dev/twin-0").await;
+        assert!(!said.contains("[llm/twin-0]"), "its name with the namespace is one pod: {said}");
+        for text in ["qwen at 2h ago", "at 2h ago"] {
+            let said = office.said(text).await;
+            assert!(said.contains("There is no data at ") && said.contains("but 5 pools are there now"), "{said}");
+        }
         let said = office.said("LLAMA").await;
         assert!(said.contains("llm/meta-llama/Llama-3.1-8B-Instruct"), "{said}");
         let said = office.said("").await;
         assert!(said.contains("llm-dev/qwen"), "{said}");
-        let said = office.said("capacity chat").await;
+        let said = office.said("capacity chat-7c").await;
         assert!(said.contains("Capacity of llm/meta-llama/Llama-3.1-8B-Instruct"), "{said}");
         let suggest = |typed: &str| What::Suggest { action: "target".to_owned(), typed: typed.to_owned() };
         let values = |ack: Ack| match ack {
             Ack::Options(choices) => choices.into_iter().map(|Choice { value, .. }| value).collect::<Vec<_>>(),
             other => panic!("{other:?}"),
         };
-        assert_eq!(values(office.receive(Place::default(), suggest("")).await).len(), 3);
-        assert_eq!(values(office.receive(Place::default(), suggest("dev")).await), ["llm-dev/qwen"]);
+        assert_eq!(values(office.receive(Place::default(), suggest("")).await).len(), 5);
+        assert_eq!(values(office.receive(Place::default(), suggest("dev")).await), ["llm-dev/chat", "llm-dev/qwen"]);
         let action = "playbook".to_owned();
         let playbooks = What::Suggest { action, typed: "TTFT".to_owned() };
         assert_eq!(values(office.receive(Place::default(), playbooks).await), ["high-ttft"]);
@@ -282,10 +293,12 @@ fn what_needs_no_prometheus_is_answered_without_one_and_the_rest_says_so() {
             ("incidents", "No incident is open"),
             ("why", "There are no incidents"),
             ("bundle 4XQ7", "There is no incident"),
-            ("incidents yesterday", "/llm-diagnose incidents"),
+            ("incidents yesterday", "`yesterday` is not known here: choose open, today, all"),
+            ("explain", "`ID` is missing"),
+            ("llama at noon", "`noon` does not fit `at TIME`: "),
             ("x playbook high-tttf", "did you mean high-ttft?"),
             ("x at 2099-01-01T00:00:00Z", "in the future"),
-            ("<!channel> *bold* \u{202e}<http://a|a>", "unexpected argument"),
+            ("<!channel> *bold* \u{202e}<http://a|a>", "is not understood here"),
             (&"a".repeat(100_000), "too long"),
         ] {
             let said = office.said(text).await;
@@ -322,7 +335,7 @@ fn in_an_incidents_thread_mentions_are_about_that_incident() {
         for (text, expected) in [
             ("why?", "This incident has no diagnosis"),
             ("", "CRITICAL"),
-            ("again", "Prometheus cannot be reached"),
+            ("again", "Nobody may do this yet"),
             ("bundle", "but not complete"),
         ] {
             let messages = thread(text).await;
@@ -345,8 +358,7 @@ fn in_an_incidents_thread_mentions_are_about_that_incident() {
         assert_eq!(last.thread_ts, None);
         assert!(format!("{:?}", last.content).contains("1 incident is open"), "{last:?}");
         let end = &admitted.incident[admitted.incident.len() - 4..];
-        let question =
-            llm_diagnose::render::SlackMessage { text: "@llm-diagnose status".to_owned(), attachments: json!([]) };
+        let question = llm_diagnose::render::slack_line(&Line::of("@llm-diagnose status"));
         let asked = office.desk.slack.post(Destination::channel(ALERTS), &question).await.unwrap();
         let place = Place { channel: ALERTS.to_owned(), message: Some(asked.ts.clone()), ..Place::default() };
         let messages = office.mention(place, &format!("status {end}")).await;

@@ -96,7 +96,7 @@ pub(crate) async fn serve(slack: &FakeSlack, keys: &str, extra: &str) -> anyhow:
 /// Everything that a message says.
 pub(crate) fn whole(message: &Message) -> String {
     let content = &message.content;
-    format!("{}\n{}", content.text, serde_json::to_string(&content.attachments).unwrap())
+    format!("{}\n{}", content.text, serde_json::to_string(&(&content.blocks, &content.attachments)).unwrap())
 }
 
 /// A webhook body of one group.

@@ -5,12 +5,13 @@ mod thread;
 
 use jiff::Timestamp;
 use llm_diagnose::alert::{Alert, Labels};
-use llm_diagnose::diagnose::Diagnosis;
+use llm_diagnose::diagnose::{Diagnosis, Outcome, SymptomVerdict};
 use llm_diagnose::incident::Impact;
 use llm_diagnose::render::{
-    Act, IncidentView, Message, Note, Part, Words, diagnosis_message, evidence_parts, incident_message, slack,
+    Act, IncidentView, Message, Note, Part, Tone, Words, diagnosis_message, evidence_parts, incident_message, slack,
     slack_blocks, terminal,
 };
+use llm_diagnose::signal::Unit;
 use llm_diagnose_lab::slack::blocks::{Rule, Violation, validate};
 use serde_json::{Value, json};
 
@@ -61,6 +62,8 @@ fn view<'a>(alerts: &'a [Alert], diagnosis: Option<&'a Diagnosis>) -> IncidentVi
         ),
         diagnosis,
         interactive: true,
+        can_silence: true,
+        can_escalate: true,
         ..IncidentView::default()
     }
 }
@@ -74,7 +77,8 @@ fn blocks(message: &Message) -> Value {
     let broken: Vec<Violation> = validate(&body).into_iter().filter(|broken| !named(broken)).collect();
     assert_eq!(broken, [], "{body:#}");
     assert!(body["text"].as_str().unwrap().encode_utf16().count() <= 4_000);
-    let blocks = body["attachments"][0]["blocks"].as_array().unwrap().clone();
+    let lists = [&body["blocks"], &body["attachments"][0]["blocks"]];
+    let blocks: Vec<Value> = lists.iter().filter_map(|list| list.as_array()).flatten().cloned().collect();
     assert!(blocks.len() <= 50 && characters(&blocks) <= 12_000, "{} in {}", characters(&blocks), blocks.len());
     body
 }
@@ -103,6 +107,7 @@ fn read(message: &Message) -> String {
     let mut out = format!("{}\n", message.headline);
     for part in &message.parts {
         match part {
+            Part::Beside(line, button) => out.push_str(&format!("{} [{}]\n", line.text(), button.label)),
             Part::Paragraph(line) | Part::Note(line) => out.push_str(&format!("{}\n", line.text())),
             Part::Section(title, lines) | Part::Steps(title, lines) => {
                 out.push_str(&format!("{title}\n"));
@@ -147,6 +152,75 @@ fn the_message_says_what_who_why_and_what_to_do() {
 }
 
 #[test]
+fn what_must_be_read_stands_where_slack_never_folds_it() {
+    let (alerts, diagnosis) = (late(), diagnosis(DIAGNOSES[0]));
+    let body = blocks(&incident_message(&view(&alerts, Some(&diagnosis)), &Words::english()));
+    let top = body["blocks"].as_array().unwrap();
+    assert!(top[0]["text"]["text"].as_str().unwrap().starts_with("*CRITICAL · first tokens come late"), "{top:#?}");
+    assert!(top.iter().filter(|block| block["type"] == "section").all(|block| block["expand"] == true));
+    let attached = body["attachments"].as_array().unwrap();
+    assert_eq!((attached.len(), attached[0]["blocks"].as_array().unwrap().len()), (1, 1), "the colour and the links");
+    assert_eq!(attached[0]["color"], "#c4314b");
+}
+
+#[test]
+fn while_it_burns_only_what_to_do_now_is_said() {
+    let (alerts, diagnosis) = (late(), diagnosis(DIAGNOSES[1]));
+    let burning = read(&incident_message(&view(&alerts, Some(&diagnosis)), &Words::english()));
+    assert!(
+        !burning.contains("So that it does not come back") && !burning.contains("could not be checked"),
+        "{burning}"
+    );
+    let resolved = IncidentView { resolved_at: Some(diagnosis.at), ..view(&alerts, Some(&diagnosis)) };
+    assert!(read(&incident_message(&resolved, &Words::english())).contains("So that it does not come back"));
+    let more =
+        Message { tone: Tone::Good, headline: String::new(), parts: evidence_parts(&diagnosis, &Words::english()) };
+    let more = read(&more);
+    assert!(more.contains("So that it does not come back") && more.contains("What could not be checked"), "{more}");
+}
+
+#[test]
+fn a_prometheus_that_is_away_is_named_once_and_in_the_first_line() {
+    let away = "Prometheus cannot be reached: Connection refused";
+    let mut diagnosis = diagnosis(DIAGNOSES[0]);
+    diagnosis.causes.clear();
+    diagnosis.fix = Default::default();
+    diagnosis.symptom.verdict = SymptomVerdict::NoData;
+    diagnosis.symptom.evidence.iter_mut().for_each(|e| {
+        (e.outcome, e.value, e.baseline, e.why) = (Outcome::NoData, None, None, Some(away.to_owned()));
+    });
+    diagnosis.problems = vec![away.to_owned(), format!("{away} (3 queries)")];
+    let text = read(&incident_message(&view(&late(), Some(&diagnosis)), &Words::english()));
+    assert!(text.lines().next().unwrap().ends_with("· Prometheus cannot be reached"), "{text}");
+    assert_eq!(text.matches("Connection refused").count(), 1, "{text}");
+}
+
+#[test]
+fn what_is_not_confirmed_is_not_said_to_be_so() {
+    let mut diagnosis = diagnosis(DIAGNOSES[0]);
+    diagnosis.causes.clear();
+    diagnosis.symptom.verdict = SymptomVerdict::Absent;
+    diagnosis.symptom.evidence.iter_mut().for_each(|e| (e.outcome, e.value) = (Outcome::NotMet, Some(0.31)));
+    let text = read(&incident_message(&view(&late(), Some(&diagnosis)), &Words::english()));
+    let first = text.lines().next().unwrap();
+    assert!(first.starts_with("FIRING · LLMHighTTFT · "), "{first}");
+    assert!(first.contains("not confirmed: TTFT p99 310 ms") && !first.contains("come late"), "{first}");
+}
+
+#[test]
+fn a_value_as_it_was_is_called_unchanged() {
+    let mut diagnosis = diagnosis(DIAGNOSES[0]);
+    let root = diagnosis.causes.first_mut().unwrap();
+    root.via.clear();
+    root.evidence.truncate(1);
+    let e = &mut root.evidence[0];
+    (e.title, e.unit) = ("arrival rate".to_owned(), Unit::RequestsPerSecond);
+    (e.outcome, e.value, e.baseline) = (Outcome::Met, Some(8.1), Some(8.0));
+    let text = read(&incident_message(&view(&late(), Some(&diagnosis)), &Words::english()));
+    assert!(text.contains("For: arrival rate unchanged at 8.1 req/s"), "{text}");
+}
+
+#[test]
 fn a_terminal_gets_all_of_a_diagnosis() {
     let diagnosis = diagnosis(DIAGNOSES[0]);
     let text =
@@ -163,7 +237,11 @@ fn a_terminal_gets_all_of_a_diagnosis() {
 #[test]
 fn links_carry_the_incidents_own_query_time_and_labels() {
     let (alerts, diagnosis) = (late(), diagnosis(DIAGNOSES[0]));
-    let body = blocks(&incident_message(&view(&alerts, Some(&diagnosis)), &Words::english())).to_string();
+    let shown = view(&alerts, Some(&diagnosis));
+    let with_button = blocks(&incident_message(&shown, &Words::english())).to_string();
+    assert!(!with_button.contains("silences/new"), "to silence is offered once: {with_button}");
+    let shown = IncidentView { can_silence: false, ..shown };
+    let body = blocks(&incident_message(&shown, &Words::english())).to_string();
     let end = (diagnosis.at + jiff::SignedDuration::from_mins(5)).strftime("%H%%3A%M%%3A%S").to_string();
     let from = (diagnosis.at - jiff::SignedDuration::from_mins(35)).as_millisecond();
     for part in [
@@ -185,21 +263,35 @@ fn buttons_are_there_only_where_somebody_listens_and_fit_the_state() {
     let buttons = |view: &IncidentView<'_>| -> Vec<(String, String)> {
         let message = incident_message(view, &Words::english());
         blocks(&message);
-        let rows =
-            message.parts.into_iter().filter_map(|part| if let Part::Buttons(row) = part { Some(row) } else { None });
+        let rows = message.parts.into_iter().map(|part| match part {
+            Part::Buttons(row) => row,
+            Part::Beside(_, button) => vec![button],
+            _ => Vec::new(),
+        });
         rows.flatten().map(|button| (button.action, button.value)).collect()
     };
     let acts =
         |view: &IncidentView<'_>| -> Vec<Act> { buttons(view).iter().map(|(id, _)| Act::of(id).unwrap()).collect() };
-    use Act::{Acknowledge, Again, Bundle, Escalate, Evidence, Right, Silence, Verify, Wrong};
-    assert_eq!(
-        acts(&shown),
-        [Acknowledge, Again, Evidence, Silence, Escalate, Bundle, Right, Wrong, Verify, Verify, Verify]
-    );
-    assert!(buttons(&shown).contains(&("verify:1".to_owned(), "01JCV7Y3E8/1".to_owned())));
+    use Act::{Acknowledge, Again, Bundle, Done, Escalate, Evidence, Right, Silence, Verify, Wrong};
+    let below = [Acknowledge, Evidence, Silence, Again, Escalate, Right, Wrong, Bundle];
+    assert_eq!(acts(&shown), [[Done; 3].as_slice(), &below].concat());
+    assert!(buttons(&shown).contains(&("done:1".to_owned(), "01JCV7Y3E8/1".to_owned())));
     assert!(!acts(&IncidentView { acknowledged: true, ..shown.clone() }).contains(&Acknowledge));
+    let nobody = IncidentView { can_escalate: false, can_silence: false, ..shown.clone() };
+    assert!(!acts(&nobody).iter().any(|act| matches!(act, Escalate | Silence)));
     let resolved = IncidentView { resolved_at: Some(diagnosis.at), ..shown.clone() };
-    assert_eq!(acts(&resolved), [Evidence, Bundle, Right, Wrong]);
+    assert_eq!(acts(&resolved), [Evidence, Right, Wrong, Bundle]);
+    // Who did a step may verify it; its number may have changed since.
+    let detail = llm_diagnose::render::step_text(&diagnosis.fix.now[1]);
+    let notes = [Note { who: "U1".into(), at: diagnosis.at, act: Done, detail }];
+    let done = IncidentView { notes: &notes, ..shown.clone() };
+    assert_eq!(acts(&done)[..3], [Done, Verify, Done]);
+    assert!(read(&incident_message(&done, &Words::english())).contains("2. ✓ "));
+    // Seldom pressed ones stand in one menu.
+    let body = blocks(&incident_message(&shown, &Words::english()));
+    let row = body["blocks"].as_array().unwrap().last().unwrap()["elements"].as_array().unwrap().clone();
+    let menu = &row.last().unwrap()["options"];
+    assert_eq!((row.len(), menu[0]["value"].as_str()), (6, Some("right 01JCV7Y3E8")), "{row:#?}");
     assert_eq!(acts(&IncidentView { interactive: false, ..shown }), []);
 }
 

@@ -48,7 +48,8 @@ wrong-note-comment = { $cause } (“{ $comment }”)
 silence-title = Silence
 silence-send = Silence
 silence-what = Alertmanager will keep quiet about every alert that has **all** of these labels. Fewer labels silence more alerts.
-silence-matchers = Matchers
+silence-matchers = What all of these alerts share
+silence-whole-pool = The alerts have too many names for one silence, so nothing is chosen: these labels alone silence **everything** that has them.
 silence-labels = Labels that an alert must have
 silence-which = Choose labels
 silence-duration = How long
@@ -91,7 +92,11 @@ escalate-asks = { $who } asks you for help: { $headline }
 escalate-who = Who can help: { $who }
 escalate-bundle = Everything that is known, as a file: { $command }
 
-# Verify fix.
+# A step was done.
+done-no-step = This step is no longer in the diagnosis. Nothing was done.
+done-already = This step is marked as done already.
+
+# Verify a step.
 verify-no-check = This step has no check (any more). Nothing was done.
 verify-failed = It could not be verified: { $error }
 verify-fixed = **Fixed**: { $title } is { $value }, as wanted ({ $wanted })
@@ -104,12 +109,13 @@ verify-asked = Asked by { $who }; looks again after 5 and 15 minutes.
 verify-alone = Looked again by itself.
 
 # The incidents of a digest.
-listed = { $n ->
-    [one] 1 incident
-   *[other] { $n } incidents
+listed = { $n } incidents: { $firing } firing{ $critical ->
+    [0] {""}
+   *[other] {" "}({ $critical } critical)
+ }{ $resolved ->
+    [0] {""}
+   *[other] , { $resolved } resolved
  }
-listed-first = The first { $n } incidents
-listed-open = **open** since { $at }: { $name } { $whom }, { $cause } (`{ $id }`)
-listed-open-unknown = **open** since { $at }: { $name } { $whom } (`{ $id }`)
-listed-over = over, began { $at }: { $name } { $whom }, { $cause } (`{ $id }`)
-listed-over-unknown = over, began { $at }: { $name } { $whom } (`{ $id }`)
+listed-shown = { $from } to { $to } of { $n }, worst first
+listed-next = Next { $n }
+listed-page = All incidents

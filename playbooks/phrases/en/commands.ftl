@@ -4,11 +4,20 @@ command-late = This took too long and was stopped. Prometheus may be slow: `doct
 command-too-long = That is too long for a command. `help` shows the commands.
 command-nearly = Did you mean { $command }?
 command-usage = Write { $usage }
+misuse-value = { $given } does not fit { $what }: { $why }
+misuse-choice = { $given } is not known here: choose { $choices }
+misuse-unexpected = { $word } is not understood here
+misuse-missing = { $what } is missing
+misuse-other = This is not understood
 command-progress = Looking at { $target } … { $answered }/{ $asked } queries
 
 prometheus-away = Prometheus cannot be asked right now.
 targets-none = Prometheus has no pool of an engine that is known here. `doctor` tells what it has.
 targets-pick = Pick from all …
+targets-none-then = There is no data at { $time }, but { $n ->
+    [one] 1 pool is
+   *[other] { $n } pools are
+ } there now.
 target-unknown = No pool or pod is called { $target }.
 target-several = { $target } may be one of { $n }. Which one?
 target-missing = Which pool? A model, a namespace, a workload or a pod.

@@ -10,6 +10,7 @@ verdict-ruled-out = ruled out
 
 and-more = { $shown } and { $n } more
 change = { $now } ({ $factor }, was { $was })
+change-none = unchanged at { $now }
 change-from-nothing = { $now } (was { $was })
 fact-direct = { $fact } (read directly)
 fact-none = { $title }: none
@@ -18,15 +19,15 @@ fact-none = { $title }: none
 
 state-critical = CRITICAL
 state-warning = WARNING
-state-unconfirmed = FIRING, not confirmed
+state-unconfirmed = FIRING
 state-resolved = RESOLVED after { $duration }
 asked-confirmed = Confirmed
 asked-absent = Not confirmed
 asked-no-data = Cannot tell
 why-possibly = possibly { $chain }
 why-nothing = no cause stands out
-why-absent = nothing wrong to be seen now
-why-no-data = the evidence is missing
+why-absent = not confirmed: { $facts }
+why-no-data = no data
 
 ## The symptom and who is hurt
 
@@ -34,6 +35,7 @@ symptom-confirmed = **Confirmed**: { $facts }. { $impact }
 symptom-was = **It was**: { $facts }. { $impact }
 symptom-absent = **Not confirmed**: { $facts } — it may be over, or the alert is stricter than this check.
 symptom-no-data = **Cannot tell**: no data for { $facts }.
+symptom-no-data-why = **Cannot tell**: no data for { $facts }, because { $why }.
 radius-pool = in a pool of { $total ->
     [one] 1 replica
    *[other] { $total } replicas
@@ -67,9 +69,9 @@ why-none = No cause stands out: everything that could be checked speaks against 
 chain-link = ← **{ $title }** — { $verdict }: { $facts } ({ $agree } of { $known } checks agree)
 chain-link-blind = ← **{ $title }** — { $verdict }: { $facts } ({ $agree } of { $known } checks agree, { $unknown } without data)
 chain-short = ← **{ $title }**
-chain-short-since = ← **{ $title }** since { $at }
+chain-short-since = ← **{ $title }**, began { $at }
 chain-root = ← **{ $title }** — { $verdict }
-chain-root-since = ← **{ $title }** — { $verdict }, since { $at }
+chain-root-since = ← **{ $title }** — { $verdict }, began { $at }
 evidence-for = For: { $facts } ({ $agree } of { $known } checks agree)
 evidence-against = Against: { $facts }
 evidence-unknown = Unknown: { $titles }
@@ -95,7 +97,6 @@ ruled-out-rest = nor: { $titles }
 ruled-out-rest-more = nor: { $titles }; and { $n } more
 unchecked = What could not be checked
 unchecked-reason = { $titles }: { $why }
-unchecked-short = { $titles } → { $enable }
 unchecked-enable = { $reason } → { $enable }
 and-others = and { $n } more
 while-looking = While looking
@@ -115,7 +116,7 @@ reason-fewer-alerts = fewer alerts
 reason-still-firing = still firing
 reason-resolved = resolved
 reason-refired = fires again
-since-reason = { $id } · since { $since } · { $reason }
+since-reason = { $id } · alert since { $since } · { $reason }
 refired = re-fired { $n ->
     [one] once
    *[other] { $n } times
@@ -153,6 +154,7 @@ note-wrong = **Wrong cause**, says { $who } at { $at }; it was
 note-silence = Silenced by { $who } at { $at }
 note-expire = Silence ended by { $who } at { $at }
 note-escalate = Escalated by { $who } at { $at }
+note-done = Step done by { $who } at { $at }
 note-verify = Fix checked for { $who } at { $at }
 note-verify-alone = Fix checked at { $at }
 note-detail = { $note }: { $detail }
@@ -167,6 +169,7 @@ button-escalate = Escalate
 button-escalate-confirm = The next ones are called now, with this incident and its diagnosis. Go on?
 button-right = Right cause
 button-wrong = Wrong cause
-button-verify = Verify fix { $n }
+button-done = Done
+button-verify = Verify
 button-digest = Show incidents
 button-bundle = Bundle

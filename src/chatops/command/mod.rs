@@ -11,7 +11,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use crate::clock::Moment;
 
 pub use help::{Topic, document, topics};
-pub use words::{Asked, Trouble, parse};
+pub use words::{Asked, Misuse, Trouble, parse};
 
 /// What can be asked.
 #[derive(Debug, Clone, PartialEq, Subcommand)]

@@ -1,7 +1,10 @@
 //! A line as people type it into Slack ─▶ a [`Command`]: Slack's markup undone, quotes as a shell has them, and the
 //! options as natural words: `llm/llama at 14:05`.
 
+use std::error::Error as _;
+
 use clap::FromArgMatches;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use super::{Command, HERE, definition};
 
@@ -37,11 +40,62 @@ pub enum Trouble {
     },
     /// A command that is used wrongly: why, and which.
     Wrong {
-        /// What is wrong with it, in a sentence.
-        why: String,
+        /// What is wrong with it.
+        why: Misuse,
         /// The command.
         command: String,
     },
+}
+
+/// What is wrong with a line; its sentences are phrases, the parser's own are for shells.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Misuse {
+    /// A value that does not fit: `at noon`.
+    Value {
+        /// What was typed.
+        given: String,
+        /// What it was for: `at TIME`.
+        what: String,
+        /// What was expected.
+        why: String,
+    },
+    /// A value that is none of those there are.
+    Choice {
+        /// What was typed.
+        given: String,
+        /// Those there are.
+        choices: Vec<String>,
+    },
+    /// A word too many.
+    Unexpected(String),
+    /// Something that must be there: `ID`.
+    Missing(String),
+    /// Something else.
+    Other,
+}
+
+impl From<&clap::Error> for Misuse {
+    fn from(error: &clap::Error) -> Self {
+        let one = |kind: ContextKind| match error.get(kind) {
+            Some(ContextValue::String(text)) => text.clone(),
+            Some(ContextValue::Strings(all)) => all.join(", "),
+            _ => String::new(),
+        };
+        // `--at <TIME>` is written `at TIME` here.
+        let what = one(ContextKind::InvalidArg).replace("--", "").replace(['<', '>', '[', ']'], "");
+        let given = one(ContextKind::InvalidValue);
+        match (error.kind(), error.get(ContextKind::ValidValue), error.source()) {
+            (ErrorKind::InvalidValue | ErrorKind::MissingRequiredArgument, _, _) if given.is_empty() => {
+                Self::Missing(what)
+            }
+            (ErrorKind::InvalidValue, Some(ContextValue::Strings(choices)), _) => {
+                Self::Choice { given, choices: choices.clone() }
+            }
+            (ErrorKind::ValueValidation, _, Some(why)) => Self::Value { given, what, why: why.to_string() },
+            (ErrorKind::UnknownArgument, _, _) => Self::Unexpected(one(ContextKind::InvalidArg)),
+            _ => Self::Other,
+        }
+    }
 }
 
 /// Reads a line.
@@ -83,7 +137,7 @@ pub fn parse(text: &str) -> Result<Asked, Trouble> {
         "explain" => last_joined(words),
         _ => dashed(known, words),
     };
-    let wrong = |error: clap::Error| Trouble::Wrong { why: first_line(&error), command: command.clone() };
+    let wrong = |error: clap::Error| Trouble::Wrong { why: Misuse::from(&error), command: command.clone() };
     let matches = definition().try_get_matches_from(words).map_err(wrong)?;
     let here = matches.subcommand().is_some_and(|(_, inner)| inner.get_flag(HERE)) || matches.get_flag(HERE);
     let command = Command::from_arg_matches(&matches).map_err(wrong)?;
@@ -100,15 +154,6 @@ fn begins_with_option(commands: &clap::Command, words: &[String]) -> Option<&'st
     }
     let of_all = line[1..].iter().all(|word| word.starts_with("--at") || word == "--here" || word == "--share");
     Some(if of_all { HEALTH } else { DIAGNOSE })
-}
-
-/// What clap says, without usage and hints of a shell.
-fn first_line(error: &clap::Error) -> String {
-    let said = error.render().to_string();
-    let lines =
-        said.lines().map(str::trim).take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more"));
-    let said = lines.filter(|line| !line.is_empty() && !line.starts_with("tip:")).collect::<Vec<_>>().join(" ");
-    said.trim_start_matches("error: ").to_owned()
 }
 
 /// A word that is a slip away from a command. Names of pools have digits, slashes and dashes; commands have none.
@@ -344,16 +389,18 @@ mod tests {
     }
 
     #[test]
-    fn wrong_use_is_said_in_a_sentence() {
+    fn wrong_use_is_told_apart() {
         for (text, part) in [
-            ("incidents yesterday", "possible values: open, today, all"),
-            ("llm at noon", "RFC 3339"),
+            ("incidents yesterday", r#"Choice { given: "yesterday", choices: ["open", "today", "all"] }"#),
+            ("llm at noon", r#"Value { given: "noon", what: "at TIME", why: "#),
             ("llm last 1ms", "between 1s and 31d"),
-            ("llm --nonsense", "unexpected argument"),
-            ("one two", "unexpected argument 'two'"),
+            ("llm --nonsense", r#"Unexpected("--nonsense")"#),
+            ("one two", r#"Unexpected("two")"#),
+            ("explain", r#"Missing("ID")"#),
+            ("llm at 14:05 at 14:06", "Other"),
         ] {
             match parse(text) {
-                Err(Trouble::Wrong { why, .. }) => assert!(why.contains(part) && !why.contains('\n'), "{text}: {why}"),
+                Err(Trouble::Wrong { why, .. }) => assert!(format!("{why:?}").contains(part), "{text}: {why:?}"),
                 other => panic!("{text}: {other:?}"),
             }
         }

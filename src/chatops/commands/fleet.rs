@@ -63,7 +63,7 @@ struct Found {
 
 impl Found {
     fn name(&self) -> String {
-        self.pod.clone().unwrap_or_else(|| self.place.name())
+        self.pod.as_deref().map_or_else(|| self.place.name(), |pod| self.place.pod_name(pod))
     }
 }
 
@@ -76,10 +76,12 @@ async fn found(desk: &Desk, reply: &Reply<'_>, typed: &str, at: Timestamp) -> Re
     let fitting = hits(&all, typed);
     let typed = Line::default().code(typed);
     if fitting.is_empty() {
+        if all.is_empty() && problems.is_empty() {
+            return Err(nothing(desk, reply, at).await);
+        }
         let line = match (problems.is_empty(), all.is_empty()) {
             (false, true) => words.line("prometheus-away", &[]),
-            (_, true) => words.line("targets-none", &[]),
-            (_, false) => words.line("target-unknown", &[("target", typed.into())]),
+            (_, _) => words.line("target-unknown", &[("target", typed.into())]),
         };
         let mut message = sentence(Tone::Unknown, line);
         message.parts.extend(problems.into_iter().map(|problem| Part::Note(Line::of(&problem))));
@@ -93,9 +95,26 @@ async fn found(desk: &Desk, reply: &Reply<'_>, typed: &str, at: Timestamp) -> Re
     Ok(found.collect())
 }
 
+/// That there are no pools; at a moment of the past, whether there are some now.
+async fn nothing(desk: &Desk, reply: &Reply<'_>, at: Timestamp) -> Message {
+    let words = &desk.words;
+    let now = clock::now();
+    if at >= now {
+        return sentence(Tone::Unknown, words.line("targets-none", &[]));
+    }
+    let Known { places, .. } = known(desk, &clients(desk, reply), now, LISTING.min(desk.diagnosing.deadline)).await;
+    let names: Vec<String> = places.iter().map(|(_, place)| place.name()).collect();
+    if names.is_empty() {
+        return sentence(Tone::Unknown, words.line("targets-none", &[]));
+    }
+    let line = words.line("targets-none-then", &[("time", shown(at).into()), ("n", names.len().into())]);
+    with(sentence(Tone::Unknown, line), Part::Buttons(offered(desk, names.into_iter(), str::to_owned)))
+}
+
 /// Buttons for names, and one for the form with all of them.
 fn offered(desk: &Desk, names: impl Iterator<Item = String>, line: impl Fn(&str) -> String) -> Vec<render::Button> {
     let mut names: Vec<String> = names.filter(|name| !name.is_empty()).collect();
+    names.sort();
     names.dedup();
     let many = names.len() > OFFERED;
     names.truncate(OFFERED);
@@ -279,6 +298,9 @@ pub(super) async fn overview(desk: &Desk, reply: &Reply<'_>, what: &HealthOf) {
     if let Some(fitting) = fitting {
         health.pools.retain(|pool| fitting.iter().any(|found| found.place.dimensions == pool.labels));
         health.state = State::worst(health.pools.iter().map(|pool| pool.state)).unwrap_or(State::Unknown);
+    }
+    if what.at.is_some() && health.pools.is_empty() && health.problems.is_empty() {
+        return reply.say(&nothing(desk, reply, at).await).await;
     }
     let asked_at = what.at.map(|_| at);
     let message = health::message(desk, &health, asked_at);

@@ -121,10 +121,15 @@ pub(crate) async fn listed(
     store.each(&store.incidents(which == Which::Open, since, most).await?).await
 }
 
-fn line(desk: &Desk, incident: &Incident) -> Line {
+/// State, what, whose, why, since when, which; with its page where people reach one.
+pub(in crate::chatops) fn line(desk: &Desk, incident: &Incident) -> Line {
     let headline = desk.notifier.message(incident).headline;
+    let headline = match desk.notifier.view(incident).page {
+        Some(page) => Line::default().link(headline, page),
+        None => Line::default().plain(headline),
+    };
     let since = desk.words.line("incident-since", &[("at", render::Span::Time(incident.started_at).into())]);
-    Line::default().plain(headline).plain(" · ").then(since).plain(" · ").code(short(&incident.id))
+    headline.plain(" · ").then(since).plain(" · ").code(short(&incident.id))
 }
 
 /// Everything that was checked.

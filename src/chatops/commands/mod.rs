@@ -9,14 +9,15 @@ mod reply;
 
 use std::time::Duration;
 
-use super::Desk;
-use super::command::{self, Asked, Command, OfIncident, Trouble};
+use super::command::{self, Asked, Command, Misuse, OfIncident, Trouble};
+use super::{Desk, acts};
 use crate::notify::ANSWER_WITHIN;
-use crate::render::{Button, ButtonLook, Line, Message, Part, Tone};
+use crate::render::{Act, Button, ButtonLook, Line, Message, Part, Tone};
 use crate::slack::{Inbound, What};
 
 pub(super) use bundle::press as press_bundle;
 pub(super) use fleet::{Known, known};
+pub(super) use incidents::line as incident_line;
 pub(crate) use incidents::{listed, named_id, short};
 pub(super) use knowledge::matching;
 pub(crate) use knowledge::measured;
@@ -92,7 +93,8 @@ async fn carry_out(desk: &Desk, inbound: &Inbound, reply: &Reply<'_>, command: &
             };
             match command {
                 Command::Why(_) => incidents::why(desk, reply, &incident).await,
-                Command::Again(_) => Box::pin(fleet::again(desk, reply, &incident)).await,
+                // As the button: for those who may, written down, and the incident's message changes.
+                Command::Again(_) => acts::press(desk, inbound, Act::Again.as_str(), &incident.id).await,
                 Command::Bundle(_) => Box::pin(bundle::bundle(desk, inbound, reply, &incident, None)).await,
                 _ => reply.say(&desk.notifier.message(&incident)).await,
             }
@@ -118,8 +120,24 @@ fn misunderstood(desk: &Desk, trouble: Trouble) -> Message {
             let usage = command::topics().into_iter().find(|topic| topic.name == command);
             let usage = usage.map(|topic| format!("/llm-diagnose {}", topic.usage)).unwrap_or_default();
             let help = words.line("command-usage", &[("usage", Line::default().code(usage).into())]);
-            with(sentence(Tone::Unknown, Line::of(&why)), Part::Note(help))
+            with(sentence(Tone::Unknown, misuse(desk, &why)), Part::Note(help))
         }
+    }
+}
+
+/// What is wrong with a line, in a sentence.
+pub(super) fn misuse(desk: &Desk, misuse: &Misuse) -> Line {
+    let code = |text: &str| Line::default().code(text).into();
+    match misuse {
+        Misuse::Value { given, what, why } => desk
+            .words
+            .line("misuse-value", &[("given", code(given)), ("what", code(what)), ("why", Line::of(why).into())]),
+        Misuse::Choice { given, choices } => {
+            desk.words.line("misuse-choice", &[("given", code(given)), ("choices", choices.join(", ").into())])
+        }
+        Misuse::Unexpected(word) => desk.words.line("misuse-unexpected", &[("word", code(word))]),
+        Misuse::Missing(what) => desk.words.line("misuse-missing", &[("what", code(what))]),
+        Misuse::Other => desk.words.line("misuse-other", &[]),
     }
 }
 

@@ -27,15 +27,6 @@ const PATIENCE: [Duration; 2] = [Duration::from_millis(1_500), Duration::from_se
 /// How often a message that is edited tells how far a bundle is, after that: Slack takes 50 edits a minute of all of us.
 const EVERY: Duration = Duration::from_secs(5);
 
-/// A sentence alone needs no coloured bar below it, and an attachment without blocks is none.
-fn shown(message: &Message) -> SlackMessage {
-    let mut shown = render::slack(message);
-    if message.parts.is_empty() {
-        shown.attachments = serde_json::Value::Array(Vec::new());
-    }
-    shown
-}
-
 /// An answer's way back.
 pub(in crate::chatops) struct Reply<'a> {
     desk: &'a Desk,
@@ -95,7 +86,7 @@ impl<'a> Reply<'a> {
 
     /// Answers; what Slack refuses is logged, because there is nobody else to tell.
     pub(in crate::chatops) async fn say(&self, message: &Message) {
-        if let Err(error) = self.send(&shown(message)).await {
+        if let Err(error) = self.send(&render::slack(message)).await {
             warn!(%error, channel = self.place.channel, "cannot answer in Slack");
         }
     }
@@ -189,7 +180,7 @@ impl<'a> Reply<'a> {
     fn so_far(&self, asked: &str) -> Option<SlackMessage> {
         let words = &self.desk.words;
         if let Some(parts) = self.parts.get() {
-            return Some(shown(&render::bundle_progress(&parts.board(), words)));
+            return Some(render::slack(&render::bundle_progress(&parts.board(), words)));
         }
         let (answered, of) = self.progress.seen();
         if of == 0 {
@@ -198,7 +189,7 @@ impl<'a> Reply<'a> {
         let asked: String = asked.chars().take(REPEATED_CHARS).collect();
         let asked = Line::default().code(asked);
         let pieces = [("target", asked.into()), ("answered", answered.into()), ("asked", of.into())];
-        Some(shown(&sentence(Tone::Unknown, words.line("command-progress", &pieces))))
+        Some(render::slack(&sentence(Tone::Unknown, words.line("command-progress", &pieces))))
     }
 
     /// A file beside what was asked, or elsewhere; files are seen by everybody in the channel.

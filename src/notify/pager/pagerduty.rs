@@ -92,7 +92,7 @@ fn details(message: &Message) -> Value {
     let joined = |lines: &[Line]| lines.iter().map(Line::text).collect::<Vec<_>>().join("\n");
     for (i, part) in message.parts.iter().enumerate() {
         let (title, text) = match part {
-            Part::Paragraph(line) => (format!("{}. ", i + 1), line.text()),
+            Part::Paragraph(line) | Part::Beside(line, _) => (format!("{}. ", i + 1), line.text()),
             Part::Section(title, lines) | Part::Steps(title, lines) => (format!("{}. {title}", i + 1), joined(lines)),
             Part::Note(_) | Part::Buttons(_) | Part::Picture { .. } => continue,
         };

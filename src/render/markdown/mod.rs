@@ -85,7 +85,9 @@ pub(super) fn parts(parts: &[Part], depth: usize) -> String {
     let mut out = String::new();
     for part in parts {
         match part {
-            Part::Paragraph(text) | Part::Note(text) => out.push_str(&format!("{}\n\n", line(text))),
+            Part::Paragraph(text) | Part::Note(text) | Part::Beside(text, _) => {
+                out.push_str(&format!("{}\n\n", line(text)))
+            }
             Part::Section(title, lines) => {
                 out.push_str(&format!("{heading} {}\n\n", plain(title)));
                 lines.iter().for_each(|text| out.push_str(&format!("- {}\n", line(text).trim_start_matches("• "))));

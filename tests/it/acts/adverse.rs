@@ -69,7 +69,7 @@ async fn menus_name_pools_only_to_those_who_may_look() {
 async fn a_wait_that_slack_asks_for_is_bounded() {
     let bench = Bench::start(ON_CALL, &[], NOWHERE).await;
     let slack = Slack::new(&bench.slack.base_url, &bench.slack.token).unwrap();
-    let body = SlackMessage { text: "x".into(), attachments: json!([]) };
+    let body = SlackMessage { text: "x".into(), blocks: Vec::new(), attachments: Vec::new() };
     for seconds in [86_400, u64::MAX / 2_000, u64::MAX] {
         bench.slack.fail_next("chat.postMessage", Failure::RateLimited(seconds), 1);
         let error = slack.post(Destination::channel(CHANNEL), &body).await.unwrap_err();

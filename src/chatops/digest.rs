@@ -1,0 +1,58 @@
+//! "Show incidents": those of a digest, worst first, a page at a time.
+
+use std::cmp::Reverse;
+
+use tracing::error;
+
+use super::Desk;
+use super::commands::incident_line;
+use super::talk::{say, tell_more};
+use crate::render::{Act, Button, ButtonLook, Line, Part, Tone};
+use crate::slack::Inbound;
+use crate::store::{AuditResult, Incident};
+
+/// Incidents of a page.
+const PAGE: usize = 15;
+
+/// The incidents that a digest speaks for, from the one with this number on.
+pub(super) async fn list(desk: &Desk, inbound: &Inbound, id: &str, from: &str) {
+    let words = &desk.words;
+    let mut incidents = match desk.store.digest_incidents(id).await {
+        Ok(incidents) => incidents,
+        Err(error) => {
+            error!(%error, "cannot read a digest's incidents");
+            return say(desk, inbound, "act-store").await;
+        }
+    };
+    if incidents.is_empty() {
+        desk.metrics.act(Act::Digest.as_str(), AuditResult::Failed.as_str());
+        return say(desk, inbound, "act-gone").await;
+    }
+    let is_critical = |incident: &Incident| incident.open && incident.critical;
+    incidents.sort_by_key(|incident| (Reverse(is_critical(incident)), Reverse(incident.open), incident.started_at));
+    let count = |is: &dyn Fn(&Incident) -> bool| incidents.iter().filter(|incident| is(incident)).count();
+    let (open, critical, all) = (count(&|incident| incident.open), count(&is_critical), incidents.len());
+    let from = from.parse().unwrap_or(0).min(all - 1);
+    let to = (from + PAGE).min(all);
+    let headline = words.line(
+        "listed",
+        &[("n", all.into()), ("firing", open.into()), ("critical", critical.into()), ("resolved", (all - open).into())],
+    );
+    let shown = words.text("listed-shown", &[("from", (from + 1).into()), ("to", to.into()), ("n", all.into())]);
+    let lines = incidents[from..to].iter().map(|incident| incident_line(desk, incident)).collect();
+    let mut parts = vec![Part::Section(shown, lines)];
+    if to < all {
+        parts.push(Part::Buttons(vec![Button {
+            action: format!("{}:next", Act::Digest.as_str()),
+            label: words.text("listed-next", &[("n", (all - to).min(PAGE).into())]),
+            value: format!("{id}/{to}"),
+            look: ButtonLook::Plain,
+            confirm: None,
+        }]));
+    }
+    if let Some(page) = desk.notifier.incidents_page() {
+        parts.push(Part::Note(Line::default().link(words.text("listed-page", &[]), page)));
+    }
+    desk.metrics.act(Act::Digest.as_str(), AuditResult::Done.as_str());
+    tell_more(desk, inbound, if open > 0 { Tone::Warning } else { Tone::Good }, headline, parts).await;
+}
