@@ -1,7 +1,6 @@
 //! What systemd is told: ready, alive, stopping. Source: sd_notify(3),
 //! <https://www.freedesktop.org/software/systemd/man/latest/sd_notify.html>.
 
-use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::time::Duration;
@@ -23,7 +22,8 @@ impl Systemd {
     pub fn from_env() -> Option<Self> {
         let name = std::env::var_os("NOTIFY_SOCKET").filter(|name| !name.is_empty())?;
         let address = match name.as_bytes() {
-            [b'@', name @ ..] => SocketAddr::from_abstract_name(name),
+            #[cfg(target_os = "linux")]
+            [b'@', name @ ..] => std::os::linux::net::SocketAddrExt::from_abstract_name(name),
             path => SocketAddr::from_pathname(std::ffi::OsStr::from_bytes(path)),
         };
         let number = |name: &str| std::env::var(name).ok()?.parse::<u64>().ok();

@@ -6,7 +6,7 @@ use jiff::SignedDuration;
 use llm_diagnose::alert::AlertGroup;
 use llm_diagnose::clock;
 use llm_diagnose::incident::{AdmitReason, Rules};
-use llm_diagnose::store::{Longest, Sink, Store, Wanted, Work};
+use llm_diagnose::store::{Held, Longest, Sink, Store, Wanted, Work};
 
 use crate::admission::CALM;
 use crate::running::{CHANNEL, group};
