@@ -9,7 +9,7 @@
 //! sqlx gives no access to its sockets, so keepalive is set at the server's end (see `database.rs`); our end is guarded by
 //! these limits, which also cover a server that answers TCP and nothing else.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
 use std::future::Future;
 use std::ops::{Deref, DerefMut};
@@ -34,6 +34,8 @@ const PING: Duration = Duration::from_secs(2);
 const CLOSE: Duration = Duration::from_secs(2);
 /// The age from which a connection is not used again: addresses and certificates change.
 const LIFETIME: Duration = Duration::from_secs(1_800);
+/// Different reasons for which rows were left out that are remembered.
+const MOST_LEFT_OUT: usize = 100;
 
 /// What our side waits for at most.
 #[derive(Debug, Clone, Copy)]
@@ -60,6 +62,8 @@ struct Inner {
     idle: Mutex<VecDeque<Live>>,
     trouble: Mutex<Option<Trouble>>,
     worked: Mutex<Instant>,
+    /// Rows that could not even be fetched: why.
+    left_out: Mutex<BTreeSet<String>>,
 }
 
 /// An open connection.
@@ -84,8 +88,17 @@ impl Pool {
         most: u32,
     ) -> Result<Self, Error> {
         let slots = Arc::new(Semaphore::new(most as usize));
-        let (idle, trouble, worked) = (Mutex::default(), Mutex::default(), Mutex::new(Instant::now()));
-        let pool = Self(Arc::new(Inner { options, setup, limits, most, slots, idle, trouble, worked }));
+        let pool = Self(Arc::new(Inner {
+            options,
+            setup,
+            limits,
+            most,
+            slots,
+            idle: Mutex::default(),
+            trouble: Mutex::default(),
+            worked: Mutex::new(Instant::now()),
+            left_out: Mutex::default(),
+        }));
         pool.acquire().await?.done();
         Ok(pool)
     }
@@ -128,6 +141,19 @@ impl Pool {
     /// What has failed since the last thing that worked.
     pub(super) fn trouble(&self) -> Option<Trouble> {
         self.0.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Rows that could not even be fetched: why.
+    pub(super) fn left_out(&self) -> BTreeSet<String> {
+        self.0.left_out.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Leaves a row out, and says so the first time.
+    fn leave_out(&self, error: &Error) {
+        let mut left_out = self.0.left_out.lock().unwrap_or_else(PoisonError::into_inner);
+        if left_out.len() < MOST_LEFT_OUT && left_out.insert(error.to_string()) {
+            tracing::error!(%error, "a row of the store cannot be read: going on without it");
+        }
     }
 
     fn failed(&self, error: &Error) {
@@ -194,19 +220,20 @@ impl Connection {
     /// Runs a statement and takes all that it answers. Rows that cannot be read at all are left out where `lenient`.
     async fn run<'q>(&mut self, query: impl Execute<'q, Any> + 'q, lenient: bool) -> Result<Vec<Step>, Error> {
         let limit = self.pool.0.limits.statement.min(self.until.saturating_duration_since(Instant::now()));
+        let pool = self.pool.clone();
         let connection = self.raw()?;
         let all = async {
             let (mut steps, mut answer) = (Vec::new(), connection.fetch_many(query));
             while let Some(step) = answer.next().await {
                 match step {
                     Ok(step) => steps.push(step),
-                    Err(error) if lenient && trouble::is_about_a_row(&error) => trouble::say(&error),
+                    Err(error) if lenient && trouble::is_about_a_row(&error) => pool.leave_out(&error),
                     Err(error) => return Err(error),
                 }
             }
             Ok(steps)
         };
-        within(limit, "no answer to a statement", all).await.inspect_err(|error| self.pool.failed(error))
+        within(limit, "no answer to a statement", all).await.inspect_err(|error| pool.failed(error))
     }
 }
 

@@ -165,8 +165,3 @@ impl Store {
         }
     }
 }
-
-/// Says that a row was left out.
-pub(super) fn say(error: &Error) {
-    error!(%error, "a row of the store cannot be read and is left out");
-}

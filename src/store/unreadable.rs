@@ -94,7 +94,8 @@ impl Store {
     /// What could not be read since the start and has not been since: what it is, of which incident, and why.
     pub fn unreadable(&self) -> Vec<String> {
         let rows = self.unreadable.0.lock().unwrap_or_else(PoisonError::into_inner);
-        rows.iter().map(|((what, id), error)| format!("{what} of {id}: {error}")).collect()
+        let named = rows.iter().map(|((what, id), error)| format!("{what} of {id}: {error}"));
+        named.chain(self.read.left_out().into_iter().map(|error| format!("a row: {error}"))).collect()
     }
 
     /// The incidents with these ids, in their order; those that are gone or cannot be read are left out.
