@@ -46,7 +46,7 @@ impl Notifier {
         }
         let page = (!self.public_url.is_empty()).then(|| format!("{}/incidents/{}", self.public_url, incident.id));
         let said = delivery.posted.as_ref().map(|(_, said)| said.as_str());
-        let Some(call) = pager.call(incident, message, page.as_deref(), said, now) else {
+        let Some(call) = pager.call(incident, message, page.as_deref(), said, clock::now()) else {
             // Nothing that this pager should hear; the revision counts as told.
             return self
                 .store
