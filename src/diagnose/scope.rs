@@ -15,7 +15,7 @@ use crate::prom::Row;
 use crate::signal::{Backends, Engine, EngineKind, EngineVersion, Matcher};
 
 /// The scope's dimensions, and the alert labels that may carry each.
-const DIMENSIONS: [(&str, &[&str]); 4] = [
+pub(super) const DIMENSIONS: [(&str, &[&str]); 4] = [
     ("cluster", &["cluster", "k8s_cluster"]),
     ("namespace", &["namespace", "exported_namespace", "kubernetes_namespace"]),
     ("model", &["model_name", "model", "served_model_name"]),
@@ -23,7 +23,7 @@ const DIMENSIONS: [(&str, &[&str]); 4] = [
 ];
 
 /// Alert labels that name one replica.
-const REPLICA_LABELS: [&str; 7] =
+pub(super) const REPLICA_LABELS: [&str; 7] =
     ["exported_pod", "pod", "kubernetes_pod", "pod_name", "ReplicaId", "replica", "instance"];
 
 /// Which pool is meant: dimension to value, and the replicas that the alerts name.

@@ -222,7 +222,10 @@ fn a_name_that_fits_several_or_nothing_gets_a_list_of_what_is_there() {
         let said = office.said("qwen").await;
         assert!(said.contains("[llm/qwen] diagnose llm/qwen") && said.contains("[llm-dev/qwen]"), "{said}");
         let said = office.said("gpt at 1m ago").await;
-        assert!(said.contains("No pool or pod is called gpt.") && said.contains("[llm/qwen]"), "{said}");
+        assert!(
+            said.contains("No pool or pod is called gpt. There is llm/qwen.") && said.contains("[llm/qwen]"),
+            "{said}"
+        );
         let said = office.said("twin-0").await;
         assert!(said.contains("[llm/twin-0] diagnose llm/twin-0") && said.contains("[llm-dev/twin-0]"), "{said}");
         let said = office.said("diagnose llm-dev/twin-0").await;

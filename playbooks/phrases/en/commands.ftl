@@ -18,7 +18,7 @@ targets-none-then = There is no data at { $time }, but { $n ->
     [one] 1 pool is
    *[other] { $n } pools are
  } there now.
-target-unknown = No pool or pod is called { $target }.
+target-unknown = No pool or pod is called { $target }. There is { $near }.
 target-several = { $target } may be one of { $n }. Which one?
 target-missing = Which pool? A model, a namespace, a workload or a pod.
 time-ahead = { $time } is in the future.
