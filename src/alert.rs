@@ -121,6 +121,8 @@ pub struct AlertGroup {
     pub external_url: String,
     /// Why Alertmanager sent it, from 0.32 on: "all alerts resolved" is the one we rely on.
     pub notification_reason: Option<String>,
+    /// What is configured for the sender; never read from the body.
+    pub sender: Option<String>,
 }
 
 /// Why a body is no alert group.
@@ -167,9 +169,17 @@ impl AlertGroup {
             truncated_alerts: 0,
             external_url: String::new(),
             notification_reason: None,
+            sender: None,
             alerts: vec![alert],
             left_out: Vec::new(),
         }
+    }
+
+    /// Who sent it: what is configured for the sender, else the `cluster` on which all alerts agree, else empty. With the
+    /// group key the identity of the group. Not the external URL: the members of a highly available pair differ in it.
+    pub fn source(&self) -> String {
+        let cluster = || common_labels(&self.alerts.iter().collect::<Vec<_>>()).remove("cluster");
+        self.sender.clone().or_else(cluster).unwrap_or_default()
     }
 
     /// The alerts that fire in this notification, or all when none does.

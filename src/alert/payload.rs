@@ -91,6 +91,7 @@ impl AlertGroup {
             common_annotations: payload.common_annotations,
             external_url: payload.external_url,
             notification_reason: payload.notification_reason,
+            sender: None,
         };
         group.replace_nul();
         Ok(group)

@@ -45,7 +45,8 @@ impl Notifier {
             return Ok(());
         }
         // A new message calls somebody once. Its edits keep the mention, or it would vanish from where people find it.
-        let whom = self.whom(incident).filter(|_| first != delivery.mentioned);
+        let calls = self.whom(incident, &delivery.channel);
+        let whom = calls.filter(|_| first != delivery.mentioned);
         let knows = Told::of(&self.view(incident));
         let told = serde_json::to_string(&knows).ok();
         let mark = Mark { id: incident.id.clone(), mention: whom.is_some(), told: told.clone() };
@@ -62,16 +63,17 @@ impl Notifier {
         let done = if first { "posted" } else { "updated" };
         self.metrics.delivery("slack", done, Some(took));
         info!(incident.id = delivery.incident, channel = posted.channel, "{done} the incident's message");
-        let said = Said { mention: first && whom.is_some(), told };
+        let since = incident.critical_at.unwrap_or(now);
+        let said = Said { mention: whom.filter(|_| first).map(|_| since), told };
         let place = (posted.channel, posted.ts);
         self.store.delivered(delivery, Some(&place), incident.revision, &said, now).await?;
-        if let Some(whom) = self.whom(incident).filter(|_| !first && !delivery.mentioned) {
-            self.store.queue_mention(&incident.id, whom, now).await?;
-            self.store.mentioned(&[&incident.id], now).await?;
+        if let Some(whom) = calls.filter(|_| !first && !delivery.mentioned) {
+            self.store.queue_mention(&incident.id, &delivery.channel, [whom, ""], now).await?;
+            self.store.mentioned(&incident.id, &delivery.channel, since).await?;
         }
         let told: Option<Told> = delivery.told.as_deref().and_then(|told| serde_json::from_str(told).ok());
         match told.and_then(|told| render::changes(&told, &knows, &self.words)) {
-            Some(_) => self.store.queue_change(&incident.id, now).await,
+            Some(_) => self.store.queue_change(&incident.id, &delivery.channel, now).await,
             None => Ok(()),
         }
     }

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use tracing::{error, warn};
 
-use crate::alert::{active, common_labels};
+use crate::alert::Alert;
 use crate::diagnose;
 use crate::playbook::Library;
 use crate::prom::{Prometheus, choose};
@@ -148,10 +148,19 @@ impl Notifier {
         (!self.public_url.is_empty()).then(|| format!("{}/incidents", self.public_url))
     }
 
-    /// Whom an incident calls while it is critical.
-    fn whom(&self, incident: &Incident) -> Option<&str> {
-        let labels = common_labels(&active(&incident.alerts));
-        self.config.mention_for(&labels).filter(|_| incident.open && incident.critical)
+    /// Whom an incident calls in this channel while it is critical: whoever the routes of its critical alerts name there. A
+    /// channel to which none of its alerts is routed stands in for one that did not take the message.
+    fn whom(&self, incident: &Incident, channel: &str) -> Option<&str> {
+        if !incident.open || !incident.critical {
+            return None;
+        }
+        let firing = incident.firing();
+        let goes_there = |alert: &Alert| self.config.channel_for(&alert.labels) == channel;
+        let stands_in = !firing.iter().any(|alert| goes_there(alert));
+        firing
+            .into_iter()
+            .filter(|alert| alert.is_critical() && (stands_in || goes_there(alert)))
+            .find_map(|alert| self.config.mention_for(&alert.labels))
     }
 
     /// Delivers what was taken, or says in the store when to try again.

@@ -41,7 +41,7 @@ impl Notifier {
             Ok(Made::Posted(ts, told)) => {
                 self.metrics.delivery("thread", post.kind.as_str(), took);
                 if let Some(told) = told.and_then(|told| serde_json::to_string(&told).ok()) {
-                    self.store.told(&post.incident, &told).await?;
+                    self.store.told(&post.incident, &post.delivery, &told).await?;
                 }
                 self.store.posted(post, ts.as_deref()).await
             }
@@ -73,8 +73,12 @@ impl Notifier {
                 Ok(Made::Posted(Some(posted.ts), Some(knows)))
             }
             PostKind::Mention => {
-                let line = self.words.line("call", &[("who", Span::whom(&post.body).into())]);
-                let posted = slack.post(thread, &render::slack_line(&line), &mark).await?;
+                let who = ("who", Span::whom(&post.body).into());
+                let line = match &post.about {
+                    Some(pools) => self.words.line("call-storm", &[who, ("pools", pools.as_str().into())]),
+                    None => self.words.line("call", &[who]),
+                };
+                let posted = slack.broadcast(thread, &render::slack_line(&line), &mark).await?;
                 Ok(Made::Posted(Some(posted.ts), None))
             }
             PostKind::Picture => match self.draw(incident).await {

@@ -47,6 +47,7 @@ impl Notifier {
         let note = error.to_string();
         self.channel_refused(slack, &delivery.channel, error, now).await?;
         self.stand_in(&incident.id, &delivery.channel, error, now).await?;
+        self.call_instead(incident, &delivery.channel, now).await?;
         let elsewhere =
             self.store.place_of(&incident.id).await?.is_some_and(|place| Some(&place) != delivery.posted.as_ref());
         if !incident.open && (elsewhere || delivery.tries + 1 >= MOST_TRIES) {
@@ -85,6 +86,18 @@ impl Notifier {
         if self.store.stand_in(incident, channel, fallback, now).await? {
             self.metrics.delivery("slack", "rerouted", None);
             warn!(incident.id = incident, channel, fallback, "the default channel shows the incident meanwhile");
+        }
+        Ok(())
+    }
+
+    /// Calls in the default channel, where the incident has a thread of its own, whoever the closed channel would have
+    /// called; once since the incident became critical.
+    async fn call_instead(&self, incident: &Incident, closed: &str, now: Timestamp) -> Result<(), StoreError> {
+        let fallback = &self.config.channel;
+        let Some(whom) = self.whom(incident, closed).filter(|_| closed != fallback) else { return Ok(()) };
+        if self.store.is_unmentioned(&incident.id, fallback).await? {
+            self.store.queue_mention(&incident.id, fallback, [whom, ""], now).await?;
+            self.store.mentioned(&incident.id, fallback, incident.critical_at.unwrap_or(now)).await?;
         }
         Ok(())
     }

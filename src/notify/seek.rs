@@ -125,7 +125,7 @@ impl Notifier {
     /// A message that was found becomes the one that stands, when none does.
     async fn adopt(&self, look: &Look, channel: &str, found: &Found, now: Timestamp) -> Result<bool, StoreError> {
         let posted = (channel.to_owned(), found.ts.clone());
-        let said = Said { mention: found.mark.mention, told: found.mark.told.clone() };
+        let said = Said { mention: found.mark.mention.then_some(now), told: found.mark.told.clone() };
         Ok(self.store.found_message(&look.subject, &look.channel, &posted, &said, now).await?
             || self.store.found_digest(&look.subject, &posted, now).await?
             || self.store.found_post(&look.subject, &found.ts, said.told.as_deref()).await?)

@@ -63,6 +63,7 @@ pub struct Shared {
 pub fn router(shared: Shared) -> Router {
     let webhook = Router::new()
         .route("/webhook/alertmanager", post(webhook::receive))
+        .route("/webhook/alertmanager/{source}", post(webhook::receive))
         .route_layer(middleware::from_fn_with_state(shared.clone(), auth::webhook));
     let pages = Router::new()
         .route("/", get(|| async { axum::response::Redirect::temporary("/incidents") }))

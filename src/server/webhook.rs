@@ -1,9 +1,10 @@
 //! `POST /webhook/alertmanager`: answered 200 only after the group is stored.
 //!
-//! Alertmanager re-sends after a 4xx at every `group_interval` and retries at once after a 5xx, so "not now" is 503.
+//! Alertmanager re-sends after a 4xx at every `group_interval` and retries at once after a 5xx, so "not now" is 503, and
+//! "only if that is still so later" is 409.
 
 use axum::body::Body;
-use axum::extract::State;
+use axum::extract::{Extension, Path, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Json, Response};
 use serde_json::json;
@@ -11,15 +12,27 @@ use tokio::sync::oneshot;
 use tracing::warn;
 
 use super::Shared;
+use super::auth::Sender;
 use super::body::Refusal;
 use crate::alert::AlertGroup;
+use crate::config::is_source;
+use crate::incident::AdmitReason;
 use crate::store::Admitted;
 
 /// Why a call is not answered 200: the status, the metric's result, and a sentence.
 type Refused = (StatusCode, &'static str, String);
 
-pub(super) async fn receive(State(shared): State<Shared>, body: Body) -> Response {
-    match answer(&shared, body).await {
+pub(super) async fn receive(
+    State(shared): State<Shared>,
+    Extension(Sender(owner)): Extension<Sender>,
+    path: Option<Path<String>>,
+    body: Body,
+) -> Response {
+    let answered = match source(owner, path.map(|Path(name)| name)) {
+        Ok(sender) => answer(&shared, sender, body).await,
+        Err(refused) => Err(refused),
+    };
+    match answered {
         Ok(admitted) => {
             shared.pipeline.metrics.webhook("stored");
             Json(json!({ "incident": admitted.incident, "reason": admitted.reason })).into_response()
@@ -32,18 +45,33 @@ pub(super) async fn receive(State(shared): State<Shared>, body: Body) -> Respons
     }
 }
 
-async fn answer(shared: &Shared, body: Body) -> Result<Admitted, Refused> {
+/// Who sends: the owner of the token, else the name in the path.
+fn source(owner: Option<String>, named: Option<String>) -> Result<Option<String>, Refused> {
+    if let Some(name) = named.as_ref().filter(|name| !is_source(name)) {
+        let hint = format!("`{}` is no name of a source: 1 to 100 letters, digits, `.`, `_`, `-`", name.escape_debug());
+        return Err((StatusCode::BAD_REQUEST, "malformed", hint));
+    }
+    if let (Some(owner), Some(name)) = (&owner, &named)
+        && owner != name
+    {
+        let hint = format!("the token is that of the source `{owner}`, the path names `{name}`: use one of both");
+        return Err((StatusCode::FORBIDDEN, "unauthorized", hint));
+    }
+    Ok(owner.or(named))
+}
+
+async fn answer(shared: &Shared, sender: Option<String>, body: Body) -> Result<Admitted, Refused> {
     let limit = shared.pipeline.config.webhook.body_limit;
     match shared.budget.read(body, limit).await {
         // The memory is given back once the group is stored.
-        Ok((group, _held)) => store(shared, group).await,
+        Ok((group, _held)) => store(shared, AlertGroup { sender, ..group }).await,
         Err(Refusal::Malformed(error)) => Err((StatusCode::BAD_REQUEST, "malformed", error.to_string())),
         Err(Refusal::BrokenOff(error)) => Err((StatusCode::BAD_REQUEST, "broken_off", error)),
         Err(Refusal::Busy) => Err(not_now("busy", "too many large bodies at once: retry".to_owned())),
         Err(Refusal::TooLarge(beginning)) => {
             // Alertmanager sends it again and again and tells nobody, so an incident does: one, however often it comes.
             if let Some(group) = AlertGroup::too_large(&beginning) {
-                store(shared, group).await?;
+                store(shared, AlertGroup { sender, ..group }).await?;
             }
             let error = format!(
                 "the body is larger than webhook.body_limit ({limit} bytes), or one alert in it than 4 MiB: raise the limit, \
@@ -64,6 +92,10 @@ async fn store(shared: &Shared, group: AlertGroup) -> Result<Admitted, Refused> 
         return Err(not_now("queue_full", "too many webhooks at once: retry".to_owned()));
     }
     match stored.await {
+        Ok(Ok(Admitted { reason: AdmitReason::Late, .. })) => {
+            let hint = "these alerts ended a moment ago and may be told late: send them again at the next group_interval, if they still fire then";
+            Err((StatusCode::CONFLICT, "late", hint.to_owned()))
+        }
         Ok(Ok(admitted)) => Ok(admitted),
         Ok(Err(error)) => Err(not_now("store_unavailable", error)),
         Err(_) => Err(not_now("not_stored", "the service is stopping, or storing it broke off: retry".to_owned())),

@@ -125,6 +125,7 @@ struct Arguments<'a> {
     unfurl_links: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     metadata: Option<Value>,
+    reply_broadcast: Option<bool>,
 }
 
 impl<'a> Arguments<'a> {
@@ -140,6 +141,7 @@ impl<'a> Arguments<'a> {
             parse: "none",
             unfurl_links: None,
             metadata: None,
+            reply_broadcast: None,
         }
     }
 }
@@ -163,6 +165,22 @@ impl Slack {
     pub async fn post(&self, to: Destination<'_>, message: &SlackMessage, mark: &Mark) -> Result<Posted, SlackError> {
         let metadata = Some(mark.metadata());
         let arguments = Arguments { unfurl_links: Some(false), metadata, ..Arguments::new(to, message) };
+        self.call_within(POSTING, "chat.postMessage", &arguments).await
+    }
+
+    /// `chat.postMessage` into a thread, shown in the channel as well.
+    ///
+    /// # Errors
+    /// See [`Self::post`].
+    pub async fn broadcast(
+        &self,
+        to: Destination<'_>,
+        message: &SlackMessage,
+        mark: &Mark,
+    ) -> Result<Posted, SlackError> {
+        let (shown, metadata) = (Some(true), Some(mark.metadata()));
+        let arguments =
+            Arguments { unfurl_links: Some(false), metadata, reply_broadcast: shown, ..Arguments::new(to, message) };
         self.call_within(POSTING, "chat.postMessage", &arguments).await
     }
 

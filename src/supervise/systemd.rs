@@ -23,7 +23,7 @@ impl Systemd {
         let name = std::env::var_os("NOTIFY_SOCKET").filter(|name| !name.is_empty())?;
         let address = match name.as_bytes() {
             #[cfg(target_os = "linux")]
-            [b'@', name @ ..] => std::os::linux::net::SocketAddrExt::from_abstract_name(name),
+            [b'@', name @ ..] => <SocketAddr as std::os::linux::net::SocketAddrExt>::from_abstract_name(name),
             path => SocketAddr::from_pathname(std::ffi::OsStr::from_bytes(path)),
         };
         let number = |name: &str| std::env::var(name).ok()?.parse::<u64>().ok();
