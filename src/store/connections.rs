@@ -112,7 +112,7 @@ impl Pool {
         });
         let (slot, live) = found.await.inspect_err(|error| self.failed(error))?;
         let until = Instant::now() + self.0.limits.transaction;
-        Ok(Connection { live: Some(live), pool: self.clone(), until, _slot: slot })
+        Ok(Connection { live: Some(live), pool: self.clone(), until, failed: false, _slot: slot })
     }
 
     /// A transaction, begun by this statement.
@@ -194,6 +194,7 @@ pub(super) struct Connection {
     live: Option<Live>,
     pool: Pool,
     until: Instant,
+    failed: bool,
     _slot: OwnedSemaphorePermit,
 }
 
@@ -233,7 +234,14 @@ impl Connection {
             }
             Ok(steps)
         };
-        within(limit, "no answer to a statement", all).await.inspect_err(|error| pool.failed(error))
+        let done = within(limit, "no answer to a statement", all).await;
+        if let Err(error) = &done
+            && !std::mem::replace(&mut self.failed, true)
+        {
+            // What fails after the first error only follows from it.
+            pool.failed(error);
+        }
+        done
     }
 }
 

@@ -17,16 +17,25 @@ impl Store {
     /// # Errors
     /// When the store fails.
     pub async fn listed(&self, state: &str, before: &str, most: u32) -> Result<Vec<Incident>, StoreError> {
-        // Ids begin with their time, so that their order is that of the incidents.
-        let rows = sqlx::query(select_incidents!(
-            "($1 = '' OR state = $1) AND ($2 = '' OR id < $2) ORDER BY id DESC LIMIT $3"
-        ))
-        .bind(state)
-        .bind(before)
-        .bind(i64::from(most))
-        .fetch_all(&self.read)
-        .await?;
-        let mut incidents = self.unreadable.rest("incident", &rows, |row| read(row, &self.unreadable));
+        let (mut incidents, mut before) = (Vec::new(), before.to_owned());
+        // Those that cannot be read are left out, and others take their places: a short list means that there are no more.
+        loop {
+            let missing = (most as usize).saturating_sub(incidents.len());
+            // Ids begin with their time, so that their order is that of the incidents.
+            let rows = sqlx::query(select_incidents!(
+                "($1 = '' OR state = $1) AND ($2 = '' OR id < $2) ORDER BY id DESC LIMIT $3"
+            ))
+            .bind(state)
+            .bind(&before)
+            .bind(i64::try_from(missing).unwrap_or(i64::MAX))
+            .fetch_all(&self.read)
+            .await?;
+            incidents.extend(self.unreadable.rest("incident", &rows, |row| read(row, &self.unreadable)));
+            match rows.last().map(|row| row.try_get("id")) {
+                Some(Ok(last)) if rows.len() == missing && incidents.len() < most as usize => before = last,
+                _ => break,
+            }
+        }
         let (Some(first), Some(last)) = (incidents.first(), incidents.last()) else { return Ok(incidents) };
         let rows = sqlx::query(
             "SELECT incident_id, status, alert FROM

@@ -1,5 +1,6 @@
 //! Rows that nobody can read: everything else goes on, and it is said.
 
+use llm_diagnose::store::{Store, Visit};
 use llm_diagnose_lab::slack::State;
 use llm_diagnose_lab::stack::Postgres;
 use serde_json::Value;
@@ -29,9 +30,9 @@ async fn firing(run: &Running, name: &str) -> String {
 }
 
 /// Everything that is told after rows were broken.
-async fn everything_goes_on(run: &Running, names: &[&str]) {
+async fn everything_goes_on(run: &Running, names: &[&str], ids: &[String]) {
     // A new alert, news of the thread with the strange post, news of each incident.
-    firing(run, "LLMHighITLAfter").await;
+    let after = firing(run, "LLMHighITLAfter").await;
     run.send(&group(names[2], "firing", "warning", &["a", "b"])).await;
     let threads =
         |state: &State| state.messages(CHANNEL).any(|m| m.thread_ts.is_some() && whole(m).contains("+1 alert"));
@@ -44,7 +45,8 @@ async fn everything_goes_on(run: &Running, names: &[&str]) {
     for path in ["/incidents", "/api/v1/incidents"] {
         let (status, listed) = run.get(path).await;
         assert_eq!(status, 200, "{path}: {listed}");
-        assert!(listed.contains("LLMHighITLAfter") && listed.contains(names[0]), "{path}: {listed}");
+        let missing: Vec<&String> = ids.iter().chain([&after]).filter(|id| !listed.contains(*id)).collect();
+        assert!(missing.is_empty(), "{path} lacks {missing:?}: {listed}");
     }
     assert_eq!(run.slack.violations(), []);
 }
@@ -95,8 +97,13 @@ async fn rows_that_cannot_be_read_stop_nothing_else_in_sqlite() {
     for sql in sql {
         beside.execute(AssertSqlSafe(sql)).await.unwrap();
     }
-    everything_goes_on(&run, &NAMES).await;
+    everything_goes_on(&run, &NAMES, &ids).await;
     is_said(&run).await;
+    // The one that cannot be read takes no place in a list, and hides none that is older.
+    let store = Store::visit(&database, Visit::Look).await.unwrap();
+    let listed: Vec<String> = store.listed("", "", 4).await.unwrap().into_iter().map(|incident| incident.id).collect();
+    assert!(listed.len() == 4 && !listed.contains(&gone) && ids.iter().all(|id| listed.contains(id)), "{listed:?}");
+    store.close().await;
     let aside = "SELECT COUNT(*) FROM incidents WHERE diagnose_due_ms IS NULL AND id = ";
     let aside = format!("{aside}'{gone}'");
     let mut beside = tokio::sync::Mutex::new(beside);
@@ -122,10 +129,11 @@ async fn rows_that_cannot_be_read_stop_nothing_else_in_postgresql() {
     let address = postgres.file(&postgres.url()).unwrap();
     let extra = format!("{NOWHERE}\ndatabase: {{ url_file: {} }}", address.path().display());
     let run = Running::start_slack(llm_diagnose_lab::slack::Options::unlimited(), ", posts_burst: 50", &extra).await;
-    for sql in broken(&three(&run).await) {
+    let ids = three(&run).await;
+    for sql in broken(&ids) {
         postgres.query("postgres", &sql).unwrap();
     }
-    everything_goes_on(&run, &NAMES).await;
+    everything_goes_on(&run, &NAMES, &ids).await;
     is_said(&run).await;
     assert_eq!(postgres.query("postgres", "SELECT state FROM posts WHERE id = '0'").unwrap(), "unreadable");
 }
