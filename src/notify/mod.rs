@@ -149,14 +149,14 @@ impl Notifier {
     }
 
     /// Whom an incident calls in this channel while it is critical: whoever the routes of its critical alerts name there. A
-    /// channel to which none of its alerts is routed stands in for one that did not take the message.
+    /// channel to which none of its alerts was ever routed stands in for one that did not take the message.
     fn whom(&self, incident: &Incident, channel: &str) -> Option<&str> {
         if !incident.open || !incident.critical {
             return None;
         }
-        let firing = incident.firing();
         let goes_there = |alert: &Alert| self.config.channel_for(&alert.labels) == channel;
-        let stands_in = !firing.iter().any(|alert| goes_there(alert));
+        let stands_in = !incident.alerts.iter().any(goes_there);
+        let firing = incident.firing();
         firing
             .into_iter()
             .filter(|alert| alert.is_critical() && (stands_in || goes_there(alert)))

@@ -289,7 +289,7 @@ async fn an_alert_that_comes_and_goes_is_said_once_and_does_not_fill_the_thread(
     for round in 0..4 {
         night.resolve().await;
         night.message_with("RESOLVED after").await;
-        night.fire().await;
+        night.fire_again().await;
         let message = night.message_with(HEADLINE).await;
         assert_eq!(all_of(&message).contains("*Flapping*: it came back"), round > 0, "{round}: {message:?}");
     }
