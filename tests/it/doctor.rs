@@ -117,10 +117,7 @@ fn a_prometheus_that_cannot_be_asked_is_status_3_and_the_rest_is_examined_all_th
     let output = doctor(&["--prometheus", NOWHERE, "--signals"], None);
     let said = String::from_utf8_lossy(&output.stdout);
     assert_eq!(output.status.code(), Some(3), "{said}");
-    assert!(
-        said.contains("FAIL  prometheus/default") && said.contains("Connection refused (http://127.0.0.1:"),
-        "{said}"
-    );
+    assert!(said.contains("FAIL  prometheus/default") && said.contains("Connection refused"), "{said}");
     assert_eq!(said.matches(NOWHERE).count(), 1, "the address is named once\n{said}");
     assert!(said.contains("ok    playbooks") && said.contains("→ set `prometheus:"), "{said}");
 }

@@ -38,12 +38,13 @@ fn sent(body: &Value) -> Vec<u8> {
 
 #[tokio::test]
 async fn ten_thousand_alerts_are_admitted_marked_and_resolved() {
-    let run = Running::start(NOWHERE).await;
+    // On a slow machine a body takes seconds.
+    let run = Running::start(&format!("{NOWHERE}\nincident: {{ duplicate_within: 10m }}")).await;
     let body = sent(&many(10_000, |_| "firing"));
     assert!(body.len() > 11_000_000);
     let (status, answer) = run.webhook(body.clone()).await;
     assert_eq!((status, &answer["reason"]), (200, &json!("first")), "{answer}");
-    run.wait_for(CHANNEL, |text| text.contains("8,000 more alerts were left out")).await;
+    run.wait_for(CHANNEL, |text| text.contains("8000 more alerts were left out")).await;
     let id = answer["incident"].as_str().unwrap().to_owned();
     let incident: Value = serde_json::from_str(&run.get(&format!("/api/v1/incidents/{id}")).await.1).unwrap();
     let alerts = incident["alerts"].as_array().unwrap();
@@ -57,9 +58,8 @@ async fn ten_thousand_alerts_are_admitted_marked_and_resolved() {
     assert_eq!((&fewer["reason"], &fewer["incident"]), (&json!("fewer_alerts"), &json!(id)));
     let (_, over) = run.webhook(sent(&many(10_000, |_| "resolved"))).await;
     assert_eq!((&over["reason"], &over["incident"]), (&json!("resolved"), &json!(id)));
-    let done = |s: &llm_diagnose_lab::slack::State| {
-        s.messages(CHANNEL).any(|m| whole(m).contains("RESOLVED") || whole(m).to_lowercase().contains("resolved"))
-    };
+    let done =
+        |s: &llm_diagnose_lab::slack::State| s.messages(CHANNEL).any(|m| whole(m).to_lowercase().contains("resolved"));
     run.slack.wait_for(done, SOON).await.unwrap();
 }
 
