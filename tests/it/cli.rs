@@ -59,7 +59,10 @@ fn wrong_use_is_status_2_with_a_hint() {
         (&["diagnose", "--playbook", "high-ttft", "--at", "yesterday"], "RFC 3339"),
         (&["diagnose", "--playbook", "high-ttft", "--label", "namespace"], "NAME=VALUE"),
         (&["diagnose", "--playbook", "high-ttft", "--label", "modle_name=x"], "did you mean `model_name`?"),
-        (&["bundle", "--playbook", "high-ttft", "--label", "colour=x"], "label `colour` tells no pool: expected one of"),
+        (
+            &["bundle", "--playbook", "high-ttft", "--label", "colour=x"],
+            "label `colour` tells no pool: expected one of",
+        ),
         (&["explain", "kv-cache-exhausted"], "did you mean `kv-cache-exhaustion`?"),
         (&["explain", "xid"], "Write `explain xid NUMBER`"),
         (&["explain", "xid", "seventy"], "expected a number such as 79"),
