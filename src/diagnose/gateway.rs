@@ -403,6 +403,8 @@ mod tests {
         ];
         let seen = found(&[("job", "frontend")], &rows);
         assert_eq!(counts(&seen, "vllm").as_deref(), Some("server=\"\",model_name=\"a\""));
+        let by_rule = found(&[("namespace", "gateways"), ("model", "a")], &rows);
+        assert_eq!(counts(&by_rule, "vllm").as_deref(), Some("server=\"\",model_name=\"a\""));
         let of_engines = found(&[("job", "vllm")], &rows[..2]);
         assert!(counts(&of_engines, "vllm").unwrap().contains("job=\"vllm\""));
     }

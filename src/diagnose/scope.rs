@@ -253,7 +253,12 @@ pub fn read_detection(library: &Library, scope: &Scope, rows: &[Labels]) -> Foun
         }
     }
     // An alert that only a gateway's labels fit is about what is behind that gateway.
-    let named = |serves: bool| bound.iter().any(|(there, ..)| there.serves() == serves && there.is_named(scope));
+    let named = |serves: bool| {
+        let holds = |(there, matchers, _): &(&There<'_>, Vec<Matcher>, _)| {
+            there.serves() == serves && there.is_named(scope) && there.rows().any(|row| fits(matchers, row))
+        };
+        bound.iter().any(holds)
+    };
     if named(false) && !named(true) {
         bound.retain_mut(|(there, matchers, notes)| {
             let own: Vec<&Labels> = there.rows().collect();
