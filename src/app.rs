@@ -15,6 +15,7 @@ use tracing::{info, warn};
 use crate::alertmanager::Alertmanager;
 use crate::bundle::{self, Configured, Links, Reach, Shelf, Workshop};
 use crate::chatops::{Desk, People, Recent};
+use crate::cli::doctor;
 use crate::clock;
 use crate::config::{Config, Inlet, bot_token, inlet, secret};
 use crate::diagnose::LogSources;
@@ -23,6 +24,7 @@ use crate::notify::{Notifier, PagerClient, Parts};
 use crate::pipeline::Pipeline;
 use crate::playbook::Library;
 use crate::prom::Prometheus;
+use crate::readiness::Examination;
 use crate::redact::Redactor;
 use crate::render::Words;
 use crate::server::{Access, Credentials, Door, Pages, Shared, router};
@@ -172,6 +174,10 @@ fn desk(
         tasks,
         seen: Recent::default(),
         people: People::new(&config.slack),
+        examination: {
+            let config = Arc::new(config.clone());
+            Examination::new(move || doctor::examine(Arc::clone(&config)))
+        },
     })
 }
 

@@ -1,14 +1,16 @@
 //! Named checks: whether the service can take alerts, for `/readyz`.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use serde::Serialize;
 
 use crate::clock;
 use crate::diagnose::{LogSources, NoCluster};
-use crate::prom::Prometheus;
 use crate::notify::todo;
+use crate::prom::Prometheus;
 use crate::slack::{self, Slack, SocketState};
 use crate::store::Store;
 
@@ -27,6 +29,63 @@ pub struct Check {
     /// What is wrong and what it means.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
+}
+
+/// How a finding of `doctor` stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Level {
+    /// Fit.
+    Ok,
+    /// Something is poorer without it.
+    Warn,
+    /// It does not work.
+    Fail,
+}
+
+/// What `doctor` found of one thing.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// What was looked at.
+    pub name: String,
+    /// How it stands.
+    pub level: Level,
+    /// What was found.
+    pub found: String,
+    /// What to do.
+    pub todo: Option<String>,
+}
+
+/// The examination of `doctor`, for those who may not know what the configuration holds.
+#[derive(Clone)]
+pub struct Examination(Arc<dyn Fn() -> BoxFuture<'static, Vec<Finding>> + Send + Sync>);
+
+impl Examination {
+    /// Runs what is given, each time that it is asked.
+    pub fn new<F>(examine: impl Fn() -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = Vec<Finding>> + Send + 'static,
+    {
+        Self(Arc::new(move || Box::pin(examine())))
+    }
+
+    /// What `doctor` finds now.
+    pub async fn findings(&self) -> Vec<Finding> {
+        (self.0)().await
+    }
+}
+
+impl Default for Examination {
+    /// Looks at nothing.
+    fn default() -> Self {
+        Self::new(|| async { Vec::new() })
+    }
+}
+
+impl std::fmt::Debug for Examination {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Examination").finish_non_exhaustive()
+    }
 }
 
 /// Runs all checks at once.

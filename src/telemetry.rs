@@ -170,7 +170,11 @@ impl Metrics {
         r.register("incidents_open", "Incidents that are open", self.open_incidents.clone());
         r.register("diagnosis_queue_depth", "Diagnoses that are due", self.diagnosis_queue.clone());
         r.register("delivery_queue_depth", "Messages that are not up to date", self.delivery_queue.clone());
-        r.register("slack_channel_refused", "1 for a channel that does not take messages", self.refused_channels.clone());
+        r.register(
+            "slack_channel_refused",
+            "1 for a channel that does not take messages",
+            self.refused_channels.clone(),
+        );
         r.register("slack_connections", "Socket Mode's connections that are up", self.socket_connections.clone());
         r.register("exporters_learnt", "Exporters learnt from Prometheus' targets", self.exporters.clone());
         self

@@ -30,8 +30,8 @@ use crate::telemetry::Metrics;
 pub use answers::{ANSWER_WITHIN, Answer};
 pub use pager::{Pager, PagerClient, PagerKind, PagerOn, schema as webhook_schema};
 pub use queue::Taken;
-pub use refused::todo;
 use rates::{Lane, Rates};
+pub use refused::todo;
 use seek::Seeker;
 
 /// Tries of one message before it is given up: with the pauses between them about two hours.

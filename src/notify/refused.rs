@@ -47,14 +47,25 @@ impl Notifier {
         let note = error.to_string();
         self.channel_refused(slack, &delivery.channel, error, now).await?;
         self.stand_in(&incident.id, &delivery.channel, error, now).await?;
-        let elsewhere = self.store.place_of(&incident.id).await?.is_some_and(|place| Some(&place) != delivery.posted.as_ref());
+        let elsewhere =
+            self.store.place_of(&incident.id).await?.is_some_and(|place| Some(&place) != delivery.posted.as_ref());
         if !incident.open && (elsewhere || delivery.tries + 1 >= MOST_TRIES) {
             self.metrics.delivery("slack", "failed", None);
-            error!(incident.id = incident.id, channel = delivery.channel, reason = note, "gave up delivering the message");
+            error!(
+                incident.id = incident.id,
+                channel = delivery.channel,
+                reason = note,
+                "gave up delivering the message"
+            );
             return self.store.give_up(delivery, incident.revision, &note, now).await;
         }
         self.metrics.delivery("slack", "refused", None);
-        warn!(incident.id = incident.id, channel = delivery.channel, reason = note, "the channel does not take the message: trying again");
+        warn!(
+            incident.id = incident.id,
+            channel = delivery.channel,
+            reason = note,
+            "the channel does not take the message: trying again"
+        );
         let due = clock::after(now, pause_refused(delivery.tries));
         self.store.postpone(delivery, due, Held::Failed, &note).await
     }
@@ -207,7 +218,9 @@ fn is_about_token(code: &str) -> bool {
 /// What a person must do, for logs and readiness.
 pub fn todo(code: &str) -> &'static str {
     match code {
-        "not_in_channel" | "channel_not_found" => "type /invite @llm-diagnose in it, or correct its name under `slack:`",
+        "not_in_channel" | "channel_not_found" => {
+            "type /invite @llm-diagnose in it, or correct its name under `slack:`"
+        }
         "is_archived" => "unarchive it, or name another channel under `slack:`",
         "missing_scope" => "add the scopes of config/slack/manifest.yaml and reinstall the app",
         code if is_about_token(code) => "reinstall the app and give the service its new bot token",

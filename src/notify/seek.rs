@@ -75,7 +75,9 @@ impl Notifier {
                 }
                 None => Ok(Sought::Missing),
             },
-            Err(error) if error.is_retryable() => Ok(Sought::Later(clock::after(now, self.wait(&error)), error.to_string())),
+            Err(error) if error.is_retryable() => {
+                Ok(Sought::Later(clock::after(now, self.wait(&error)), error.to_string()))
+            }
             Err(error) => {
                 self.metrics.delivery("look", "refused", None);
                 warn!(subject = look.subject, reason = %error, "cannot see whether the message stands already: posting it");
@@ -147,10 +149,11 @@ impl Notifier {
             let since = clock::before(look.since, SKEW).as_second().div_euclid(STEP) * STEP;
             let place = (channel.clone(), look.thread.clone(), since);
             let ask = async {
-                let me = self.seeker.me.get_or_try_init(|| async { slack.identity().await.map(|me| me.user_id) }).await?;
-                self.rates.enter(&Lane::Look).map_err(|open| {
-                    SlackError::RateLimited(open.saturating_duration_since(Instant::now()))
-                })?;
+                let me =
+                    self.seeker.me.get_or_try_init(|| async { slack.identity().await.map(|me| me.user_id) }).await?;
+                self.rates
+                    .enter(&Lane::Look)
+                    .map_err(|open| SlackError::RateLimited(open.saturating_duration_since(Instant::now())))?;
                 let since = Timestamp::from_second(since).unwrap_or(Timestamp::UNIX_EPOCH);
                 slack.marked(&channel, look.thread.as_deref(), since, me).await.map(Arc::new)
             };
@@ -177,7 +180,11 @@ impl Notifier {
             let unknown = SlackError::Refused { code: "channel_not_found".to_owned(), detail: String::new() };
             slack.channel(channel).await?.map(|found| found.id).ok_or(unknown)
         };
-        self.seeker.channels.try_get_with(channel.to_owned(), ask).await.map_err(|error: Arc<SlackError>| (*error).clone())
+        self.seeker
+            .channels
+            .try_get_with(channel.to_owned(), ask)
+            .await
+            .map_err(|error: Arc<SlackError>| (*error).clone())
     }
 
     fn wait(&self, error: &SlackError) -> Duration {

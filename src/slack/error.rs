@@ -117,9 +117,7 @@ impl SlackError {
 
     pub(super) fn from_client(error: SlackClientError) -> Self {
         match error {
-            SlackClientError::RateLimitError(e) => {
-                Self::limited(e.retry_after)
-            }
+            SlackClientError::RateLimitError(e) => Self::limited(e.retry_after),
             SlackClientError::ApiError(e) if e.code == "ratelimited" || e.code == "rate_limited" => {
                 Self::RateLimited(Duration::from_secs(1))
             }

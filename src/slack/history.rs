@@ -116,7 +116,9 @@ impl Slack {
             None => self.call::<Value>("chat.delete", &json!({ "channel": channel, "ts": found.ts })).await,
         };
         match gone {
-            Err(SlackError::Refused { code, .. }) if ["message_not_found", "file_not_found", "file_deleted"].contains(&code.as_str()) => {
+            Err(SlackError::Refused { code, .. })
+                if ["message_not_found", "file_not_found", "file_deleted"].contains(&code.as_str()) =>
+            {
                 Ok(())
             }
             other => other.map(drop),

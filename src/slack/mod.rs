@@ -158,12 +158,7 @@ impl Slack {
     ///
     /// # Errors
     /// What Slack or the network said; here and below.
-    pub async fn post(
-        &self,
-        to: Destination<'_>,
-        message: &SlackMessage,
-        mark: &Mark,
-    ) -> Result<Posted, SlackError> {
+    pub async fn post(&self, to: Destination<'_>, message: &SlackMessage, mark: &Mark) -> Result<Posted, SlackError> {
         let metadata = Some(mark.metadata());
         let arguments = Arguments { unfurl_links: Some(false), metadata, ..Arguments::new(to, message) };
         self.call_within(POSTING, "chat.postMessage", &arguments).await

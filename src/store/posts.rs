@@ -33,8 +33,7 @@ pub enum PostKind {
 }
 
 impl PostKind {
-    const ALL: [Self; 6] =
-        [Self::Change, Self::Picture, Self::Mention, Self::Verify, Self::Note, Self::Answer];
+    const ALL: [Self; 6] = [Self::Change, Self::Picture, Self::Mention, Self::Verify, Self::Note, Self::Answer];
 
     /// As the store and metrics keep it.
     pub fn as_str(self) -> &'static str {
@@ -172,7 +171,9 @@ impl Store {
     /// When the store fails.
     pub async fn found_post(&self, id: &str, ts: &str, told: Option<&str>) -> Result<bool, StoreError> {
         let mut tx = self.begin().await?;
-        let found = sqlx::query("UPDATE posts SET state = 'done', posted_ts = $2, note = NULL WHERE id = $1 AND state <> 'done'");
+        let found = sqlx::query(
+            "UPDATE posts SET state = 'done', posted_ts = $2, note = NULL WHERE id = $1 AND state <> 'done'",
+        );
         let found = found.bind(id).bind(ts).execute(&mut *tx).await?.rows_affected() > 0;
         if found && told.is_some() {
             sqlx::query(
@@ -205,13 +206,7 @@ impl Store {
     ///
     /// # Errors
     /// When the store fails.
-    pub async fn post_postponed(
-        &self,
-        post: &Post,
-        due: Timestamp,
-        held: Held,
-        note: &str,
-    ) -> Result<(), StoreError> {
+    pub async fn post_postponed(&self, post: &Post, due: Timestamp, held: Held, note: &str) -> Result<(), StoreError> {
         sqlx::query(
             "UPDATE posts SET due_ms = $2, tries = tries + $4, note = $3, owner = NULL,
                began_ms = CASE WHEN $5 = 1 THEN began_ms ELSE NULL END

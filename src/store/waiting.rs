@@ -193,8 +193,7 @@ const POSTS: &str = "
                             AND q.id < p.id)) w WHERE thread = 1) ranked
     WHERE place <= $2";
 
-const LOOKS: &str =
-    "SELECT subject, channel, thread_ts, since_ms, due_ms, looks FROM looks WHERE due_ms <= $1 ORDER BY due_ms LIMIT $2";
+const LOOKS: &str = "SELECT subject, channel, thread_ts, since_ms, due_ms, looks FROM looks WHERE due_ms <= $1 ORDER BY due_ms LIMIT $2";
 
 fn message(row: &AnyRow) -> Result<Waiting, StoreError> {
     let tries: i64 = row.try_get("tries")?;

@@ -92,6 +92,7 @@ impl Office {
             workshop: crate::bundles::workshop(state.path(), &notifier),
             tasks: TaskTracker::new(),
             seen: Recent::default(),
+            examination: Default::default(),
         });
         let (arrived, responses) = mpsc::unbounded_channel();
         let take = |State(arrived): State<mpsc::UnboundedSender<Value>>, Json(body): Json<Value>| async move {
@@ -347,7 +348,12 @@ fn in_an_incidents_thread_mentions_are_about_that_incident() {
         let end = &admitted.incident[admitted.incident.len() - 4..];
         let question =
             llm_diagnose::render::SlackMessage { text: "@llm-diagnose status".to_owned(), attachments: json!([]) };
-        let asked = office.desk.slack.post(Destination::channel(ALERTS), &question).await.unwrap();
+        let asked = office
+            .desk
+            .slack
+            .post(Destination::channel(ALERTS), &question, &llm_diagnose::slack::Mark::new("x"))
+            .await
+            .unwrap();
         let place = Place { channel: ALERTS.to_owned(), message: Some(asked.ts.clone()), ..Place::default() };
         let messages = office.mention(place, &format!("status {end}")).await;
         assert_eq!(messages.last().unwrap().thread_ts, Some(asked.ts));

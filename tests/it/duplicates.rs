@@ -76,7 +76,12 @@ async fn an_answer_after_eleven_seconds_is_waited_for() {
     run.send(&named(0, "firing", &["a"])).await;
     until(&run, SOON, |s| tops(s).len() == 1).await;
     resolved(&run, 1).await;
-    let posts = run.slack.calls().iter().filter(|call| call.method == "chat.postMessage" && call.args["thread_ts"].is_null()).count();
+    let posts = run
+        .slack
+        .calls()
+        .iter()
+        .filter(|call| call.method == "chat.postMessage" && call.args["thread_ts"].is_null())
+        .count();
     assert_eq!(posts, 1);
 }
 

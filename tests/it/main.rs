@@ -41,6 +41,7 @@ mod storms;
 mod tables;
 mod tidy;
 mod transports;
+mod uninvited;
 mod visits;
 mod webhook;
 mod whole_way;

@@ -188,14 +188,7 @@ async fn answer(hub: &Arc<Hub>, method: &str, request: Request) -> Response {
 }
 
 /// What a call does, after `slow`.
-async fn effect(
-    hub: Arc<Hub>,
-    index: usize,
-    method: String,
-    args: Value,
-    slow: Duration,
-    lost: bool,
-) -> Response {
+async fn effect(hub: Arc<Hub>, index: usize, method: String, args: Value, slow: Duration, lost: bool) -> Response {
     tokio::time::sleep(slow).await;
     let answer = methods::run(&mut hub.lock(), &method, &args);
     match answer {
