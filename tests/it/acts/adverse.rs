@@ -2,9 +2,10 @@
 
 use std::time::{Duration, Instant};
 
+use llm_diagnose::notify::Answer;
 use llm_diagnose::render::{Around, SlackMessage, Words};
 use llm_diagnose::report;
-use llm_diagnose::slack::{Ack, Destination, Inbound, Place, Slack, SlackError, What, Who};
+use llm_diagnose::slack::{Ack, Destination, Inbound, Mark, Place, Slack, SlackError, What, Who};
 use llm_diagnose::store::{AuditEntry, AuditResult, Store};
 use llm_diagnose_lab::slack::Failure;
 use llm_diagnose_lab::stack::Postgres;
