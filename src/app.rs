@@ -17,6 +17,7 @@ use tracing::{error, info, warn};
 use crate::alertmanager::Alertmanager;
 use crate::bundle::{self, Configured, Links, Reach, Shelf, Workshop};
 use crate::chatops::{Desk, People, Recent};
+use crate::cli::doctor;
 use crate::config::{Config, Inlet, bot_token, inlet, secret};
 use crate::diagnose::LogSources;
 use crate::exporter::Reader;
@@ -25,7 +26,7 @@ use crate::notify::{Notifier, PagerClient, Parts};
 use crate::pipeline::{Pipeline, Received};
 use crate::playbook::Library;
 use crate::prom::Prometheus;
-use crate::readiness;
+use crate::readiness::{self, Examination};
 use crate::redact::Redactor;
 use crate::render::Words;
 use crate::server::{Access, Budget, Credentials, Door, Pages, Shared, listen, router};
@@ -250,6 +251,10 @@ fn desk(
         tasks,
         seen: Recent::default(),
         people: People::new(&config.slack),
+        examination: {
+            let config = Arc::new(config.clone());
+            Examination::new(move || doctor::examine(Arc::clone(&config)))
+        },
     })
 }
 

@@ -1,8 +1,10 @@
 //! Named checks: whether the service can take alerts, for `/readyz`; whether it lives, for `/healthz` and systemd.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use serde::Serialize;
 
 use crate::clock;
@@ -55,6 +57,63 @@ pub fn dead(checks: &[Check]) -> Option<String> {
     let lines: Vec<String> =
         failed.map(|check| format!("{}: {}", check.name, check.detail.as_deref().unwrap_or("dead"))).collect();
     (!lines.is_empty()).then(|| lines.join("; "))
+}
+
+/// How a finding of `doctor` stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Level {
+    /// Fit.
+    Ok,
+    /// Something is poorer without it.
+    Warn,
+    /// It does not work.
+    Fail,
+}
+
+/// What `doctor` found of one thing.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// What was looked at.
+    pub name: String,
+    /// How it stands.
+    pub level: Level,
+    /// What was found.
+    pub found: String,
+    /// What to do.
+    pub todo: Option<String>,
+}
+
+/// The examination of `doctor`, for those who may not know what the configuration holds.
+#[derive(Clone)]
+pub struct Examination(Arc<dyn Fn() -> BoxFuture<'static, Vec<Finding>> + Send + Sync>);
+
+impl Examination {
+    /// Runs what is given, each time that it is asked.
+    pub fn new<F>(examine: impl Fn() -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = Vec<Finding>> + Send + 'static,
+    {
+        Self(Arc::new(move || Box::pin(examine())))
+    }
+
+    /// What `doctor` finds now.
+    pub async fn findings(&self) -> Vec<Finding> {
+        (self.0)().await
+    }
+}
+
+impl Default for Examination {
+    /// Looks at nothing.
+    fn default() -> Self {
+        Self::new(|| async { Vec::new() })
+    }
+}
+
+impl std::fmt::Debug for Examination {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Examination").finish_non_exhaustive()
+    }
 }
 
 /// Runs all checks at once.

@@ -8,7 +8,6 @@ use super::Desk;
 use super::acts::{Attempt, failed, over};
 use super::commands::short;
 use super::talk::{into_thread, message, say, tell};
-use crate::clock;
 use crate::render::{Act, Line, Part, Span, Tone};
 use crate::slack::{Inbound, is_person};
 use crate::store::{AuditEntry, AuditResult, Incident};
@@ -49,7 +48,7 @@ pub(super) async fn escalate(desk: &Desk, inbound: &Inbound, incident: &Incident
 /// Lets a pager call, and tells how that ended. The delivery writes it into the attempt's line of the audit log, so that
 /// any replica may make it; what takes longer is told by the thread alone.
 async fn page(desk: &Desk, inbound: &Inbound, incident: &Incident, pager: &str, attempt: Attempt) {
-    if let Err(error) = desk.store.page(&incident.id, pager, attempt.id(), clock::now()).await {
+    if let Err(error) = desk.store.page(&incident.id, pager, attempt.id(), desk.store.now()).await {
         let error = error.to_string();
         attempt.end(desk, AuditResult::Failed, pager, &error).await;
         return failed(desk, inbound, "escalate-failed", &error).await;

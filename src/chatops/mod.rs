@@ -34,6 +34,7 @@ use crate::exporter::{self, Reader};
 use crate::notify::Notifier;
 use crate::playbook::Library;
 use crate::prom::Prometheus;
+use crate::readiness::Examination;
 use crate::render::Words;
 use crate::slack::{self, Ack, Inbound, Slack, What};
 use crate::store::Store;
@@ -95,6 +96,8 @@ pub struct Desk {
     pub seen: Recent,
     /// Who may do what, and how often they asked.
     pub people: People,
+    /// What `doctor` looks at.
+    pub examination: Examination,
 }
 
 /// Ids of what arrived lately, and how much may be worked on at once.

@@ -194,8 +194,16 @@ async fn list(desk: &Desk, inbound: &Inbound) {
     if silences.len() > LISTED {
         parts.push(Part::Note(desk.words.line("silence-more", &[("n", (silences.len() - LISTED).into())])));
     }
+    let unanswered = problems.len();
     parts.extend(problems.into_iter().map(|problem| Part::Note(Line::of(&problem))));
-    let headline = desk.words.line("silence-list", &[("n", silences.len().into())]);
+    let count = [("n", silences.len().into()), ("away", unanswered.into()), ("of", desk.alertmanagers.len().into())];
+    // Who did not answer may have silences: nothing is not said of them.
+    let key = match (unanswered, silences.len()) {
+        (0, _) => "silence-list",
+        (away, _) if away == desk.alertmanagers.len() => "silence-list-unknown",
+        _ => "silence-list-partly",
+    };
+    let headline = desk.words.line(key, &count);
     tell_more(desk, inbound, Tone::Unknown, headline, parts).await;
 }
 

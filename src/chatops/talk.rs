@@ -3,7 +3,6 @@
 use tracing::warn;
 
 use super::Desk;
-use crate::clock;
 use crate::notify::Answer;
 use crate::render::{self, Line, Part, SlackMessage, Tone};
 use crate::slack::{Destination, Inbound, SlackError};
@@ -54,7 +53,7 @@ pub(super) async fn into_thread(
     asked: &Inbound,
     body: &SlackMessage,
 ) -> Result<(), SlackError> {
-    match desk.store.queue_answer(incident, body, clock::now()).await {
+    match desk.store.queue_answer(incident, body, desk.store.now()).await {
         Ok(true) => {
             desk.deliveries.notify_one();
             return Ok(());

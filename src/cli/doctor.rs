@@ -6,6 +6,7 @@ mod sources;
 use std::net::ToSocketAddrs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anstyle::{AnsiColor, Style};
@@ -14,6 +15,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use super::args::{DoctorArgs, HealthOutput};
+use super::past::visit;
 use super::{counted, serve, told};
 use secrecy::ExposeSecret;
 
@@ -22,8 +24,9 @@ use crate::diagnose::newest;
 use crate::health::{Answer, Coverage, coverage};
 use crate::playbook::{Library, Problem, load};
 use crate::prom::{self, PromError, Prometheus};
+use crate::readiness::{Finding, Level};
 use crate::server::Credentials;
-use crate::store::{STORE_FILE, Store};
+use crate::store::{Refusal, STORE_FILE, Store, Visit};
 use crate::{check, clock, render};
 
 /// The version of the JSON output; a change that breaks readers gives it another name.
@@ -38,24 +41,6 @@ const CALL: Duration = Duration::from_secs(5);
 const SKEW_SECONDS: [f64; 2] = [15.0, 240.0];
 /// Samples that are older come from targets that are scraped too rarely for a window of 5 minutes.
 const AGE_SECONDS: f64 = 75.0;
-
-/// How a line stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "lowercase")]
-enum Level {
-    Ok,
-    Warn,
-    Fail,
-}
-
-/// One line: what was looked at, what was found, what to do.
-#[derive(Debug, Serialize)]
-struct Finding {
-    name: String,
-    level: Level,
-    found: String,
-    todo: Option<String>,
-}
 
 #[derive(Debug, Default, Serialize)]
 struct Findings {
@@ -79,32 +64,14 @@ impl Findings {
 pub(super) fn run(args: DoctorArgs) -> anyhow::Result<ExitCode> {
     let mut findings = Findings { schema: SCHEMA, ..Findings::default() };
     let config = configuration(&mut findings, &args);
-    let dir = args.playbooks.as_deref().or_else(|| config.as_ref()?.playbooks.dir.as_deref());
-    let library = playbooks(&mut findings, dir);
-    if let Some(config) = &config {
-        if config.database.url_file.is_none() {
-            store(&mut findings, &serve::state_directory(config));
-        }
-        webhook(&mut findings, config);
-    }
+    let dir = args.playbooks.clone().or_else(|| config.as_ref()?.playbooks.dir.clone());
     let asked = match (&args.prometheus, &config) {
         (Some(url), _) => vec![prom::Config { url: url.clone(), ..prom::Config::default() }],
         (None, Some(config)) => config.prometheus.clone(),
         (None, None) => Vec::new(),
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
-    runtime.block_on(async {
-        if let Some(file) = config.as_ref().and_then(|config| config.database.url_file.as_deref()) {
-            shared_store(&mut findings, file).await;
-        }
-        for one in &asked {
-            prometheus(&mut findings, one, library.as_ref(), config.as_ref(), args.signals).await;
-        }
-        if let Some(config) = &config {
-            sources::check(&mut findings, config, &serve::state_directory(config)).await;
-            slack::check(&mut findings, config).await;
-        }
-    });
+    runtime.block_on(look(&mut findings, config.as_ref(), dir.as_deref(), &asked, args.signals));
     match args.output {
         HealthOutput::Json => anstream::println!("{}", serde_json::to_string_pretty(&findings)?),
         HealthOutput::Text => print(&findings),
@@ -116,6 +83,46 @@ pub(super) fn run(args: DoctorArgs) -> anyhow::Result<ExitCode> {
         (false, true) => ExitCode::from(FINDINGS),
         (false, false) => ExitCode::SUCCESS,
     })
+}
+
+/// What a running service can have looked at: everything but the signals, which it tells by themselves.
+pub(crate) async fn examine(config: Arc<Config>) -> Vec<Finding> {
+    let mut findings = Findings::default();
+    look(&mut findings, Some(&config), config.playbooks.dir.as_deref(), &config.prometheus, false).await;
+    findings.checks
+}
+
+/// The one list of what is looked at, from a shell and from Slack.
+async fn look(
+    findings: &mut Findings,
+    config: Option<&Config>,
+    dir: Option<&Path>,
+    asked: &[prom::Config],
+    signals: bool,
+) {
+    let library = playbooks(findings, dir);
+    if let Some(config) = config {
+        match config.database.url_file.as_deref() {
+            Some(file) => shared_store(findings, file).await,
+            None => store(findings, &serve::state_directory(config)),
+        }
+        webhook(findings, config);
+    }
+    for one in asked {
+        prometheus(findings, one, library.as_ref(), config, signals).await;
+    }
+    if let Some(config) = config {
+        sources::check(findings, config, &serve::state_directory(config)).await;
+        slack::check(findings, config, &refusals(config).await).await;
+    }
+}
+
+/// The channels that refuse messages, as the service keeps them; none where there is no store yet.
+async fn refusals(config: &Config) -> Vec<Refusal> {
+    let Ok(store) = visit(config, Visit::Look).await else { return Vec::new() };
+    let refusals = store.refusals().await.unwrap_or_default();
+    store.close().await;
+    refusals
 }
 
 fn configuration(findings: &mut Findings, args: &DoctorArgs) -> Option<Config> {

@@ -9,7 +9,7 @@ mod capacity;
 mod check;
 mod completions;
 mod diagnose;
-mod doctor;
+pub(crate) mod doctor;
 mod explain;
 mod feedback;
 mod generate;

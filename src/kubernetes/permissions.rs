@@ -60,6 +60,8 @@ impl Kubernetes {
             let answer = ask.stream(&path, query, &what, |_| Ok(())).await;
             (what, answer)
         });
+        // Made at once, because a stream that makes them as it goes cannot be sent between threads.
+        let asked: Vec<_> = asked.collect();
         let mut asked = stream::iter(asked).buffered(AT_ONCE);
         let mut told = Permissions::default();
         while let Some((what, answer)) = asked.next().await {

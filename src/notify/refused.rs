@@ -191,7 +191,7 @@ impl Notifier {
     /// due at once.
     pub async fn look_at_channels(&self, since: Duration) {
         let Some(slack) = &self.slack else { return };
-        let now = clock::now();
+        let now = self.store.now();
         let refusals = match self.store.refusals().await {
             Ok(refusals) => refusals,
             Err(error) => return warn!(%error, "cannot read which channels do not take messages"),

@@ -63,7 +63,7 @@ pub(super) enum Sought {
 impl Notifier {
     /// Looks for a message whose answer was lost; what is found is the one that stands from now on.
     pub(super) async fn seek(&self, slack: &Slack, look: &Look) -> Result<Sought, StoreError> {
-        let now = clock::now();
+        let now = self.store.now();
         self.store.look_later(look, clock::after(now, LOOKS[0])).await?;
         match self.marked(slack, look).await {
             Ok((channel, found)) => match found.into_iter().find(|found| found.mark.id == look.subject) {
@@ -89,7 +89,7 @@ impl Notifier {
     /// Looks once more where a message may stand twice: keeps the one that is meant to, and removes the others.
     pub(super) async fn look(&self, look: &Look) -> Result<(), StoreError> {
         let Some(slack) = &self.slack else { return self.store.looked(look, None).await };
-        let now = clock::now();
+        let now = self.store.now();
         let (channel, found) = match self.marked(slack, look).await {
             Ok(found) => found,
             Err(error) if error.is_retryable() && clock::between(look.since, now) < LONGEST => {

@@ -92,6 +92,7 @@ impl Office {
             workshop: crate::bundles::workshop(state.path(), &notifier),
             tasks: TaskTracker::new(),
             seen: Recent::default(),
+            examination: Default::default(),
         });
         let (arrived, responses) = mpsc::unbounded_channel();
         let take = |State(arrived): State<mpsc::UnboundedSender<Value>>, Json(body): Json<Value>| async move {
@@ -362,7 +363,8 @@ fn in_an_incidents_thread_mentions_are_about_that_incident() {
         assert!(format!("{:?}", last.content).contains("1 incident is open"), "{last:?}");
         let end = &admitted.incident[admitted.incident.len() - 4..];
         let question = llm_diagnose::render::slack_line(&Line::of("@llm-diagnose status"));
-        let asked = office.desk.slack.post(Destination::channel(ALERTS), &question).await.unwrap();
+        let mark = llm_diagnose::slack::Mark::new("x");
+        let asked = office.desk.slack.post(Destination::channel(ALERTS), &question, &mark).await.unwrap();
         let place = Place { channel: ALERTS.to_owned(), message: Some(asked.ts.clone()), ..Place::default() };
         let messages = office.mention(place, &format!("status {end}")).await;
         assert_eq!(messages.last().unwrap().thread_ts, Some(asked.ts));

@@ -50,6 +50,7 @@ mod systemd;
 mod tables;
 mod tidy;
 mod transports;
+mod uninvited;
 mod upgrades;
 mod visits;
 mod webhook;

@@ -107,7 +107,7 @@ async fn an_incident_that_flaps_for_ever_keeps_the_first_and_the_newest() {
         fill(&database, "alerts (incident_id, fingerprint, starts_ns, status, alert)", &ended, 2 * KEPT_OF_EACH).await;
         let posts = format!("'p' || (10000 + i), '{id}', 'note', '', 'done', 1");
         fill(&database, "posts (id, incident_id, kind, body, state, due_ms)", &posts, 2 * KEPT_OF_EACH).await;
-        store.queue_change(&id, at(1)).await.unwrap();
+        store.queue_change(&id, "#llm-alerts", at(1)).await.unwrap();
 
         let mut slices = Vec::new();
         while let rows @ 1.. = store.thin().await.unwrap() {

@@ -131,7 +131,7 @@ async fn a_message_lives_the_same_life_on_both() {
             assert!(!store.take(waiting, at(100), LEASE_MS).await.unwrap(), "{waiting:?}");
         }
         assert_eq!(store.place_of(&id).await.unwrap(), Some(there("7.7")));
-        assert!(store.is_mentioned(&id, CHANNEL).await.unwrap());
+        assert!(!store.is_unmentioned(&id, CHANNEL).await.unwrap());
 
         let due = store.take_diagnoses(at(2), LEASE_MS, 5).await.unwrap();
         assert_eq!(due.iter().map(|due| (due.id.as_str(), due.tries)).collect::<Vec<_>>(), [(id.as_str(), 0)]);

@@ -80,6 +80,12 @@ silence-list = { $n ->
     [one] 1 silence
    *[other] { $n } silences
  }
+silence-list-unknown = **What is silenced is not known:** no Alertmanager answers.
+silence-list-partly = **What is silenced is known in part:** { $away } of { $of } Alertmanagers do not answer. Of the others { $n ->
+    [0] nothing is silenced.
+    [one] 1 silence:
+   *[other] { $n } silences:
+ }
 silence-one = { $matchers } until { $day } { $until }, by { $by }: { $comment }
 silence-more = { $n } more: see `llm-diagnose silence list`.
 

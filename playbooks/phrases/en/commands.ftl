@@ -83,7 +83,8 @@ doctor-wrong = { $n ->
    *[other] { $n } things that the service needs do not work
 }
 doctor-parts = Parts
-doctor-ok = { $name } works
+doctor-fine = Fine: { $names }
+doctor-warns = { $name }: { $detail }
 doctor-fails = { $name } **does not work**: { $detail }
 doctor-signals = { $missing } of { $of } signals are missing, { $blind ->
     [0] no playbook is blind

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use futures::future::{join, join_all};
+use futures::future::{join_all, join3};
 use jiff::Timestamp;
 
 use super::super::command::{CapacityOf, Diagnose, HealthOf, OfIncident};
@@ -15,8 +15,8 @@ use crate::diagnose::{Beside, Diagnosis, Exporters, Hit, Place, Request, diagnos
 use crate::health::{Answer, DIMENSIONS, Look, Source, State, Triage, coverage, look, places, triage};
 use crate::playbook::{nearest, suggestion};
 use crate::prom::{Prometheus, choose};
-use crate::readiness;
-use crate::render::{self, Line, Message, Part, Tone};
+use crate::readiness::{self, Check, Finding, Level};
+use crate::render::{self, Line, Message, Part, Tone, Words};
 use crate::signal::{Unit, format_value};
 use crate::store::Incident;
 
@@ -359,6 +359,30 @@ pub(super) async fn capacity(desk: &Desk, reply: &Reply<'_>, what: &CapacityOf) 
     reply.say(&message).await;
 }
 
+/// One line for each thing: what `doctor` found, and what fails now where it found nothing.
+fn merged(mut findings: Vec<Finding>, checks: Vec<Check>) -> Vec<Finding> {
+    for Check { name, ok, detail, .. } in checks {
+        let level = if ok { Level::Ok } else { Level::Fail };
+        let live = Finding { name, level, found: detail.unwrap_or_default(), todo: None };
+        match findings.iter_mut().find(|finding| finding.name == live.name) {
+            Some(known) if known.level < live.level => *known = live,
+            Some(_) => {}
+            None => findings.push(live),
+        }
+    }
+    findings
+}
+
+fn wrong_line(words: &Words, finding: &Finding) -> Line {
+    let key = if finding.level == Level::Fail { "doctor-fails" } else { "doctor-warns" };
+    let name = Line::default().code(&*finding.name);
+    let line = words.line(key, &[("name", name.into()), ("detail", Line::of(&finding.found).into())]);
+    match &finding.todo {
+        Some(todo) => line.plain(" → ").then(Line::of(todo)),
+        None => line,
+    }
+}
+
 /// Whether everything that the service needs is there, and which signals are missing.
 pub(super) async fn doctor(desk: &Desk, reply: &Reply<'_>) {
     let words = &desk.words;
@@ -368,15 +392,15 @@ pub(super) async fn doctor(desk: &Desk, reply: &Reply<'_>) {
     let asked: Vec<&Prometheus> = watched.iter().collect();
     let checks = readiness::checks(&desk.store, &asked, Some(&desk.slack), &desk.config, None, &desk.logs);
     let seen = join_all(watched.iter().map(|p| coverage(&desk.library, p, now, window, deadline)));
-    let (checks, seen) = join(checks, seen).await;
-    let failed = checks.iter().filter(|check| !check.ok).count();
+    let (findings, checks, seen) = join3(desk.examination.findings(), checks, seen).await;
+    let findings = merged(findings, checks);
+    let failed = findings.iter().filter(|finding| finding.level > Level::Ok).count();
     let mut parts = Vec::new();
-    let lines = checks.iter().map(|check| {
-        let key = if check.ok { "doctor-ok" } else { "doctor-fails" };
-        let detail = check.detail.as_deref().unwrap_or_default();
-        words.line(key, &[("name", Line::default().code(&*check.name).into()), ("detail", Line::of(detail).into())])
-    });
-    parts.push(Part::Section(words.text("doctor-parts", &[]), lines.collect()));
+    let (fine, wrong): (Vec<&Finding>, Vec<&Finding>) = findings.iter().partition(|finding| finding.level == Level::Ok);
+    let mut lines: Vec<Line> = wrong.iter().map(|finding| wrong_line(words, finding)).collect();
+    let fine: Vec<&str> = fine.iter().map(|finding| finding.name.as_str()).collect();
+    lines.push(words.line("doctor-fine", &[("names", fine.join(", ").into())]));
+    parts.push(Part::Section(words.text("doctor-parts", &[]), lines));
     for one in seen {
         let missing: Vec<_> = one.signals.iter().filter(|s| s.answer == Answer::Missing).collect();
         let blind = one.playbooks.iter().filter(|sight| sight.eyes == crate::health::Eyes::Blind).count();

@@ -15,7 +15,6 @@ use tracing::warn;
 use super::Desk;
 use super::sentence;
 use crate::bundle;
-use crate::clock;
 use crate::notify::Answer;
 use crate::prom::{Progress, Prometheus};
 use crate::render::{self, Line, Message, SlackMessage, Tone};
@@ -129,7 +128,7 @@ impl<'a> Reply<'a> {
         let desk = self.desk;
         let left = async {
             let Some(incident) = desk.store.incident_at(&self.place.channel, thread).await? else { return Ok(false) };
-            desk.store.queue_answer(&incident, message, clock::now()).await
+            desk.store.queue_answer(&incident, message, desk.store.now()).await
         };
         let left: Result<bool, StoreError> = left.await;
         desk.deliveries.notify_one();

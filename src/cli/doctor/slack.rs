@@ -6,11 +6,14 @@ use std::time::Duration;
 use jiff::Timestamp;
 use secrecy::ExposeSecret;
 
-use super::{CALL, Findings, Level};
+use super::{CALL, Findings};
 use crate::clock;
 use crate::config::{Config, Inlet, bot_token, inlet};
-use crate::slack::scopes::scopes;
+use crate::notify::todo;
+use crate::readiness::Level;
+use crate::slack::scopes::{OPTIONAL, scopes};
 use crate::slack::{self, Introduction, Slack, SlackError, socket};
+use crate::store::Refusal;
 
 /// Signatures are valid for 5 minutes; a clock that is off by so much will soon refuse Slack's requests.
 const SKEW: Duration = Duration::from_secs(120);
@@ -20,7 +23,7 @@ const LONG: Duration = Duration::from_secs(30);
 const APPS: &str = "https://api.slack.com/apps";
 
 /// Asks Slack only when a channel is configured and a token is there.
-pub(super) async fn check(findings: &mut Findings, config: &Config) {
+pub(super) async fn check(findings: &mut Findings, config: &Config, refusals: &[Refusal]) {
     let settings = &config.slack;
     if settings.channel.is_empty() && settings.routes.is_empty() {
         return findings.ok("slack", "no channel is configured: messages are printed".to_owned());
@@ -53,7 +56,7 @@ pub(super) async fn check(findings: &mut Findings, config: &Config) {
     findings.ok("slack", format!("the token is good, in workspace {team}"));
     rights(findings, &introduction);
     time(findings, introduction.clock, clock::now());
-    channels(findings, &slack, settings).await;
+    channels(findings, &slack, settings, refusals).await;
     people(findings, &slack, config).await;
     way_in(findings, &slack, settings).await;
 }
@@ -67,9 +70,15 @@ fn rights(findings: &mut Findings, introduction: &Introduction) {
     let Some(given) = &introduction.scopes else {
         return findings.ok(NAME, "Slack does not say which the token has".to_owned());
     };
-    let missing: Vec<&str> = scopes().into_iter().filter(|scope| !given.iter().any(|g| g == scope)).collect();
+    let is_missing = |scope: &str| !given.iter().any(|given| given == scope);
+    for (scope, cost) in OPTIONAL.iter().filter(|(scope, _)| is_missing(scope)) {
+        let todo = format!("add it at {APPS} under OAuth & Permissions and reinstall, or leave it so");
+        findings.say("slack history", Level::Warn, format!("the token lacks {scope}: {cost}"), &todo);
+    }
+    let is_optional = |scope: &str| OPTIONAL.iter().any(|(optional, _)| *optional == scope);
+    let missing: Vec<&str> = scopes().into_iter().filter(|scope| is_missing(scope) && !is_optional(scope)).collect();
     if missing.is_empty() {
-        return findings.ok(NAME, format!("the token has all {} that are used", scopes().len()));
+        return findings.ok(NAME, format!("the token has all {} that are needed", scopes().len() - OPTIONAL.len()));
     }
     // Without this one not even messages go out.
     let level = if missing.contains(&"chat:write") { Level::Fail } else { Level::Warn };
@@ -91,11 +100,10 @@ fn time(findings: &mut Findings, theirs: Option<Timestamp>, ours: Timestamp) {
     findings.say(NAME, Level::Warn, format!("Slack's is {} s {side} ours", skew.as_secs()), todo);
 }
 
-async fn channels(findings: &mut Findings, slack: &Slack, settings: &slack::Config) {
-    let names: BTreeSet<&str> =
-        settings.routes.iter().map(|route| route.channel.as_str()).chain([settings.channel.as_str()]).collect();
-    for channel in names.into_iter().filter(|channel| !channel.is_empty()) {
-        let name = format!("slack {channel}");
+async fn channels(findings: &mut Findings, slack: &Slack, settings: &slack::Config, refusals: &[Refusal]) {
+    let names: BTreeSet<&str> = settings.channels().collect();
+    for channel in names {
+        let name = format!("slack channel {channel}");
         let invite = format!("in the channel, type /invite @llm-diagnose ({channel})");
         match within(LONG, slack.channel(channel)).await {
             Ok(Some(found)) if found.is_archived => {
@@ -105,7 +113,14 @@ async fn channels(findings: &mut Findings, slack: &Slack, settings: &slack::Conf
             Ok(Some(found)) if !found.is_member => {
                 findings.say(&name, Level::Fail, "the app is not in the channel".to_owned(), &invite);
             }
-            Ok(Some(found)) => findings.ok(&name, format!("the app is in #{} ({})", found.name, found.id)),
+            // What Slack refused counts, whatever it tells of the channel.
+            Ok(Some(found)) => match refusals.iter().find(|refusal| refusal.channel == channel) {
+                Some(Refusal { code, waiting, .. }) => {
+                    let found = format!("Slack refused the last message: {code}; {waiting} wait for it");
+                    findings.say(&name, Level::Fail, found, todo(code));
+                }
+                None => findings.ok(&name, format!("the app is in #{} ({})", found.name, found.id)),
+            },
             Ok(None) => {
                 let found = "there is no such channel, or it is private and the app is not in it".to_owned();
                 findings.say(&name, Level::Fail, found, &format!("correct its name under `slack:`, or {invite}"));

@@ -4,11 +4,12 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use super::{CALL, Findings, Level, is_loopback, writable};
+use super::{CALL, Findings, is_loopback, writable};
 use crate::bundle::shelf;
 use crate::config::{Config, secret};
 use crate::kubernetes::{self, Kubernetes};
 use crate::loki::{self, Loki};
+use crate::readiness::Level;
 use crate::server::Access;
 
 /// All permissions, each by a request.

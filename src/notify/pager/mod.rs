@@ -122,7 +122,7 @@ impl Notifier {
         let entry = AuditEntry { target: pager.to_owned(), result, detail: detail.to_owned(), ..begun };
         self.store.audit(&entry).await?;
         let post = Message { tone: Tone::Unknown, headline: said, parts };
-        self.store.queue_post(incident, PostKind::Note, &post, now).await?;
+        self.store.queue_post(incident, PostKind::Note, &post, self.store.now()).await?;
         if result == AuditResult::Done {
             // The message tells who was called.
             self.store.touch(incident).await?;

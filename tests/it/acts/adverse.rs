@@ -2,9 +2,10 @@
 
 use std::time::{Duration, Instant};
 
+use llm_diagnose::notify::Answer;
 use llm_diagnose::render::{Around, SlackMessage, Words};
 use llm_diagnose::report;
-use llm_diagnose::slack::{Ack, Destination, Inbound, Place, Slack, SlackError, What, Who};
+use llm_diagnose::slack::{Ack, Destination, Inbound, Mark, Place, Slack, SlackError, What, Who};
 use llm_diagnose::store::{AuditEntry, AuditResult, Store};
 use llm_diagnose_lab::slack::Failure;
 use llm_diagnose_lab::stack::Postgres;
@@ -72,12 +73,12 @@ async fn a_wait_that_slack_asks_for_is_bounded() {
     let body = SlackMessage { text: "x".into(), blocks: Vec::new(), attachments: Vec::new() };
     for seconds in [86_400, u64::MAX / 2_000, u64::MAX] {
         bench.slack.fail_next("chat.postMessage", Failure::RateLimited(seconds), 1);
-        let error = slack.post(Destination::channel(CHANNEL), &body).await.unwrap_err();
+        let error = slack.post(Destination::channel(CHANNEL), &body, &Mark::new("x")).await.unwrap_err();
         let SlackError::RateLimited(wait) = error else { panic!("{error}") };
         assert!(wait <= Duration::from_secs(300), "{seconds}: {wait:?}");
     }
     bench.slack.fail_next("chat.postMessage", Failure::RateLimited(u64::MAX), 1);
-    let first = bench.desk.notifier.post_in_turn(&slack, Destination::channel(CHANNEL), &body).await;
+    let first = bench.desk.notifier.answer(&slack, Answer::Post(Destination::channel(CHANNEL)), &body).await;
     assert!(matches!(first, Err(SlackError::RateLimited(_))), "{first:?}");
 }
 
@@ -205,7 +206,7 @@ async fn what_people_write_about_a_cause_stays_text_in_the_message_and_on_the_pa
     let message = bench.desk.notifier.message(&incident);
     let slack = Slack::new(&bench.slack.base_url, &bench.slack.token).unwrap();
     let body = llm_diagnose::render::slack(&message);
-    slack.post(Destination::channel(CHANNEL), &body).await.unwrap();
+    slack.post(Destination::channel(CHANNEL), &body, &Mark::new("x")).await.unwrap();
     let notes = report::story(&incident.alerts, None, &[], &incident.notes);
     let about = report::About {
         headline: &message.headline,

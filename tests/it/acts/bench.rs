@@ -94,6 +94,7 @@ impl Bench {
             workshop: crate::bundles::workshop(state.path(), &notifier),
             tasks: TaskTracker::new(),
             seen: Recent::default(),
+            examination: Default::default(),
         });
         Self { desk, slack, store, metrics, _state: state }
     }

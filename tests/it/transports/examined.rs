@@ -61,8 +61,8 @@ async fn an_app_made_of_the_manifest_has_no_findings() {
         "slack",
         "slack scopes",
         "slack clock",
-        "slack #llm-alerts",
-        "slack C0LLMALERTS",
+        "slack channel #llm-alerts",
+        "slack channel C0LLMALERTS",
         "slack group S0ONCALL",
         "slack user U0ANN",
         "slack user U0BEN",
@@ -81,10 +81,10 @@ async fn what_is_missing_in_an_app_is_named_with_what_to_do() {
                   channel: C0OLD }, { labels: { a: c }, channel: \"#nowhere\" }, { labels: {}, channel: C0NONE }]";
     let found = examine(&slack, config, &[("SLACK_APP_TOKEN", "xapp-wrong")]).await;
     found.assert("slack scopes", "warn", &["commands", "app_mentions:read", "config/slack/manifest.yaml", "reinstall"]);
-    found.assert("slack #away", "fail", &["not in the channel", "/invite @llm-diagnose"]);
-    found.assert("slack C0OLD", "fail", &["archived"]);
-    found.assert("slack #nowhere", "fail", &["no such channel", "/invite"]);
-    found.assert("slack C0NONE", "fail", &["no such channel"]);
+    found.assert("slack channel #away", "fail", &["not in the channel", "/invite @llm-diagnose"]);
+    found.assert("slack channel C0OLD", "fail", &["archived"]);
+    found.assert("slack channel #nowhere", "fail", &["no such channel", "/invite"]);
+    found.assert("slack channel C0NONE", "fail", &["no such channel"]);
     found.assert("slack group S0NOBODY", "fail", &["no such user group", "Copy group ID"]);
     found.assert("slack user U0GONE", "fail", &["no such user", "Copy member ID"]);
     found.assert("slack socket", "fail", &["invalid_auth", "connections:write", "SLACK_APP_TOKEN"]);
@@ -95,6 +95,7 @@ async fn the_way_in_is_looked_at_whichever_it_is() {
     let slack = app(&["channels:read"]).await;
     let found = examine(&slack, "channel: C0LLMALERTS", &[]).await;
     found.assert("slack scopes", "fail", &["chat:write"]);
+    found.assert("slack history", "warn", &["channels:history", "may stand twice", "or leave it so"]);
     found.assert("slack transport", "ok", &["messages only", "SLACK_APP_TOKEN", "SLACK_SIGNING_SECRET"]);
     let found = examine(&slack, "channel: C0LLMALERTS, transport: socket", &[]).await;
     found.assert("slack transport", "fail", &["xapp-", "Basic Information"]);
