@@ -134,6 +134,8 @@ fn subject(diagnosis: Option<Diagnosis>) -> Subject {
         acknowledged: None,
         impact: None,
         external_url: String::new(),
+        source: String::new(),
+        critical_at: None,
         seen_before: 0,
         notes: Vec::new(),
     };

@@ -115,6 +115,9 @@ pub struct AlertGroup {
     /// Why Alertmanager sent it, from 0.32 on: "all alerts resolved" is the one we rely on.
     #[serde(default, rename = "notification_reason")]
     pub notification_reason: Option<String>,
+    /// What is configured for the sender; never read from the body.
+    #[serde(skip)]
+    pub sender: Option<String>,
 }
 
 /// Why a body is no alert group.
@@ -171,8 +174,16 @@ impl AlertGroup {
             truncated_alerts: 0,
             external_url: String::new(),
             notification_reason: None,
+            sender: None,
             alerts: vec![alert],
         }
+    }
+
+    /// Who sent it: what is configured for the sender, else the `cluster` on which all alerts agree, else empty. With the
+    /// group key the identity of the group. Not the external URL: the members of a highly available pair differ in it.
+    pub fn source(&self) -> String {
+        let cluster = || common_labels(&self.alerts.iter().collect::<Vec<_>>()).remove("cluster");
+        self.sender.clone().or_else(cluster).unwrap_or_default()
     }
 
     /// The alerts that fire in this notification, or all when none does.

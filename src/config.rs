@@ -108,6 +108,9 @@ pub struct Webhook {
     pub username: Option<String>,
     /// Basic authentication instead: a file with the password.
     pub password_file: Option<PathBuf>,
+    /// Senders that have tokens of their own; what they send is told apart from other sources' groups of the same key. A
+    /// path, `/webhook/alertmanager/<source>`, names a source too.
+    pub sources: Vec<Source>,
     /// The largest body in bytes; a group of 1,000 alerts has about 0.8 MB.
     pub body_limit: usize,
     /// Webhooks that may wait to be stored; more are answered 503.
@@ -116,8 +119,31 @@ pub struct Webhook {
 
 impl Default for Webhook {
     fn default() -> Self {
-        Self { bearer_token_file: None, username: None, password_file: None, body_limit: 10 << 20, queue: 1_024 }
+        Self {
+            bearer_token_file: None,
+            username: None,
+            password_file: None,
+            sources: Vec::new(),
+            body_limit: 10 << 20,
+            queue: 1_024,
+        }
     }
+}
+
+/// An entry of `webhook.sources`: one Alertmanager, or a highly available group of them.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Source {
+    /// Its name: 1 to 100 letters, digits, `.`, `_`, `-`.
+    pub name: String,
+    /// A file with the token that it sends as `Authorization: Bearer`.
+    pub bearer_token_file: PathBuf,
+}
+
+/// Whether it can name a source.
+pub fn is_source(name: &str) -> bool {
+    let fits = |c: char| c.is_alphanumeric() || matches!(c, '.' | '_' | '-');
+    (1..=100).contains(&name.chars().count()) && name.chars().all(fits)
 }
 
 /// The key `playbooks:`.
@@ -208,6 +234,11 @@ impl Config {
         }
         if self.webhook.username.is_some() != self.webhook.password_file.is_some() {
             bail!("`webhook:` needs both `username` and `password_file`, or neither");
+        }
+        let sources: std::collections::BTreeSet<&str> =
+            self.webhook.sources.iter().map(|source| source.name.as_str()).collect();
+        if sources.len() < self.webhook.sources.len() || !sources.iter().all(|name| is_source(name)) {
+            bail!("`webhook.sources` have names of their own: 1 to 100 letters, digits, `.`, `_`, `-`");
         }
         self.pages.validate()?;
         if self.diagnose.window < Duration::from_secs(1) || self.diagnose.concurrency == 0 || self.webhook.queue == 0 {

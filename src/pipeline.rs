@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{Instrument, debug, error, info, info_span, warn};
 
-use crate::alert::{AlertGroup, active, common_labels};
+use crate::alert::AlertGroup;
 use crate::clock;
 use crate::config::Config;
 use crate::diagnose::{Beside, Diagnosis, Exporters, LogSources, Scope, Verdict, begin, impact, learn};
@@ -142,16 +142,14 @@ impl Pipeline {
     }
 
     fn wanted(&self, group: AlertGroup) -> (AlertGroup, Wanted) {
-        let common = common_labels(&active(&group.alerts));
+        let firing = group.active();
         let mut sinks = Vec::new();
         if self.config.prints() {
             sinks.push((Sink::Console, String::new()));
         }
-        let channel = self.config.slack.channel_for(&common);
-        if !channel.is_empty() {
-            sinks.push((Sink::Slack, channel.to_owned()));
-        }
-        let pagers = self.config.pagers.iter().filter(|pager| pager.takes(&common));
+        let channels = self.config.slack.channels_for(&firing);
+        sinks.extend(channels.into_iter().map(|channel| (Sink::Slack, channel.to_owned())));
+        let pagers = self.config.pagers.iter().filter(|pager| pager.takes(&firing));
         sinks.extend(pagers.map(|pager| (Sink::Pager, pager.name.clone())));
         let selection = select(&self.library, &group.alerts).map(|s| (s.playbook, s.because));
         let storm = Storm {

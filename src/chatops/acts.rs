@@ -225,6 +225,11 @@ impl Attempt {
         }
     }
 
+    /// The id of its line in the audit log.
+    pub(super) fn id(&self) -> &str {
+        &self.entry.id
+    }
+
     /// It turns out to be about an incident.
     pub(super) fn about(&mut self, incident: &str) {
         self.entry.incident = Some(incident.to_owned());

@@ -2,17 +2,23 @@
 
 use std::time::Duration;
 
+use tracing::error;
+
 use super::Desk;
 use super::acts::{Attempt, failed, over};
 use super::commands::short;
-use super::talk::{into_thread, message, say};
+use super::talk::{into_thread, message, say, tell};
 use crate::clock;
 use crate::render::{Act, Line, Part, Span, Tone};
 use crate::slack::{Inbound, is_person};
-use crate::store::{AuditResult, Incident};
+use crate::store::{AuditEntry, AuditResult, Incident};
 
 /// Nobody is called twice for one incident within this time.
 const ONCE_WITHIN: Duration = Duration::from_secs(300);
+/// How long the answer waits for the pager.
+const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+/// How often it looks.
+const LOOK: Duration = Duration::from_millis(200);
 
 /// Calls whoever is configured.
 pub(super) async fn escalate(desk: &Desk, inbound: &Inbound, incident: &Incident) {
@@ -26,20 +32,51 @@ pub(super) async fn escalate(desk: &Desk, inbound: &Inbound, incident: &Incident
     };
     let begun = Attempt::begin_once(desk, inbound, what.as_str(), &incident.id, ONCE_WITHIN, "escalate-already");
     let Some(attempt) = begun.await else { return };
-    let called = match person(whom) {
-        Some(span) => call(desk, inbound, incident, span).await,
-        None => desk.store.page(&incident.id, whom, clock::now()).await.map_err(|error| error.to_string()),
-    };
-    match called {
+    let Some(span) = person(whom) else { return page(desk, inbound, incident, whom, attempt).await };
+    match call(desk, inbound, incident, span).await {
         Ok(()) => {
-            // Of a person or group the id would be noise; the post in the thread names them.
-            let detail = if person(whom).is_some() { "" } else { whom };
-            attempt.end(desk, AuditResult::Done, whom, detail).await;
+            // The id would be noise; the post in the thread names them.
+            attempt.end(desk, AuditResult::Done, whom, "").await;
             say(desk, inbound, "escalate-done").await;
         }
         Err(error) => {
             attempt.end(desk, AuditResult::Failed, whom, &error).await;
             failed(desk, inbound, "escalate-failed", &error).await;
+        }
+    }
+}
+
+/// Lets a pager call, and tells how that ended. The delivery writes it into the attempt's line of the audit log, so that
+/// any replica may make it; what takes longer is told by the thread alone.
+async fn page(desk: &Desk, inbound: &Inbound, incident: &Incident, pager: &str, attempt: Attempt) {
+    if let Err(error) = desk.store.page(&incident.id, pager, attempt.id(), clock::now()).await {
+        let error = error.to_string();
+        attempt.end(desk, AuditResult::Failed, pager, &error).await;
+        return failed(desk, inbound, "escalate-failed", &error).await;
+    }
+    desk.deliveries.notify_one();
+    let ended = tokio::time::timeout(ANSWER_WITHIN, ended(desk, attempt.id())).await;
+    match ended.ok().flatten() {
+        Some(AuditEntry { result: AuditResult::Done, .. }) => {
+            tell(desk, inbound, desk.words.line("escalation-called", &[("pager", pager.into())])).await;
+        }
+        Some(entry) => failed(desk, inbound, "escalate-failed", &entry.detail).await,
+        None => tell(desk, inbound, desk.words.line("escalation-begun", &[("pager", pager.into())])).await,
+    }
+}
+
+/// The line of the audit log once it says how the attempt ended; none when it cannot be read.
+async fn ended(desk: &Desk, id: &str) -> Option<AuditEntry> {
+    let mut looks = tokio::time::interval(LOOK);
+    loop {
+        looks.tick().await;
+        match desk.store.audit_entry(id).await {
+            Ok(Some(entry)) if entry.result == AuditResult::Begun => {}
+            Ok(entry) => return entry,
+            Err(error) => {
+                error!(%error, "cannot read how an escalation ended");
+                return None;
+            }
         }
     }
 }

@@ -1,7 +1,8 @@
 //! admit: what a notification means for what is known.
 //!
 //! Alertmanager's traps, all seen on 0.25 to 0.33: a resolved alert is sent once and then leaves the group; an alert
-//! may arrive only as resolved; with truncated alerts the group's `status` says nothing; HA pairs send twice.
+//! may arrive only as resolved; with truncated alerts the group's `status` says nothing; HA pairs send twice, and the
+//! second may be older than what the first has said.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -35,6 +36,9 @@ pub enum AdmitReason {
     Refired,
     /// The same notification once more: another Alertmanager of a pair, or a retry.
     Duplicate,
+    /// It says that alerts fire whose end was told a moment ago: the other Alertmanager of a pair is late. Nothing is
+    /// stored and the sender is asked to come again: if they still fire at the next `group_interval`, they fire anew.
+    Late,
     /// Only ended alerts, and nothing was known of them: nobody is told.
     ResolvedUnseen,
 }
@@ -50,6 +54,7 @@ impl AdmitReason {
             Self::Resolved => "resolved",
             Self::Refired => "refired",
             Self::Duplicate => "duplicate",
+            Self::Late => "late",
             Self::ResolvedUnseen => "resolved_unseen",
         }
     }
@@ -64,7 +69,8 @@ impl fmt::Display for AdmitReason {
 /// The times that decide.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rules {
-    /// The same content within this time is a duplicate, later a reminder.
+    /// The same content within this time is a duplicate, later a reminder; an ended episode that is said to fire within
+    /// this time of its end is late, later it fires anew.
     pub duplicate_within: Duration,
     /// Firing again within this time reopens the incident, later it is a new one.
     pub reopen_within: Duration,
@@ -89,6 +95,12 @@ pub fn admit(known: Option<&Known>, group: &AlertGroup, now: Timestamp, rules: &
         group.alerts.iter().map(|a| (a.episode(), a.status)).collect();
     let fires = said.values().any(|s| *s == AlertStatus::Firing);
     match known {
+        Some(known) if is_late(known, &said, now, rules) => Admission {
+            reason: AdmitReason::Late,
+            state: known.state,
+            incident: Some(known.id.clone()),
+            gone: Vec::new(),
+        },
         Some(known) if known.state == State::Open => on_open(known, group, &said, now, rules),
         Some(known) if fires && recently(known, now, rules) => Admission {
             reason: AdmitReason::Refired,
@@ -109,6 +121,18 @@ pub fn admit(known: Option<&Known>, group: &AlertGroup, now: Timestamp, rules: &
             gone: Vec::new(),
         },
     }
+}
+
+/// Whether it repeats the past: it brings no news, but says that ended episodes fire. Alertmanager gives an alert that
+/// fires again another start, unless it had only lost sight of it.
+fn is_late(known: &Known, said: &BTreeMap<(String, Timestamp), AlertStatus>, now: Timestamp, rules: &Rules) -> bool {
+    use AlertStatus::{Firing, Resolved};
+    let steps: Vec<_> = said.iter().map(|(episode, status)| (known.episodes.get(episode), status)).collect();
+    let news = |step: &(Option<&AlertStatus>, &AlertStatus)| matches!(step, (None, _) | (Some(Firing), Resolved));
+    let changed = known.resolved_at.unwrap_or(known.notified_at);
+    clock::between(changed, now) <= rules.duplicate_within
+        && !steps.iter().any(news)
+        && steps.contains(&(Some(&Resolved), &Firing))
 }
 
 fn recently(known: &Known, now: Timestamp, rules: &Rules) -> bool {

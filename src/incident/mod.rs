@@ -1,4 +1,4 @@
-//! An incident: one group key's life from firing to resolved. Pure; [`crate::store`] keeps it.
+//! An incident: the life of one source's group from firing to resolved. Pure; [`crate::store`] keeps it.
 
 mod admit;
 
@@ -65,6 +65,8 @@ pub struct Known {
     pub notified_at: Timestamp,
     /// When it was resolved.
     pub resolved_at: Option<Timestamp>,
+    /// Something critical fires, or did at the end.
+    pub critical: bool,
     /// Every episode, (fingerprint, start), with its last status.
     pub episodes: BTreeMap<(String, Timestamp), AlertStatus>,
 }

@@ -1,5 +1,6 @@
 //! Digests: one living message for many incidents of a storm.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -7,12 +8,37 @@ use tracing::{error, info, warn};
 
 use super::{Lane, MOST_TRIES, Notifier, To, pause};
 use crate::clock;
-use crate::render::{self, DigestEntry, DigestView};
+use crate::diagnose::Scope;
+use crate::render::{self, DigestEntry, DigestView, Words};
 use crate::slack::SlackError;
 use crate::store::{Digest, Incident, StoreError};
 
 /// The shortest time between two edits of a digest: a storm would use up the edits of the whole workspace.
 const BETWEEN_EDITS: Duration = Duration::from_secs(5);
+
+/// Of the pools that a call is about, how many are named.
+const NAMED: usize = 5;
+
+/// Whose pool: cluster, namespace and model; an alert's name where its labels tell none.
+fn pool(incident: &Incident) -> String {
+    let scope = Scope::of_alerts(&incident.alerts).dimensions;
+    let names = ["cluster", "namespace", "model"].iter().filter_map(|dimension| scope.get(*dimension));
+    let names: Vec<&str> = names.map(String::as_str).collect();
+    match names.is_empty() {
+        true => incident.alerts.first().map(|alert| alert.name().to_owned()).unwrap_or_default(),
+        false => names.join("/"),
+    }
+}
+
+/// The first few names, and how many there are besides.
+fn named<'a>(pools: impl ExactSizeIterator<Item = &'a String>, words: &Words) -> String {
+    let more = pools.len().saturating_sub(NAMED);
+    let mut names: Vec<String> = pools.take(NAMED).cloned().collect();
+    if more > 0 {
+        names.push(words.text("call-more", &[("n", more.into())]));
+    }
+    names.join(", ")
+}
 
 impl Notifier {
     pub(super) async fn deliver_digest(&self, digest: &Digest) -> Result<(), StoreError> {
@@ -30,9 +56,12 @@ impl Notifier {
         };
         let message = render::digest_message(&view, &self.words);
         let first = digest.posted.is_none();
-        let called = self.store.digest_mentioned(&digest.id).await?;
-        let critical = incidents.iter().find_map(|incident| Some((incident, self.whom(incident)?)));
-        let whom = critical.map(|(_, whom)| whom).filter(|_| first != called);
+        let mentions = self.store.digest_mentions(&digest.id).await?;
+        let calls = self.calls(&digest.channel, &incidents, &mentions);
+        // Edits keep the mention, or it would vanish from where people find it.
+        let called = mentions.values().any(|(_, mentioned)| *mentioned);
+        let critical = incidents.iter().find_map(|incident| self.whom(incident, &digest.channel));
+        let whom = if first { calls.keys().next().map(String::as_str) } else { critical.filter(|_| called) };
         let to = To::of(&digest.channel, digest.posted.as_ref());
         let (answer, took) = self.send(slack, to, &message, whom).await;
         let now = clock::now();
@@ -45,14 +74,43 @@ impl Notifier {
         info!(digest.id = digest.id, incidents = incidents.len(), "{done} a digest");
         let next = clock::after(now, BETWEEN_EDITS);
         self.store.digest_delivered(digest, &posted, &incidents, next).await?;
-        let Some((incident, whom)) = critical else { return Ok(()) };
-        if !first && !called {
-            self.store.queue_mention(&incident.id, whom, now).await?;
+        for (whom, pools) in calls.iter().skip(usize::from(first)) {
+            let Some((incident, (channel, _))) =
+                pools.values().next().and_then(|incident| mentions.get_key_value(incident.id.as_str()))
+            else {
+                continue;
+            };
+            let about = named(pools.keys(), &self.words);
+            self.store.queue_mention(incident, channel, [whom, &about], now).await?;
         }
         // Who reads the digest has read of all of them.
-        let read: Vec<&str> =
-            incidents.iter().filter(|incident| incident.critical).map(|incident| incident.id.as_str()).collect();
-        self.store.mentioned(&read, now).await.map(drop)
+        for incident in incidents.iter().filter(|incident| incident.open && incident.critical) {
+            if let Some((channel, false)) = mentions.get(&incident.id) {
+                let since = incident.critical_at.unwrap_or(now);
+                self.store.mentioned(&incident.id, channel, since).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Who is to be called, and for which pools: each pool of a storm calls once, with the first of its incidents that is
+    /// critical.
+    fn calls<'a>(
+        &self,
+        channel: &str,
+        incidents: &'a [Incident],
+        mentions: &BTreeMap<String, (String, bool)>,
+    ) -> BTreeMap<String, BTreeMap<String, &'a Incident>> {
+        let mentioned = |incident: &Incident| mentions.get(&incident.id).is_some_and(|(_, mentioned)| *mentioned);
+        let known: BTreeSet<String> = incidents.iter().filter(|incident| mentioned(incident)).map(pool).collect();
+        let mut calls: BTreeMap<String, BTreeMap<String, &Incident>> = BTreeMap::new();
+        for incident in incidents.iter().filter(|incident| !mentioned(incident)) {
+            let pool = pool(incident);
+            if let Some(whom) = self.whom(incident, channel).filter(|_| !known.contains(&pool)) {
+                calls.entry(whom.to_owned()).or_default().entry(pool).or_insert(incident);
+            }
+        }
+        calls
     }
 
     async fn digest_failed(

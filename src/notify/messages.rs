@@ -39,28 +39,31 @@ impl Notifier {
     ) -> Result<(), StoreError> {
         let first = delivery.posted.is_none();
         // A new message calls somebody once. Its edits keep the mention, or it would vanish from where people find it.
-        let whom = self.whom(incident).filter(|_| first != delivery.mentioned);
+        let calls = self.whom(incident, &delivery.channel);
+        let whom = calls.filter(|_| first != delivery.mentioned);
         let to = To::of(&delivery.channel, delivery.posted.as_ref());
         let (answer, took) = self.send(slack, to, &self.message(incident), whom).await;
         let now = clock::now();
         let posted = match answer {
             Ok(posted) => posted,
-            Err(error) => return self.message_failed(delivery, incident.revision, &error, took, now).await,
+            Err(error) => return self.message_failed(delivery, incident, &error, took, now).await,
         };
         let done = if first { "posted" } else { "updated" };
         self.metrics.delivery("slack", done, Some(took));
         info!(incident.id = delivery.incident, channel = posted.channel, "{done} the incident's message");
         let knows = Told::of(&self.view(incident));
-        let said = Said { mention: first && whom.is_some(), told: serde_json::to_string(&knows).ok() };
+        let since = incident.critical_at.unwrap_or(now);
+        let mention = whom.filter(|_| first).map(|_| since);
+        let said = Said { mention, told: serde_json::to_string(&knows).ok() };
         let place = (posted.channel, posted.ts);
         self.store.delivered(delivery, Some(&place), incident.revision, &said, now).await?;
-        if let Some(whom) = self.whom(incident).filter(|_| !first && !delivery.mentioned) {
-            self.store.queue_mention(&incident.id, whom, now).await?;
-            self.store.mentioned(&[&incident.id], now).await?;
+        if let Some(whom) = calls.filter(|_| !first && !delivery.mentioned) {
+            self.store.queue_mention(&incident.id, &delivery.channel, [whom, ""], now).await?;
+            self.store.mentioned(&incident.id, &delivery.channel, since).await?;
         }
         let told: Option<Told> = delivery.told.as_deref().and_then(|told| serde_json::from_str(told).ok());
         match told.and_then(|told| render::changes(&told, &knows, &self.words)) {
-            Some(_) => self.store.queue_change(&incident.id, now).await,
+            Some(_) => self.store.queue_change(&incident.id, &delivery.channel, now).await,
             None => Ok(()),
         }
     }
@@ -68,7 +71,7 @@ impl Notifier {
     async fn message_failed(
         &self,
         delivery: &Delivery,
-        revision: i64,
+        incident: &Incident,
         error: &SlackError,
         took: Duration,
         now: Timestamp,
@@ -98,7 +101,10 @@ impl Notifier {
                 "the channel does not take the message: using the default channel"
             );
             count("rerouted");
-            return self.store.reroute(delivery, fallback, now).await;
+            if !self.store.reroute(delivery, fallback, now).await? {
+                self.call_instead(incident, &delivery.channel, fallback, now).await?;
+            }
+            return Ok(());
         }
         if error.is_retryable() && delivery.tries + 1 < MOST_TRIES {
             count("retried");
@@ -112,6 +118,25 @@ impl Notifier {
             reason = note,
             "gave up delivering the message"
         );
-        self.store.give_up(delivery, revision, &note, now).await
+        self.store.give_up(delivery, incident.revision, &note, now).await
+    }
+
+    /// Calls in the thread of the message that stands in `channel` whom `closed` would have called, once since the incident
+    /// became critical.
+    async fn call_instead(
+        &self,
+        incident: &Incident,
+        closed: &str,
+        channel: &str,
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        let since = incident.critical_at.unwrap_or(now);
+        match self.whom(incident, closed) {
+            Some(whom) if !self.store.is_mentioned(&incident.id, channel).await? => {
+                self.store.queue_mention(&incident.id, channel, [whom, ""], now).await?;
+                self.store.mentioned(&incident.id, channel, since).await
+            }
+            _ => Ok(()),
+        }
     }
 }

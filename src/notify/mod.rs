@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use tracing::{error, warn};
 
-use crate::alert::{active, common_labels};
+use crate::alert::Alert;
 use crate::diagnose;
 use crate::playbook::Library;
 use crate::prom::{Prometheus, choose};
@@ -129,10 +129,19 @@ impl Notifier {
         }
     }
 
-    /// Whom an incident calls while it is critical.
-    fn whom(&self, incident: &Incident) -> Option<&str> {
-        let labels = common_labels(&active(&incident.alerts));
-        self.config.mention_for(&labels).filter(|_| incident.open && incident.critical)
+    /// Whom an incident calls in this channel while it is critical: whoever the routes of its critical alerts name there. A
+    /// channel to which none of its alerts was ever routed stands in for one that did not take the message.
+    fn whom(&self, incident: &Incident, channel: &str) -> Option<&str> {
+        if !incident.open || !incident.critical {
+            return None;
+        }
+        let goes_there = |alert: &Alert| self.config.channel_for(&alert.labels) == channel;
+        let stands_in = !incident.alerts.iter().any(goes_there);
+        let firing = incident.firing();
+        firing
+            .into_iter()
+            .filter(|alert| alert.is_critical() && (stands_in || goes_there(alert)))
+            .find_map(|alert| self.config.mention_for(&alert.labels))
     }
 
     /// Posts at once what somebody waits for, as soon as the channel's rate allows; none when that takes too long.

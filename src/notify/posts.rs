@@ -34,7 +34,7 @@ impl Notifier {
             Ok(Made::Posted(told)) => {
                 self.metrics.delivery("thread", post.kind.as_str(), took);
                 if let Some(told) = told.and_then(|told| serde_json::to_string(&told).ok()) {
-                    self.store.told(&post.incident, &told).await?;
+                    self.store.told(&post.incident, &post.delivery, &told).await?;
                 }
                 self.store.post_done(post, None).await
             }
@@ -64,8 +64,12 @@ impl Notifier {
                 Ok(Made::Posted(Some(knows)))
             }
             PostKind::Mention => {
-                let line = self.words.line("call", &[("who", Span::whom(&post.body).into())]);
-                slack.post(thread, &render::slack_line(&line)).await?;
+                let who = ("who", Span::whom(&post.body).into());
+                let line = match &post.about {
+                    Some(pools) => self.words.line("call-storm", &[who, ("pools", pools.as_str().into())]),
+                    None => self.words.line("call", &[who]),
+                };
+                slack.broadcast(thread, &render::slack_line(&line)).await?;
                 Ok(Made::Posted(None))
             }
             PostKind::Picture => match self.draw(incident).await {

@@ -76,9 +76,7 @@ pub(super) fn tone(view: &IncidentView<'_>) -> Tone {
 
 /// Whether an alert that is active says so.
 pub(super) fn is_critical(view: &IncidentView<'_>) -> bool {
-    active(view.alerts)
-        .iter()
-        .any(|a| matches!(a.labels.get("severity").map(String::as_str), Some("critical" | "page")))
+    active(view.alerts).iter().any(|alert| alert.is_critical())
 }
 
 /// What, who is hurt, why: the line that shows in the notification.

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::message::{FLAPS, hit};
+use super::message::{FLAPS, hit, is_critical};
 use super::{IncidentView, Line, Words};
 use crate::alert::AlertStatus;
 use crate::clock;
@@ -22,6 +22,8 @@ pub struct Told {
     total: usize,
     /// Alerts that fire.
     firing: usize,
+    /// Whether something critical fires, or did; none where an older version wrote it.
+    critical: Option<bool>,
     /// After how long it was resolved.
     resolved_after: Option<String>,
     /// How often it came back.
@@ -39,6 +41,7 @@ impl Told {
             hit,
             total,
             firing: view.alerts.iter().filter(|alert| alert.status == AlertStatus::Firing).count(),
+            critical: Some(is_critical(view)),
             resolved_after: view.resolved_at.map(|at| clock::spoken(clock::between(view.started_at, at))),
             refired: view.refired,
         }
@@ -60,6 +63,9 @@ pub fn changes(before: &Told, now: &Told, words: &Words) -> Option<Line> {
     {
         clauses.push(words.line("thread-resolved", &[("duration", after.as_str().into())]));
     }
+    if now.resolved_after.is_none() {
+        clauses.extend(critical(before, now, words));
+    }
     if now.resolved_after.is_none() && !back {
         clauses.extend(alerts(before, now, words));
     }
@@ -72,6 +78,14 @@ pub fn changes(before: &Told, now: &Told, words: &Words) -> Option<Line> {
     let mut clauses = clauses.into_iter();
     let first = clauses.next()?;
     Some(clauses.fold(first, |line, clause| line.plain(", ").then(clause)).joined())
+}
+
+fn critical(before: &Told, now: &Told, words: &Words) -> Option<Line> {
+    match (before.critical?, now.critical?) {
+        (false, true) => Some(words.line("thread-critical", &[])),
+        (true, false) => Some(words.line("thread-critical-over", &[])),
+        _ => None,
+    }
 }
 
 fn alerts(before: &Told, now: &Told, words: &Words) -> Option<Line> {

@@ -54,6 +54,7 @@ pub fn router(shared: Shared) -> Router {
     let limit = shared.pipeline.config.webhook.body_limit;
     let webhook = Router::new()
         .route("/webhook/alertmanager", post(webhook::receive))
+        .route("/webhook/alertmanager/{source}", post(webhook::receive))
         .layer(DefaultBodyLimit::max(limit))
         .route_layer(middleware::from_fn_with_state(shared.clone(), auth::webhook));
     let pages = Router::new()

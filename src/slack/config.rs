@@ -7,7 +7,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::alert::Labels;
+use crate::alert::{Alert, Labels};
 use crate::clock::duration;
 
 /// The key `slack:`.
@@ -28,9 +28,10 @@ pub struct Config {
     pub connections: u32,
     /// Where messages go that no route takes: a channel id or `#name`.
     pub channel: String,
-    /// Who is mentioned for a critical incident that no route takes, once: a user group's or user's id.
+    /// Who is mentioned for critical alerts that no route takes, once each time an incident becomes critical: a user
+    /// group's or user's id.
     pub mention: Option<String>,
-    /// The first route whose labels all match takes the message.
+    /// Each firing alert takes the first route whose labels are all among its own, as in Alertmanager.
     pub routes: Vec<Route>,
     /// Messages per second and channel; Slack allows about one.
     pub posts_per_second: u32,
@@ -120,11 +121,11 @@ impl Default for Config {
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Route {
-    /// Labels on which all firing alerts agree: severity, team, namespace, …
+    /// Labels of an alert: severity, team, namespace, …
     pub labels: BTreeMap<String, String>,
     /// A channel id or `#name`.
     pub channel: String,
-    /// Who is mentioned for a critical incident of this route, once; none is nobody.
+    /// Who is mentioned for critical alerts of this route, once each time an incident becomes critical; none is nobody.
     #[serde(default)]
     pub mention: Option<String>,
 }
@@ -135,12 +136,25 @@ pub fn is_person(id: &str) -> bool {
 }
 
 impl Config {
-    /// The channel for alerts with these common labels.
+    /// The channels of these alerts, each once, those of critical ones first.
+    pub fn channels_for(&self, alerts: &[&Alert]) -> Vec<&str> {
+        let (critical, others): (Vec<&Alert>, Vec<&Alert>) = alerts.iter().partition(|alert| alert.is_critical());
+        let mut channels: Vec<&str> = Vec::new();
+        for alert in critical.into_iter().chain(others) {
+            let channel = self.channel_for(&alert.labels);
+            if !channel.is_empty() && !channels.contains(&channel) {
+                channels.push(channel);
+            }
+        }
+        channels
+    }
+
+    /// The channel of an alert with these labels; empty when it has none.
     pub fn channel_for(&self, labels: &Labels) -> &str {
         self.route(labels).map_or(&self.channel, |route| &route.channel)
     }
 
-    /// Who is mentioned when alerts with these common labels are critical: a user's or user group's id.
+    /// Who is mentioned when an alert with these labels is critical: a user's or user group's id.
     pub fn mention_for(&self, labels: &Labels) -> Option<&str> {
         self.route(labels).map_or(&self.mention, |route| &route.mention).as_deref()
     }

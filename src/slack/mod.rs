@@ -117,6 +117,8 @@ struct Arguments<'a> {
     parse: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     unfurl_links: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reply_broadcast: Option<bool>,
 }
 
 impl<'a> Arguments<'a> {
@@ -131,6 +133,7 @@ impl<'a> Arguments<'a> {
             attachments,
             parse: "none",
             unfurl_links: None,
+            reply_broadcast: None,
         }
     }
 }
@@ -153,6 +156,16 @@ impl Slack {
     /// What Slack or the network said; here and below.
     pub async fn post(&self, to: Destination<'_>, message: &SlackMessage) -> Result<Posted, SlackError> {
         let arguments = Arguments { unfurl_links: Some(false), ..Arguments::new(to, message) };
+        self.call("chat.postMessage", &arguments).await
+    }
+
+    /// `chat.postMessage` into a thread, shown in the channel as well.
+    ///
+    /// # Errors
+    /// See [`Self::post`].
+    pub async fn broadcast(&self, to: Destination<'_>, message: &SlackMessage) -> Result<Posted, SlackError> {
+        let shown = Some(true);
+        let arguments = Arguments { unfurl_links: Some(false), reply_broadcast: shown, ..Arguments::new(to, message) };
         self.call("chat.postMessage", &arguments).await
     }
 

@@ -1,9 +1,10 @@
 //! Stores what admission decided, many groups in one commit.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use jiff::Timestamp;
+use sqlx::any::AnyRow;
 use sqlx::{AnyConnection, Row};
 use ulid::Ulid;
 
@@ -13,6 +14,13 @@ use super::{Store, StoreError, from_nanoseconds, nanoseconds};
 use crate::alert::{Alert, AlertGroup, AlertStatus};
 use crate::clock::{from_unix_ms, unix_ms};
 use crate::incident::{AdmitReason, Known, Rules, State, admit};
+
+/// So often somebody is called for an incident that becomes critical; from then on it flaps.
+const CALLS: i64 = 2;
+/// How long nobody is called again for an incident that flaps.
+const CALL_AGAIN_MS: i64 = 30 * 60 * 1_000;
+/// Of how many sources the open incidents of one group key are looked at.
+const SOURCES: i64 = 100;
 
 /// What became of a group.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -82,9 +90,11 @@ async fn admit_one(
     now: Timestamp,
     rules: &Rules,
 ) -> Result<Admitted, StoreError> {
-    let known = known(db, &group.group_key).await?;
+    let known = known(db, group).await?;
     let admission = admit(known.as_ref(), group, now, rules);
     let reason = admission.reason;
+    // What repeats the past says nothing new.
+    let news = !matches!(reason, AdmitReason::Duplicate | AdmitReason::Late);
     let now_ms = unix_ms(now);
     let mut digest = None;
     let id = match admission.incident {
@@ -93,18 +103,21 @@ async fn admit_one(
             digest = joined;
             id
         }
-        Some(id) => {
+        Some(id) if news => {
             change(db, &id, group, wanted, reason, admission.state, now_ms).await?;
             if matches!(reason, AdmitReason::NewAlerts | AdmitReason::Refired) {
                 select_again(db, &id, wanted).await?;
             }
+            if admission.state == State::Open {
+                digest = send_to(db, &id, wanted, Begin { due_ms: now_ms, unseen: false }, now_ms).await?;
+            }
             id
         }
+        Some(id) => id,
     };
-    // A duplicate says nothing new, and may be older than what is known.
-    if reason != AdmitReason::Duplicate {
+    if news {
         write_alerts(db, &id, group).await?;
-        mark_critical(db, &id, group).await?;
+        mark_critical(db, &id, group, known.as_ref(), now_ms).await?;
         for (fingerprint, start) in &admission.gone {
             sqlx::query(
                 "UPDATE alerts SET status = 'resolved' WHERE incident_id = $1 AND fingerprint = $2 AND starts_ns = $3",
@@ -123,16 +136,50 @@ async fn admit_one(
     Ok(Admitted { incident: id, reason, digest })
 }
 
-/// The open incident of a group key, else the one resolved last.
-async fn known(db: &mut AnyConnection, group_key: &str) -> Result<Option<Known>, StoreError> {
+/// The open incident of a group, else the one resolved last. An incident that an older version opened has no source and
+/// belongs to the first that has its group key.
+async fn known(db: &mut AnyConnection, group: &AlertGroup) -> Result<Option<Known>, StoreError> {
     let row = sqlx::query(
-        "SELECT id, state, notified_ms, resolved_ms FROM incidents WHERE group_key = $1
-         ORDER BY CASE state WHEN 'open' THEN 0 ELSE 1 END, opened_ms DESC LIMIT 1",
+        "SELECT id, state, notified_ms, resolved_ms, critical FROM incidents
+         WHERE group_key = $1 AND (source = $2 OR source IS NULL)
+         ORDER BY CASE state WHEN 'open' THEN 0 ELSE 1 END, CASE WHEN source IS NULL THEN 1 ELSE 0 END, opened_ms DESC
+         LIMIT 1",
     )
-    .bind(group_key)
+    .bind(&group.group_key)
+    .bind(group.source())
     .fetch_optional(&mut *db)
     .await?;
-    let Some(row) = row else { return Ok(None) };
+    let found = match row {
+        Some(row) => Some(read_known(db, &row).await?),
+        None => None,
+    };
+    if found.as_ref().is_some_and(|known| known.state == State::Open) || group.sender.is_some() {
+        return Ok(found);
+    }
+    Ok(shared(db, group).await?.or(found))
+}
+
+/// The open incident that has alerts of this group, whatever its source. Where nothing is configured for the sender, the
+/// clusters of a group's alerts change with the alerts that are in it.
+async fn shared(db: &mut AnyConnection, group: &AlertGroup) -> Result<Option<Known>, StoreError> {
+    let rows = sqlx::query(
+        "SELECT id, state, notified_ms, resolved_ms, critical FROM incidents WHERE group_key = $1 AND state = 'open'
+         ORDER BY opened_ms DESC LIMIT $2",
+    )
+    .bind(&group.group_key)
+    .bind(SOURCES)
+    .fetch_all(&mut *db)
+    .await?;
+    for row in &rows {
+        let known = read_known(db, row).await?;
+        if group.alerts.iter().any(|alert| known.episodes.contains_key(&alert.episode())) {
+            return Ok(Some(known));
+        }
+    }
+    Ok(None)
+}
+
+async fn read_known(db: &mut AnyConnection, row: &AnyRow) -> Result<Known, StoreError> {
     let id: String = row.try_get("id")?;
     let rows = sqlx::query("SELECT fingerprint, starts_ns, status FROM alerts WHERE incident_id = $1")
         .bind(&id)
@@ -147,13 +194,14 @@ async fn known(db: &mut AnyConnection, group_key: &str) -> Result<Option<Known>,
         })
         .collect::<Result<BTreeMap<_, _>, sqlx::Error>>()?;
     let state: &str = row.try_get("state")?;
-    Ok(Some(Known {
+    Ok(Known {
         id,
         state: if state == "open" { State::Open } else { State::Resolved },
         notified_at: from_unix_ms(row.try_get("notified_ms")?),
         resolved_at: row.try_get::<Option<i64>, _>("resolved_ms")?.map(from_unix_ms),
+        critical: row.try_get::<i64, _>("critical")? == 1,
         episodes,
-    }))
+    })
 }
 
 async fn open(
@@ -165,15 +213,14 @@ async fn open(
     now: Timestamp,
 ) -> Result<(String, Option<String>), StoreError> {
     let id = Ulid::generate().to_string();
-    let mut digest = None;
     let now_ms = unix_ms(now);
     let started = group.alerts.iter().map(|a| a.starts_at).min().unwrap_or(now);
     let unseen = reason == AdmitReason::ResolvedUnseen;
     let due = (wanted.selection.is_some() && !unseen).then_some(now_ms);
     sqlx::query(
         "INSERT INTO incidents (id, group_key, state, playbook, because, reason, started_ms, opened_ms, notified_ms,
-           resolved_ms, truncated, external_url, diagnose_due_ms)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $8, $9, $10, $11, $12)",
+           resolved_ms, truncated, external_url, diagnose_due_ms, source)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $8, $9, $10, $11, $12, $13)",
     )
     .bind(&id)
     .bind(&group.group_key)
@@ -187,15 +234,46 @@ async fn open(
     .bind(i64::try_from(group.truncated_alerts).unwrap_or(i64::MAX))
     .bind(&group.external_url)
     .bind(due)
+    .bind(group.source())
     .execute(&mut *db)
     .await?;
     let grace = if due.is_some() { i64::try_from(wanted.grace.as_millis()).unwrap_or(0) } else { 0 };
+    let digest = send_to(db, &id, wanted, Begin { due_ms: now_ms + grace, unseen }, now_ms).await?;
+    Ok((id, digest))
+}
+
+/// How a delivery begins.
+#[derive(Clone, Copy)]
+struct Begin {
+    due_ms: i64,
+    /// It was over before it was seen, and nobody is told.
+    unseen: bool,
+}
+
+/// Adds the wanted sinks that the incident does not have yet. Returns the digest that it joined, if any.
+async fn send_to(
+    db: &mut AnyConnection,
+    id: &str,
+    wanted: &Wanted,
+    begin: Begin,
+    now_ms: i64,
+) -> Result<Option<String>, StoreError> {
+    let rows = sqlx::query("SELECT sink, channel FROM deliveries WHERE incident_id = $1");
+    let rows = rows.bind(id).fetch_all(&mut *db).await?;
+    let has = rows
+        .iter()
+        .map(|row| Ok((row.try_get("sink")?, row.try_get("channel")?)))
+        .collect::<Result<BTreeSet<(String, String)>, sqlx::Error>>()?;
+    let mut digest = None;
     for (sink, channel) in &wanted.sinks {
-        let joined = match (sink, unseen) {
+        if has.contains(&(sink.as_str().to_owned(), channel.clone())) {
+            continue;
+        }
+        let joined = match (sink, begin.unseen) {
             (Sink::Slack, false) => digests::collapse(db, channel, &wanted.storm, now_ms).await?,
             _ => None,
         };
-        let state = match (unseen, &joined) {
+        let state = match (begin.unseen, &joined) {
             (true, _) => "suppressed",
             (false, Some(_)) => "digested",
             (false, None) => "pending",
@@ -204,18 +282,18 @@ async fn open(
             "INSERT INTO deliveries (incident_id, sink, channel, state, due_ms, note, digest_id)
              VALUES ($1, $2, $3, $4, $5, $6, $7)",
         )
-        .bind(&id)
+        .bind(id)
         .bind(sink.as_str())
         .bind(channel)
         .bind(state)
-        .bind(now_ms + grace)
-        .bind(unseen.then_some("it was over before we saw it fire"))
+        .bind(begin.due_ms)
+        .bind(begin.unseen.then_some("it was over before we saw it fire"))
         .bind(&joined)
         .execute(&mut *db)
         .await?;
         digest = joined.or(digest);
     }
-    Ok((id, digest))
+    Ok(digest)
 }
 
 async fn change(
@@ -227,15 +305,12 @@ async fn change(
     state: State,
     now_ms: i64,
 ) -> Result<(), StoreError> {
-    if reason == AdmitReason::Duplicate {
-        return Ok(());
-    }
     let resolved = state == State::Resolved;
     // Every change calls for another look; at the end, for what it has cost.
     sqlx::query(
         "UPDATE incidents SET state = $2, reason = $3, notified_ms = $4, resolved_ms = $5, truncated = $6,
            refired = refired + $7, revision = revision + 1, diagnose_tries = 0, impact = NULL,
-           diagnose_due_ms = CASE WHEN playbook IS NULL THEN NULL ELSE $4 END
+           source = COALESCE(source, $8), diagnose_due_ms = CASE WHEN playbook IS NULL THEN NULL ELSE $4 END
          WHERE id = $1",
     )
     .bind(id)
@@ -245,15 +320,19 @@ async fn change(
     .bind(resolved.then_some(now_ms))
     .bind(i64::try_from(group.truncated_alerts).unwrap_or(i64::MAX))
     .bind(i64::from(reason == AdmitReason::Refired))
+    .bind(group.source())
     .execute(&mut *db)
     .await?;
-    // A failed delivery gets another life when something new is to be said.
+    // A failed delivery gets another life when something new is to be said, and one that nobody was to hear of when it
+    // is seen to fire.
     sqlx::query(
-        "UPDATE deliveries SET state = 'pending', tries = 0 WHERE incident_id = $1 AND state IN ('failed', 'delivered')",
+        "UPDATE deliveries SET state = 'pending', tries = 0
+         WHERE incident_id = $1 AND (state IN ('failed', 'delivered') OR (state = 'suppressed' AND $2 = 1))",
     )
-        .bind(id)
-        .execute(&mut *db)
-        .await?;
+    .bind(id)
+    .bind(i64::from(!resolved))
+    .execute(&mut *db)
+    .await?;
     if reason == AdmitReason::Refired {
         digests::revive(db, id).await?;
     }
@@ -269,10 +348,26 @@ async fn change(
     Ok(())
 }
 
-/// Keeps whether something critical fires; at the end, whether something did.
-async fn mark_critical(db: &mut AnyConnection, id: &str, group: &AlertGroup) -> Result<(), StoreError> {
+/// Keeps whether something critical fires, at the end whether something did, and since when somebody is to be called for it:
+/// when it becomes critical and when it comes back, but while it flaps only now and then.
+async fn mark_critical(
+    db: &mut AnyConnection,
+    id: &str,
+    group: &AlertGroup,
+    before: Option<&Known>,
+    now_ms: i64,
+) -> Result<(), StoreError> {
     let Some(critical) = critical(group) else { return Ok(()) };
-    let mark = sqlx::query("UPDATE incidents SET critical = $2 WHERE id = $1").bind(id).bind(i64::from(critical));
+    let was = before.is_some_and(|known| known.id == id && known.state == State::Open && known.critical);
+    // Clocks of replicas differ: a later time of the same incident is larger all the same.
+    let mark = sqlx::query(
+        "UPDATE incidents SET critical = $2, critical_turns = COALESCE(critical_turns, 0) + $3,
+           critical_ms = CASE WHEN $3 = 0 OR (critical_turns >= $5 AND critical_ms > $6) THEN critical_ms
+                              WHEN critical_ms >= $4 THEN critical_ms + 1 ELSE $4 END
+         WHERE id = $1",
+    );
+    let turn = i64::from(critical && !was);
+    let mark = mark.bind(id).bind(i64::from(critical)).bind(turn).bind(now_ms).bind(CALLS).bind(now_ms - CALL_AGAIN_MS);
     mark.execute(db).await?;
     Ok(())
 }

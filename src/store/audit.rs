@@ -140,6 +140,17 @@ impl Store {
         Ok(done.rows_affected() > 0)
     }
 
+    /// The line with this id; none when there is none.
+    ///
+    /// # Errors
+    /// See [`Self::audit`].
+    pub async fn audit_entry(&self, id: &str) -> Result<Option<AuditEntry>, StoreError> {
+        let row = sqlx::query(
+            "SELECT id, at_ms, who, place, what, incident_id, target, result, detail FROM audit WHERE id = $1",
+        );
+        row.bind(id).fetch_optional(&self.read).await?.as_ref().map(read).transpose()
+    }
+
     /// The newest lines since a moment, newest first.
     ///
     /// # Errors

@@ -50,8 +50,10 @@ pub struct Delivery {
     pub posted: Option<(String, String)>,
     /// How often in a row it failed before.
     pub tries: u32,
-    /// Somebody was mentioned for the incident.
+    /// Somebody was mentioned since the incident became critical.
     pub mentioned: bool,
+    /// The line of the audit log that asks this pager to call somebody.
+    pub escalation: Option<String>,
     /// What the thread has been told last, as the one who told it wrote it.
     pub told: Option<String>,
 }
@@ -59,14 +61,15 @@ pub struct Delivery {
 /// What a new message did besides standing there.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Said {
-    /// It mentioned somebody.
-    pub mention: bool,
+    /// It mentioned somebody: since when the incident had been critical.
+    pub mention: Option<Timestamp>,
     /// From what on the thread is to be told changes.
     pub told: Option<String>,
 }
 
 impl Store {
-    /// A revision stands where it belongs. What the thread was told before stays told.
+    /// A revision stands where it belongs. What the thread was told before stays told, and a call that somebody asked for
+    /// meanwhile is still to be made.
     ///
     /// # Errors
     /// When the store fails.
@@ -81,9 +84,11 @@ impl Store {
         let mut tx = self.begin().await?;
         self.still(&mut tx, &delivery.incident).await?;
         sqlx::query(
-            "UPDATE deliveries SET posted_to = $4, posted_ts = $5, revision = $6, due_ms = $7, tries = 0, note = NULL,
-               told = COALESCE(told, $8), mentioned_ms = CASE WHEN $9 = 1 THEN $7 ELSE mentioned_ms END, owner = NULL,
-               state = CASE WHEN state = 'pending' AND $6 >= (SELECT revision FROM incidents WHERE id = $1)
+            "UPDATE deliveries SET posted_to = $4, posted_ts = $5, due_ms = $7, tries = 0, note = NULL,
+               revision = CASE WHEN escalation IS NULL THEN $6 ELSE 0 END,
+               told = COALESCE(told, $8), mentioned_ms = COALESCE($9, mentioned_ms), owner = NULL,
+               state = CASE WHEN state = 'pending' AND escalation IS NULL
+                              AND $6 >= (SELECT revision FROM incidents WHERE id = $1)
                             THEN 'delivered' ELSE state END
              WHERE incident_id = $1 AND sink = $2 AND channel = $3",
         )
@@ -95,7 +100,7 @@ impl Store {
         .bind(revision)
         .bind(unix_ms(now))
         .bind(&said.told)
-        .bind(i64::from(said.mention))
+        .bind(said.mention.map(unix_ms))
         .execute(&mut *tx)
         .await?;
         let what = if delivery.posted.is_none() { "posted" } else { "updated" };
@@ -144,52 +149,45 @@ impl Store {
         Ok(stands == 0)
     }
 
-    /// The thread has been told this.
+    /// The thread of the incident's message in this channel has been told this.
     ///
     /// # Errors
     /// When the store fails.
-    pub async fn told(&self, incident: &str, told: &str) -> Result<(), StoreError> {
-        sqlx::query("UPDATE deliveries SET told = $2 WHERE incident_id = $1 AND sink = 'slack'")
+    pub async fn told(&self, incident: &str, channel: &str, told: &str) -> Result<(), StoreError> {
+        sqlx::query("UPDATE deliveries SET told = $3 WHERE incident_id = $1 AND sink = 'slack' AND channel = $2")
             .bind(incident)
+            .bind(channel)
             .bind(told)
             .execute(&self.write)
             .await?;
         Ok(())
     }
 
-    /// Somebody has been mentioned for these incidents. Returns for how many of them nobody was before.
+    /// Whether somebody was mentioned in this channel since the incident became critical.
     ///
     /// # Errors
     /// When the store fails.
-    pub async fn mentioned(&self, incidents: &[&str], now: Timestamp) -> Result<u64, StoreError> {
-        let mut tx = self.begin().await?;
-        let mut first = 0;
-        for incident in incidents {
-            let done = sqlx::query(
-                "UPDATE deliveries SET mentioned_ms = $2
-                 WHERE incident_id = $1 AND sink = 'slack' AND mentioned_ms IS NULL",
-            )
-            .bind(incident)
-            .bind(unix_ms(now))
-            .execute(&mut *tx)
-            .await?;
-            first += done.rows_affected();
-        }
-        tx.commit().await?;
-        Ok(first)
+    pub async fn is_mentioned(&self, incident: &str, channel: &str) -> Result<bool, StoreError> {
+        let count: i64 = sqlx::query_scalar(
+            "SELECT COUNT(*) FROM deliveries d JOIN incidents i ON i.id = d.incident_id
+             WHERE d.incident_id = $1 AND d.sink = 'slack' AND d.channel = $2
+               AND d.mentioned_ms >= COALESCE(i.critical_ms, 0)",
+        )
+        .bind(incident)
+        .bind(channel)
+        .fetch_one(&self.read)
+        .await?;
+        Ok(count > 0)
     }
 
-    /// Whether somebody was mentioned for any incident of a digest.
+    /// Somebody has been mentioned in this channel for an incident that had been critical since `at`.
     ///
     /// # Errors
     /// When the store fails.
-    pub async fn digest_mentioned(&self, digest: &str) -> Result<bool, StoreError> {
-        let count: i64 =
-            sqlx::query_scalar("SELECT COUNT(*) FROM deliveries WHERE digest_id = $1 AND mentioned_ms IS NOT NULL")
-                .bind(digest)
-                .fetch_one(&self.read)
-                .await?;
-        Ok(count > 0)
+    pub async fn mentioned(&self, incident: &str, channel: &str, at: Timestamp) -> Result<(), StoreError> {
+        let mark = "UPDATE deliveries SET mentioned_ms = $3 WHERE incident_id = $1 AND sink = 'slack' AND channel = $2";
+        sqlx::query(mark).bind(incident).bind(channel).bind(unix_ms(at)).execute(&self.write).await?;
+        Ok(())
     }
 
     /// Not now: try again at `due`. `counts` when it failed, not when it only waits for something.
@@ -218,11 +216,37 @@ impl Store {
         Ok(())
     }
 
-    /// Another channel takes the message.
+    /// Another channel takes the message, and what waits for its thread. False, and the delivery is gone, when the incident
+    /// has a message there already.
     ///
     /// # Errors
     /// When the store fails.
-    pub async fn reroute(&self, delivery: &Delivery, channel: &str, now: Timestamp) -> Result<(), StoreError> {
+    pub async fn reroute(&self, delivery: &Delivery, channel: &str, now: Timestamp) -> Result<bool, StoreError> {
+        let mut tx = self.begin().await?;
+        self.still(&mut tx, &delivery.incident).await?;
+        sqlx::query("UPDATE posts SET channel = $3 WHERE incident_id = $1 AND channel = $2 AND state = 'pending'")
+            .bind(&delivery.incident)
+            .bind(&delivery.channel)
+            .bind(channel)
+            .execute(&mut *tx)
+            .await?;
+        let there: i64 =
+            sqlx::query_scalar("SELECT COUNT(*) FROM deliveries WHERE incident_id = $1 AND sink = $2 AND channel = $3")
+                .bind(&delivery.incident)
+                .bind(delivery.sink.as_str())
+                .bind(channel)
+                .fetch_one(&mut *tx)
+                .await?;
+        if there > 0 {
+            sqlx::query("DELETE FROM deliveries WHERE incident_id = $1 AND sink = $2 AND channel = $3")
+                .bind(&delivery.incident)
+                .bind(delivery.sink.as_str())
+                .bind(&delivery.channel)
+                .execute(&mut *tx)
+                .await?;
+            tx.commit().await?;
+            return Ok(false);
+        }
         sqlx::query(
             "UPDATE deliveries SET channel = $4, posted_to = NULL, posted_ts = NULL, revision = 0, due_ms = $5,
                state = CASE WHEN state = 'delivered' THEN 'pending' ELSE state END
@@ -233,9 +257,10 @@ impl Store {
         .bind(&delivery.channel)
         .bind(channel)
         .bind(unix_ms(now))
-        .execute(&self.write)
+        .execute(&mut *tx)
         .await?;
-        Ok(())
+        tx.commit().await?;
+        Ok(true)
     }
 
     /// Where an incident's message stands in Slack: channel and timestamp; the first when it stands in several.
@@ -254,20 +279,46 @@ impl Store {
         row.map(|row| Ok((row.try_get("posted_to")?, row.try_get("posted_ts")?))).transpose()
     }
 
-    /// Somebody escalates: this pager hears of the incident too, or once more when it had given up.
+    /// Somebody escalates: this pager is to call, whatever it was told before. `escalation` is the line of the audit log
+    /// that learns how it ended.
     ///
     /// # Errors
     /// When the store fails.
-    pub async fn page(&self, incident: &str, pager: &str, now: Timestamp) -> Result<(), StoreError> {
+    pub async fn page(&self, incident: &str, pager: &str, escalation: &str, now: Timestamp) -> Result<(), StoreError> {
         sqlx::query(
-            "INSERT INTO deliveries (incident_id, sink, channel, state, due_ms) VALUES ($1, 'pager', $2, 'pending', $3)
-             ON CONFLICT (incident_id, sink, channel) DO UPDATE SET state = 'pending', tries = 0, revision = 0, due_ms = excluded.due_ms",
+            "INSERT INTO deliveries (incident_id, sink, channel, state, due_ms, escalation)
+             VALUES ($1, 'pager', $2, 'pending', $3, $4)
+             ON CONFLICT (incident_id, sink, channel) DO UPDATE SET state = 'pending', tries = 0, revision = 0,
+               due_ms = excluded.due_ms, escalation = excluded.escalation",
         )
         .bind(incident)
         .bind(pager)
         .bind(unix_ms(now))
+        .bind(escalation)
         .execute(&self.write)
         .await?;
+        Ok(())
+    }
+
+    /// A pager that was only to be called by an escalation and never was hears of the incident no more.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn unpage(&self, delivery: &Delivery) -> Result<(), StoreError> {
+        let remove = "DELETE FROM deliveries WHERE incident_id = $1 AND sink = 'pager' AND channel = $2
+                        AND posted_ts IS NULL AND escalation IS NULL";
+        sqlx::query(remove).bind(&delivery.incident).bind(&delivery.channel).execute(&self.write).await?;
+        Ok(())
+    }
+
+    /// An escalation has ended; a later one that came meanwhile still waits.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn escalation_ended(&self, delivery: &Delivery, escalation: &str) -> Result<(), StoreError> {
+        let end = "UPDATE deliveries SET escalation = NULL
+                   WHERE incident_id = $1 AND sink = 'pager' AND channel = $2 AND escalation = $3";
+        sqlx::query(end).bind(&delivery.incident).bind(&delivery.channel).bind(escalation).execute(&self.write).await?;
         Ok(())
     }
 
@@ -287,7 +338,8 @@ impl Store {
         self.still(&mut tx, &delivery.incident).await?;
         sqlx::query(
             "UPDATE deliveries SET note = $4, due_ms = $6,
-               state = CASE WHEN (SELECT revision FROM incidents WHERE id = $1) > $5 THEN state ELSE 'failed' END
+               state = CASE WHEN escalation IS NOT NULL OR (SELECT revision FROM incidents WHERE id = $1) > $5
+                            THEN state ELSE 'failed' END
              WHERE incident_id = $1 AND sink = $2 AND channel = $3",
         )
         .bind(&delivery.incident)

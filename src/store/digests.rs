@@ -140,6 +140,28 @@ impl Store {
         Ok(incidents)
     }
 
+    /// The deliveries that a digest speaks for: incident to the delivery's channel, and whether somebody was mentioned
+    /// since the incident became critical.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn digest_mentions(&self, digest: &str) -> Result<BTreeMap<String, (String, bool)>, StoreError> {
+        let rows = sqlx::query(
+            "SELECT d.incident_id, d.channel,
+                    CAST(CASE WHEN d.mentioned_ms >= COALESCE(i.critical_ms, 0) THEN 1 ELSE 0 END AS BIGINT) AS mentioned
+             FROM deliveries d JOIN incidents i ON i.id = d.incident_id WHERE d.digest_id = $1",
+        )
+        .bind(digest)
+        .fetch_all(&self.read)
+        .await?;
+        rows.iter()
+            .map(|row| {
+                let mentioned = row.try_get::<i64, _>("mentioned")? == 1;
+                Ok((row.try_get("incident_id")?, (row.try_get("channel")?, mentioned)))
+            })
+            .collect()
+    }
+
     /// The incidents that a digest speaks for, oldest first.
     ///
     /// # Errors

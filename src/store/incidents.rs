@@ -57,10 +57,21 @@ pub struct Incident {
     pub impact: Option<Impact>,
     /// Where people reach the Alertmanager that sent it; may be empty.
     pub external_url: String,
-    /// Other incidents of the same group key in the 24 hours before; not counted for digests.
+    /// Who sent its group: what is configured for the sender, else the alerts' cluster; may be empty.
+    pub source: String,
+    /// When it last became critical so that somebody is to be called; none before, or when an older version saw it.
+    pub critical_at: Option<Timestamp>,
+    /// Other incidents of the same group in the 24 hours before; not counted for digests.
     pub seen_before: u32,
     /// Who did what with it, oldest first.
     pub notes: Vec<Note>,
+}
+
+impl Incident {
+    /// The alerts that fire.
+    pub fn firing(&self) -> Vec<&Alert> {
+        self.alerts.iter().filter(|alert| alert.status == AlertStatus::Firing).collect()
+    }
 }
 
 /// An incident whose diagnosis is due.
@@ -78,7 +89,7 @@ macro_rules! select_incidents {
         concat!(
             "SELECT id, group_key, state, playbook, because, reason, started_ms, opened_ms, resolved_ms, refired,
                truncated, diagnosis, revision, critical, acknowledged_by, acknowledged_ms, impact,
-               external_url
+               external_url, source, critical_ms
              FROM incidents WHERE ",
             $which
         )
@@ -105,12 +116,13 @@ impl Store {
         }
         let seen: i64 = sqlx::query_scalar(
             "SELECT COUNT(*) FROM incidents WHERE group_key = $1 AND id <> $2 AND opened_ms >= $3 AND opened_ms <= $4
-               AND reason <> 'resolved_unseen'",
+               AND reason <> 'resolved_unseen' AND COALESCE(source, $5) = $5",
         )
         .bind(&incident.group_key)
         .bind(id)
         .bind(unix_ms(before(incident.opened_at, DAY)))
         .bind(unix_ms(incident.opened_at))
+        .bind(&incident.source)
         .fetch_one(&self.read)
         .await?;
         incident.seen_before = u32::try_from(seen).unwrap_or(u32::MAX);
@@ -420,6 +432,8 @@ pub(super) fn read(row: &AnyRow) -> Result<Incident, StoreError> {
         acknowledged: who.zip(at).map(|(who, at)| Acknowledged { who, at: from_unix_ms(at) }),
         impact,
         external_url: row.try_get("external_url")?,
+        source: row.try_get::<Option<String>, _>("source")?.unwrap_or_default(),
+        critical_at: row.try_get::<Option<i64>, _>("critical_ms")?.map(from_unix_ms),
         seen_before: 0,
         notes: Vec::new(),
         id,

@@ -56,9 +56,13 @@ pub struct Post {
     pub kind: PostKind,
     /// The message as json; of a change nothing, of a picture the cause that it shows, of a mention whom.
     pub body: String,
+    /// Of a mention in a digest's thread, which pools it is about.
+    pub about: Option<String>,
     /// What the thread has been told last.
     pub told: Option<String>,
-    /// The channel as configured.
+    /// The channel of the incident's delivery, as configured.
+    pub delivery: String,
+    /// The channel that it goes to, as configured: that of the digest which speaks for the incident, else its own.
     pub channel: String,
     /// Slack's channel id and timestamp of the message whose thread it belongs to.
     pub thread: (String, String),
@@ -67,7 +71,7 @@ pub struct Post {
 }
 
 impl Store {
-    /// Puts a message into an incident's thread, once, after those that wait already.
+    /// Puts a message into each thread of an incident, once, after those that wait already.
     ///
     /// # Errors
     /// When the store fails.
@@ -83,47 +87,83 @@ impl Store {
             id: incident.to_owned(),
             error: e.to_string(),
         })?;
-        self.queue(incident, kind, &body, now).await
+        self.queue_everywhere(incident, kind, &body, now).await
     }
 
-    /// The thread is to be told what changed; changes that wait already are told with it.
+    /// The thread in this channel is to be told what changed; changes that wait already are told with it.
     ///
     /// # Errors
     /// When the store fails.
-    pub async fn queue_change(&self, incident: &str, now: Timestamp) -> Result<(), StoreError> {
-        self.queue(incident, PostKind::Change, "", now).await
+    pub async fn queue_change(&self, incident: &str, channel: &str, now: Timestamp) -> Result<(), StoreError> {
+        self.queue([incident, channel], PostKind::Change, ["", ""], now).await
     }
 
-    /// The thread is to be shown what speaks for a cause. A picture that waits already shows the newest state as well.
+    /// The threads are to be shown what speaks for a cause. A picture that waits already shows the newest state as well.
     ///
     /// # Errors
     /// When the store fails.
     pub async fn queue_picture(&self, incident: &str, cause: &str, now: Timestamp) -> Result<(), StoreError> {
-        self.queue(incident, PostKind::Picture, cause, now).await
+        self.queue_everywhere(incident, PostKind::Picture, cause, now).await
     }
 
-    /// Somebody is to be called in the thread, by the id of a user or a user group.
+    /// Somebody is to be called in the thread in this channel, by the id of a user or a user group. `about` names the
+    /// pools in the thread of a digest; it is empty elsewhere.
     ///
     /// # Errors
     /// When the store fails.
-    pub async fn queue_mention(&self, incident: &str, whom: &str, now: Timestamp) -> Result<(), StoreError> {
-        self.queue(incident, PostKind::Mention, whom, now).await
+    pub async fn queue_mention(
+        &self,
+        incident: &str,
+        channel: &str,
+        [whom, about]: [&str; 2],
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        self.queue([incident, channel], PostKind::Mention, [whom, about], now).await
     }
 
-    /// Only where the incident has a thread; that of a digest is spared its incidents' pictures.
-    async fn queue(&self, incident: &str, kind: PostKind, body: &str, now: Timestamp) -> Result<(), StoreError> {
+    /// Only where the incident has threads; that of a digest is spared its incidents' pictures.
+    async fn queue_everywhere(
+        &self,
+        incident: &str,
+        kind: PostKind,
+        body: &str,
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        let channels: Vec<String> = sqlx::query_scalar(
+            "SELECT channel FROM deliveries WHERE incident_id = $1 AND sink = 'slack'
+               AND (state <> 'digested' OR $2 <> 'picture') ORDER BY channel",
+        )
+        .bind(incident)
+        .bind(kind.as_str())
+        .fetch_all(&self.read)
+        .await?;
+        for channel in &channels {
+            self.queue([incident, channel], kind, [body, ""], now).await?;
+        }
+        Ok(())
+    }
+
+    async fn queue(
+        &self,
+        [incident, channel]: [&str; 2],
+        kind: PostKind,
+        [body, about]: [&str; 2],
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
         let once = matches!(kind, PostKind::Change | PostKind::Picture | PostKind::Mention);
         sqlx::query(
-            "INSERT INTO posts (id, incident_id, kind, body, due_ms) SELECT $1, $2, $3, $4, CAST($5 AS BIGINT)
-             WHERE EXISTS (SELECT 1 FROM deliveries WHERE incident_id = $2 AND sink = 'slack'
-                             AND (state <> 'digested' OR $3 <> 'picture'))
-               AND ($6 = 0 OR NOT EXISTS
-                 (SELECT 1 FROM posts WHERE incident_id = $2 AND kind = $3 AND state = 'pending'))",
+            "INSERT INTO posts (id, incident_id, channel, kind, body, about, due_ms)
+             SELECT $1, $2, $3, $4, $5, NULLIF($6, ''), CAST($7 AS BIGINT)
+             WHERE $8 = 0 OR NOT EXISTS
+               (SELECT 1 FROM posts WHERE incident_id = $2 AND kind = $4 AND state = 'pending'
+                  AND (channel IS NULL OR channel = $3))",
         )
         .bind(next_id())
         .bind(incident)
+        .bind(channel)
         .bind(kind.as_str())
         .bind(body)
+        .bind(about)
         .bind(unix_ms(now))
         .bind(i64::from(once))
         .execute(&self.write)
@@ -181,6 +221,7 @@ impl Store {
              WHERE state = 'pending' AND due_ms < $1 AND NOT EXISTS
                (SELECT 1 FROM deliveries d LEFT JOIN digests g ON g.id = d.digest_id
                 WHERE d.incident_id = posts.incident_id AND d.sink = 'slack'
+                  AND (posts.channel IS NULL OR posts.channel = d.channel)
                   AND COALESCE(d.posted_ts, g.posted_ts) IS NOT NULL)",
         )
         .bind(unix_ms(before))
@@ -220,7 +261,9 @@ pub(super) fn post(row: &AnyRow) -> Result<Post, StoreError> {
         incident: row.try_get("incident_id")?,
         kind,
         body: row.try_get("body")?,
+        about: row.try_get("about")?,
         told: row.try_get("told")?,
+        delivery: row.try_get("delivery")?,
         channel: row.try_get("channel")?,
         thread: (row.try_get("posted_to")?, row.try_get("posted_ts")?),
         tries: u32::try_from(tries).unwrap_or(u32::MAX),

@@ -6,14 +6,14 @@ use sqlx::any::AnyRow;
 
 use super::deliveries::{Delivery, Sink};
 use super::digests::{Digest, digest};
-use super::posts::{Post, post};
+use super::posts::{Post, PostKind, post};
 use super::{Store, StoreError};
 use crate::clock::unix_ms;
 
 /// Whose turn comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Turn {
-    /// A new message of something critical.
+    /// A new message of something critical, and a call for somebody.
     NewCritical,
     /// Another new message.
     New,
@@ -136,7 +136,8 @@ type Read = fn(&AnyRow) -> Result<Waiting, StoreError>;
 const MESSAGES: &str = "
     SELECT * FROM (
       SELECT w.*, ROW_NUMBER() OVER (PARTITION BY sink, turn, lane ORDER BY due_ms, incident_id) AS place FROM (
-        SELECT d.incident_id, d.sink, d.channel, d.posted_to, d.posted_ts, d.tries, d.told, d.mentioned_ms, d.due_ms,
+        SELECT d.incident_id, d.sink, d.channel, d.posted_to, d.posted_ts, d.tries, d.told, d.due_ms, d.escalation,
+               CAST(CASE WHEN d.mentioned_ms >= COALESCE(i.critical_ms, 0) THEN 1 ELSE 0 END AS BIGINT) AS mentioned,
                CASE WHEN d.posted_ts IS NULL THEN d.channel ELSE '' END AS lane,
                CAST(CASE WHEN d.posted_ts IS NULL AND i.critical = 1 THEN 0 WHEN d.posted_ts IS NULL THEN 1
                          WHEN i.critical = 1 OR i.state = 'resolved' THEN 2 ELSE 3 END AS BIGINT) AS turn
@@ -147,25 +148,31 @@ const MESSAGES: &str = "
 const DIGESTS: &str = "
     SELECT g.id, g.channel, g.topic, g.opened_ms, g.posted_to, g.posted_ts, g.tries, g.due_ms,
            CAST(SUM(CASE WHEN i.state = 'open' THEN 1 ELSE 0 END) AS BIGINT) AS firing,
-           CAST(SUM(CASE WHEN i.state = 'open' THEN i.critical ELSE 0 END) AS BIGINT) AS critical
+           CAST(SUM(CASE WHEN i.state = 'open' THEN i.critical ELSE 0 END) AS BIGINT) AS critical,
+           CAST(SUM(CASE WHEN i.state <> 'open' OR i.critical = 0 OR d.mentioned_ms >= COALESCE(i.critical_ms, 0)
+                         THEN 0 ELSE 1 END) AS BIGINT) AS unmentioned
     FROM digests g JOIN deliveries d ON d.digest_id = g.id JOIN incidents i ON i.id = d.incident_id
     WHERE g.state = 'pending' AND g.due_ms <= $1
     GROUP BY g.id, g.channel, g.topic, g.opened_ms, g.posted_to, g.posted_ts, g.tries, g.due_ms, g.delivered
     HAVING g.delivered < SUM(i.revision) ORDER BY g.due_ms LIMIT $2";
 
-/// Of each incident the first that waits, so that a thread keeps its order; but nothing waits for a picture.
+/// Of each thread the first that waits, so that it keeps its order; but nothing waits for a picture, and who is mentioned
+/// waits for nothing.
 const POSTS: &str = "
     SELECT * FROM (
-      SELECT w.*, ROW_NUMBER() OVER (PARTITION BY channel ORDER BY due_ms, id) AS place FROM (
-        SELECT p.id, p.incident_id, p.kind, p.body, p.tries, p.due_ms, d.told,
+      SELECT w.*, ROW_NUMBER() OVER (PARTITION BY channel
+                                     ORDER BY CASE kind WHEN 'mention' THEN 0 ELSE 1 END, due_ms, id) AS place FROM (
+        SELECT p.id, p.incident_id, p.kind, p.body, p.about, p.tries, p.due_ms, d.told, d.channel AS delivery,
                COALESCE(g.channel, d.channel) AS channel,
                COALESCE(d.posted_to, g.posted_to) AS posted_to, COALESCE(d.posted_ts, g.posted_ts) AS posted_ts
         FROM posts p JOIN deliveries d ON d.incident_id = p.incident_id AND d.sink = 'slack'
+            AND (p.channel IS NULL OR p.channel = d.channel)
           LEFT JOIN digests g ON g.id = d.digest_id
         WHERE p.state = 'pending' AND p.due_ms <= $1 AND COALESCE(d.posted_ts, g.posted_ts) IS NOT NULL
-          AND NOT EXISTS (SELECT 1 FROM posts q
-                          WHERE q.incident_id = p.incident_id AND q.state = 'pending' AND q.kind <> 'picture'
-                            AND q.id < p.id)) w) ranked
+          AND (p.kind = 'mention' OR NOT EXISTS
+                 (SELECT 1 FROM posts q
+                  WHERE q.incident_id = p.incident_id AND COALESCE(q.channel, '') = COALESCE(p.channel, '')
+                    AND q.state = 'pending' AND q.kind <> 'picture' AND q.id < p.id))) w) ranked
     WHERE place <= $2";
 
 fn message(row: &AnyRow) -> Result<Waiting, StoreError> {
@@ -178,7 +185,8 @@ fn message(row: &AnyRow) -> Result<Waiting, StoreError> {
         channel: row.try_get("channel")?,
         posted: to.zip(ts),
         tries: u32::try_from(tries).unwrap_or(u32::MAX),
-        mentioned: row.try_get::<Option<i64>, _>("mentioned_ms")?.is_some(),
+        mentioned: row.try_get::<i64, _>("mentioned")? == 1,
+        escalation: row.try_get("escalation")?,
         told: row.try_get("told")?,
     };
     let turn = match row.try_get::<i64, _>("turn")? {
@@ -193,16 +201,20 @@ fn message(row: &AnyRow) -> Result<Waiting, StoreError> {
 fn of_digest(row: &AnyRow) -> Result<Waiting, StoreError> {
     let digest = digest(row)?;
     let (firing, critical): (i64, i64) = (row.try_get("firing")?, row.try_get("critical")?);
+    let calls = row.try_get::<i64, _>("unmentioned")? > 0;
     let turn = match (&digest.posted, critical > 0, firing > 0) {
         (None, true, _) => Turn::NewCritical,
         (None, false, _) => Turn::New,
-        // The last word of a digest is one.
+        // The last word of a digest is one, and who is called with it does not wait.
         (Some(_), _, false) => Turn::Favoured,
+        (Some(_), _, true) if calls => Turn::Favoured,
         (Some(_), _, true) => Turn::Digest,
     };
     Ok(Waiting { turn, work: Work::Digest(digest), due_ms: row.try_get("due_ms")? })
 }
 
 fn of_post(row: &AnyRow) -> Result<Waiting, StoreError> {
-    Ok(Waiting { turn: Turn::Thread, work: Work::Post(post(row)?), due_ms: row.try_get("due_ms")? })
+    let post = post(row)?;
+    let turn = if post.kind == PostKind::Mention { Turn::NewCritical } else { Turn::Thread };
+    Ok(Waiting { turn, work: Work::Post(post), due_ms: row.try_get("due_ms")? })
 }

@@ -32,6 +32,7 @@ fn known(group: &AlertGroup, notified: i64) -> Known {
         state: State::Open,
         notified_at: after(notified),
         resolved_at: None,
+        critical: false,
         episodes: group.alerts.iter().map(|a| (a.episode(), a.status)).collect(),
     }
 }
@@ -328,7 +329,7 @@ async fn what_it_has_cost_is_kept_of_what_is_over_until_it_fires_again() {
     let over = kept.admit(group("0.25/grouped_14_resolved"), 30).await;
     kept.store.save_impact(&over.incident, Some(&cost), after(31)).await.unwrap();
     assert_eq!(kept.incident(&over).await.impact, Some(cost));
-    let again = kept.admit(group("0.25/grouped_03_firing"), 90).await;
+    let again = kept.admit(group("0.25/grouped_03_firing"), 91).await;
     assert_eq!((again.reason, &again.incident), (AdmitReason::Refired, &opened.incident));
     assert_eq!(kept.incident(&again).await.impact, None);
 }

@@ -3,18 +3,18 @@
 use std::path::Path;
 
 use llm_diagnose_lab::pager::FakePager;
-use llm_diagnose_lab::slack::{FakeSlack, Options, Press};
+use llm_diagnose_lab::slack::{FakeSlack, Message, Options, Press, State};
 use llm_diagnose_lab::stack::{Alertmanager, Service};
 use serde_json::{Value, json};
 
-use crate::running::{BINARY, CHANNEL, Running, SOON, group, tls};
+use crate::running::{BINARY, CHANNEL, Running, SOON, group, tls, whole};
 
 /// PagerDuty's routing keys have 32 characters.
 const ROUTING_KEY: &str = "0123456789abcdef0123456789abcdef";
 /// Standard Webhooks' form: base64 after the prefix.
 const SECRET: &str = "whsec_c2VjcmV0IG9mIHRoZSB0ZXN0cw==";
 
-/// The service with both pagers, the escalation pager among them when asked.
+/// The service with both pagers.
 async fn running(extra: &str) -> (FakePager, Running, tempfile::TempDir) {
     let pager = FakePager::start(ROUTING_KEY, SECRET).await.unwrap();
     let keys = tempfile::tempdir().unwrap();
@@ -122,36 +122,111 @@ async fn a_refusal_for_good_is_given_up_and_does_not_repeat_the_key() {
     assert!(!log.contains(ROUTING_KEY) && !log.contains(SECRET), "{log}");
 }
 
-#[tokio::test]
-async fn a_pager_that_somebody_escalates_to_is_paged_then_and_its_page_ends_with_the_incident() {
+/// The service with a pager of this kind and these keys, to which people may escalate.
+async fn escalating(keys: &str) -> (FakePager, Running, tempfile::TempDir) {
     let pager = FakePager::start(ROUTING_KEY, SECRET).await.unwrap();
-    let keys = tempfile::tempdir().unwrap();
-    let key = keys.path().join("routing-key");
-    std::fs::write(&key, ROUTING_KEY).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let key = directory.path().join("key");
+    let (secret, url) = match keys.contains("kind: webhook") {
+        true => (SECRET, &pager.webhook_url),
+        false => (ROUTING_KEY, &pager.events_url),
+    };
+    std::fs::write(&key, secret).unwrap();
     tls();
     let slack = FakeSlack::start(Options::unlimited()).await.unwrap();
     let config = format!(
         "listen: 127.0.0.1:$PORT\nstate_dir: $DIR/state\nprometheus: [{{ url: \"http://127.0.0.1:1\" }}]\n\
          slack: {{ api_url: \"{}\", channel: \"{CHANNEL}\", escalate: second-line, act: {{ users: [U0ANN] }} }}\n\
-         pagers: [{{ name: second-line, kind: pagerduty, on: escalation, url: \"{}\", key_file: {} }}]\n",
+         pagers: [{{ name: second-line, {keys}, url: \"{url}\", key_file: {} }}]\n",
         slack.base_url,
-        pager.events_url,
         key.display()
     );
     let secrets = [("SLACK_BOT_TOKEN", slack.token.as_str()), ("SLACK_APP_TOKEN", "xapp-lab")];
     let arguments = ["serve", "--config", "$CONFIG"];
     let service = Service::start(Path::new(BINARY), &arguments, &secrets, &config).await.unwrap();
-    let run = Running { service, slack, http: reqwest::Client::new() };
-    run.send(&group("LLMHighTTFT", "firing", "critical", &["a"])).await;
-    run.wait_for(CHANNEL, |m| m.contains("CRITICAL")).await;
+    (pager, Running { service, slack, http: reqwest::Client::new() }, directory)
+}
+
+async fn escalate(run: &Running) {
     let message = run.tops(CHANNEL).remove(0);
     run.slack.press("U0ANN", &message.channel, &message.ts, Press::new("escalate").confirmed()).await.unwrap();
+}
+
+/// Waits until only the one who pressed is told this, and the thread that.
+async fn told(run: &Running, alone: &str, thread: &str) {
+    let to_them = |m: &Message| m.only_for.is_some() && whole(m).contains(alone);
+    let to_all = |m: &Message| m.only_for.is_none() && m.thread_ts.is_some() && whole(m).contains(thread);
+    let both = |s: &State| s.messages(CHANNEL).any(to_them) && s.messages(CHANNEL).any(to_all);
+    let seen = run.slack.wait_for(both, SOON).await;
+    assert!(seen.is_ok(), "{}\n{}", seen.unwrap_err(), run.service.stderr());
+}
+
+#[tokio::test]
+async fn a_pager_that_somebody_escalates_to_is_paged_then_and_its_page_ends_with_the_incident() {
+    let (pager, run, _key) = escalating("kind: pagerduty, on: escalation").await;
+    run.send(&group("LLMHighTTFT", "firing", "critical", &["a"])).await;
+    run.wait_for(CHANNEL, |m| m.contains("CRITICAL")).await;
+    escalate(&run).await;
     pager.wait_for(|pager| ours(pager).len() == 1, SOON).await.unwrap();
+    told(&run, "second-line was called", "second-line was called").await;
     run.wait_for(CHANNEL, |m| m.contains("Escalated") && m.contains("second-line")).await;
     run.send(&group("LLMHighTTFT", "resolved", "critical", &["a"])).await;
     pager.wait_for(|pager| ours(pager).len() == 2, SOON).await.unwrap();
     let events = ours(&pager);
     assert_eq!((&events[0]["event_action"], &events[1]["event_action"]), (&"trigger".into(), &"resolve".into()));
     assert_eq!(events[0]["dedup_key"], events[1]["dedup_key"]);
+    assert_eq!(pager.breaches(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_pager_that_was_told_before_is_called_by_a_page_of_its_own() {
+    let (pager, run, _key) = escalating("kind: pagerduty, on: alert").await;
+    run.send(&group("LLMHighTTFT", "firing", "critical", &["a"])).await;
+    pager.wait_for(|pager| ours(pager).len() == 1, SOON).await.unwrap();
+    run.wait_for(CHANNEL, |m| m.contains("CRITICAL")).await;
+    escalate(&run).await;
+    pager.wait_for(|pager| ours(pager).len() == 2, SOON).await.unwrap();
+    told(&run, "second-line was called", "second-line was called").await;
+    run.send(&group("LLMHighTTFT", "resolved", "critical", &["a"])).await;
+    pager.wait_for(|pager| ours(pager).len() == 3, SOON).await.unwrap();
+    let events = ours(&pager);
+    let actions: Vec<&Value> = events.iter().map(|event| &event["event_action"]).collect();
+    assert_eq!(actions, ["trigger", "trigger", "resolve"]);
+    assert_ne!(events[0]["dedup_key"], events[1]["dedup_key"], "Alertmanager's page is open: it calls nobody again");
+    assert_eq!(events[1]["dedup_key"], events[2]["dedup_key"]);
+    assert_eq!(pager.breaches(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_call_that_fails_is_said_with_its_reason_and_may_be_tried_again_at_once() {
+    let (pager, run, _key) = escalating("kind: pagerduty, on: escalation").await;
+    run.send(&group("LLMHighTTFT", "firing", "critical", &["a"])).await;
+    run.wait_for(CHANNEL, |m| m.contains("CRITICAL")).await;
+    pager.fail_next(403, None);
+    escalate(&run).await;
+    told(&run, "Nobody was called: the pager answered 403", "second-line could not be called: the pager answered 403")
+        .await;
+    assert!(ours(&pager).is_empty() && !run.tops(CHANNEL).iter().any(|m| whole(m).contains("Escalated")));
+    // One refusal that passes: the call is repeated until it is made.
+    pager.fail_next(503, None);
+    escalate(&run).await;
+    pager.wait_for(|pager| ours(pager).len() == 1, SOON).await.unwrap();
+    told(&run, "second-line was called", "second-line was called").await;
+    assert_eq!(pager.breaches(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_webhook_is_told_of_an_escalation_under_an_id_of_its_own() {
+    let (pager, run, _key) = escalating("kind: webhook, on: alert").await;
+    run.send(&group("Unknown", "firing", "critical", &["a"])).await;
+    pager.wait_for(|pager| !pager.webhooks().is_empty(), SOON).await.unwrap();
+    run.wait_for(CHANNEL, |m| m.contains("CRITICAL")).await;
+    escalate(&run).await;
+    let escalated = |pager: &FakePager| pager.webhooks().into_iter().find(|c| c.body["type"] == "incident.escalated");
+    pager.wait_for(|pager| escalated(pager).is_some(), SOON).await.unwrap();
+    let calls = pager.webhooks();
+    let id = escalated(&pager).unwrap().id;
+    assert_eq!(calls.iter().filter(|call| call.id == id).count(), 1, "{calls:#?}");
+    told(&run, "second-line was called", "second-line was called").await;
     assert_eq!(pager.breaches(), Vec::<String>::new());
 }

@@ -76,7 +76,7 @@ async fn take(store: &Store, seconds: i64) -> (Vec<Delivery>, Vec<Digest>, Vec<P
 
 async fn deliver(store: &Store, delivery: &Delivery, ts: &str, seconds: i64) {
     let revision = store.incident(&delivery.incident).await.unwrap().unwrap().revision;
-    let said = Said { mention: true, told: Some("{}".to_owned()) };
+    let said = Said { mention: Some(at(seconds)), told: Some("{}".to_owned()) };
     store.delivered(delivery, Some(&there(ts)), revision, &said, at(seconds)).await.unwrap();
 }
 
@@ -108,7 +108,7 @@ async fn a_message_lives_the_same_life_on_both() {
             assert!(!store.take(waiting, at(100), LEASE_MS).await.unwrap(), "{waiting:?}");
         }
         assert_eq!(store.place_of(&id).await.unwrap(), Some(there("7.7")));
-        assert_eq!(store.mentioned(&[&id], at(2)).await.unwrap(), 0);
+        assert!(store.is_mentioned(&id, CHANNEL).await.unwrap());
 
         let due = store.take_diagnoses(at(2), LEASE_MS, 5).await.unwrap();
         assert_eq!(due.iter().map(|due| (due.id.as_str(), due.tries)).collect::<Vec<_>>(), [(id.as_str(), 0)]);
@@ -129,8 +129,8 @@ async fn a_message_lives_the_same_life_on_both() {
         // A message that is gone comes back; not for ever.
         store.forget_message(&id, "7.7", 2, at(8)).await.unwrap();
         edited(&store, "a message that is gone", 9).await;
-        store.told(&id, "{\"told\":1}").await.unwrap();
-        store.page(&id, "pagerduty", at(9)).await.unwrap();
+        store.told(&id, CHANNEL, "{\"told\":1}").await.unwrap();
+        store.page(&id, "pagerduty", "01J", at(9)).await.unwrap();
         let (messages, _, _) = take(&store, 10).await;
         let [page] = messages.as_slice() else { panic!("{messages:?}") };
         assert_eq!(page.sink, Sink::Pager);
@@ -192,9 +192,9 @@ async fn a_thread_and_its_pictures_are_told_in_order_on_both() {
         store.queue_post(&id, PostKind::Note, &note, at(0)).await.unwrap();
         store.queue_post("none", PostKind::Note, &note, at(0)).await.unwrap();
         for _ in 0..2 {
-            store.queue_change(&id, at(0)).await.unwrap();
+            store.queue_change(&id, CHANNEL, at(0)).await.unwrap();
             store.queue_picture(&id, "longer-prompts", at(0)).await.unwrap();
-            store.queue_mention(&id, "S0ONCALL", at(0)).await.unwrap();
+            store.queue_mention(&id, CHANNEL, ["S0ONCALL", ""], at(0)).await.unwrap();
         }
         let waiting = store.waiting(at(1), 50).await.unwrap();
         assert!(
@@ -212,8 +212,8 @@ async fn a_thread_and_its_pictures_are_told_in_order_on_both() {
                 store.post_done(post, Some("said")).await.unwrap();
             }
         }
-        assert_eq!(kinds, [PostKind::Note, PostKind::Change, PostKind::Picture, PostKind::Mention]);
-        store.queue_change(&id, at(4)).await.unwrap();
+        assert_eq!(kinds, [PostKind::Mention, PostKind::Note, PostKind::Change, PostKind::Picture]);
+        store.queue_change(&id, CHANNEL, at(4)).await.unwrap();
         let (_, _, posts) = take(&store, 5).await;
         store.post_postponed(&posts[0], at(6), "busy").await.unwrap();
         let (_, _, again) = take(&store, 7).await;
@@ -223,7 +223,7 @@ async fn a_thread_and_its_pictures_are_told_in_order_on_both() {
         assert!(store.events(&id, 50).await.unwrap().iter().any(|e| e.what == "post failed"));
 
         let (lost, _) = admit(&store, "B", "firing", &CALM, 10).await;
-        store.queue_change(&lost, at(10)).await.unwrap();
+        store.queue_change(&lost, CHANNEL, at(10)).await.unwrap();
         assert_eq!(store.give_up_orphans(at(9)).await.unwrap(), 0);
         assert_eq!(store.give_up_orphans(at(11)).await.unwrap(), 1);
     }
@@ -253,9 +253,11 @@ async fn a_digest_counts_and_ends_the_same_on_both() {
             [(ids[1].clone(), 2), (ids[2].clone(), 2)]
         );
         assert_eq!(store.incidents_of_digest(&digest.id, 1).await.unwrap(), ids[1..2]);
-        assert!(!store.digest_mentioned(&digest.id).await.unwrap());
-        assert_eq!(store.mentioned(&[&ids[1], &ids[2]], at(1)).await.unwrap(), 2);
-        assert!(store.digest_mentioned(&digest.id).await.unwrap());
+        store.mentioned(&ids[1], CHANNEL, at(1)).await.unwrap();
+        let mentions = store.digest_mentions(&digest.id).await.unwrap();
+        let expected =
+            [(&ids[1], true), (&ids[2], false)].map(|(id, mentioned)| (id.clone(), (CHANNEL.into(), mentioned)));
+        assert_eq!(mentions, expected.into());
         store.digest_postponed(digest, at(2), "busy").await.unwrap();
         store.digest_moved(digest, "#other", at(2)).await.unwrap();
         let (_, digests, _) = take(&store, 3).await;
@@ -355,7 +357,7 @@ async fn what_a_gone_replica_had_taken_is_due_again_and_its_plans_are_not() {
         let (id, _) = admit(&store, "A", "firing", &storm, 0).await;
         edited_first(&store, 1).await;
         admit(&store, "B", "firing", &storm, 1).await;
-        store.queue_change(&id, at(1)).await.unwrap();
+        store.queue_change(&id, CHANNEL, at(1)).await.unwrap();
         store.follow_up(&id, "verify", "{}", &[at(1), at(3_000)]).await.unwrap();
         let (messages, digests, posts) = take(&store, 2).await;
         assert_eq!((messages.len(), digests.len(), posts.len()), (1, 1, 1));

@@ -3,6 +3,8 @@
 thread-resolved = **resolved** after { $duration }
 thread-refired = **fires again**
 thread-flaps = **fires again**, { $n } times by now: it flaps, so further ends and returns only change the message above
+thread-critical = **critical now**
+thread-critical-over = nothing critical fires any more
 thread-alerts-more = +{ $n } { $n ->
     [one] alert
    *[other] alerts

@@ -26,6 +26,18 @@ pub struct PagerClient {
     http: reqwest::Client,
 }
 
+/// What there may be to tell.
+pub(super) struct News<'a> {
+    pub(super) incident: &'a Incident,
+    pub(super) message: &'a Message,
+    /// The incident's page.
+    pub(super) page: Option<&'a str>,
+    /// The last call's key, and what it told.
+    pub(super) posted: Option<&'a (String, String)>,
+    /// Somebody asks for a call, whatever was told before: the id of their line in the audit log.
+    pub(super) escalation: Option<&'a str>,
+}
+
 /// What is to be sent.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Call {
@@ -85,19 +97,17 @@ impl PagerClient {
         &self.config.name
     }
 
-    /// What is to be told now; none when there is nothing new for this pager. `said` is what it was told last.
-    pub(super) fn call(
-        &self,
-        incident: &Incident,
-        message: &Message,
-        page: Option<&str>,
-        said: Option<&str>,
-        now: Timestamp,
-    ) -> Option<Call> {
+    /// Whether it hears of the incident without anybody's escalation.
+    pub(super) fn takes(&self, incident: &Incident) -> bool {
+        self.config.takes(&incident.firing())
+    }
+
+    /// What is to be told now; none when there is nothing new for this pager.
+    pub(super) fn call(&self, news: &News<'_>, now: Timestamp) -> Option<Call> {
         let key = self.key.expose_secret();
         match self.config.kind {
-            PagerKind::Pagerduty => pagerduty::call(key, self.config.on, incident, message, page, said),
-            PagerKind::Webhook => Some(webhook::call(key, incident, message, page, now)),
+            PagerKind::Pagerduty => pagerduty::call(key, &self.config, news),
+            PagerKind::Webhook => Some(webhook::call(key, news, now)),
         }
     }
 

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::alert::Labels;
+use crate::alert::Alert;
 use crate::redact::address;
 
 /// An entry of `pagers:`.
@@ -21,7 +21,7 @@ pub struct Pager {
     /// What makes it hear of an incident.
     #[serde(default)]
     pub on: PagerOn,
-    /// Labels on which all firing alerts must agree; empty takes every incident.
+    /// Labels that a firing alert must have; empty takes every incident.
     #[serde(default)]
     pub labels: BTreeMap<String, String>,
     /// Its address; PagerDuty's is known.
@@ -45,7 +45,7 @@ pub enum PagerKind {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum PagerOn {
-    /// Every incident whose labels match.
+    /// Every incident in which an alert with these labels fires.
     #[default]
     Alert,
     /// Somebody escalates; the page is ours then, and we resolve it.
@@ -64,8 +64,9 @@ impl fmt::Debug for Pager {
 }
 
 impl Pager {
-    /// Whether it hears of alerts with these common labels by itself.
-    pub fn takes(&self, labels: &Labels) -> bool {
-        self.on == PagerOn::Alert && self.labels.iter().all(|(name, value)| labels.get(name) == Some(value))
+    /// Whether it hears by itself of an incident in which these alerts fire.
+    pub fn takes(&self, firing: &[&Alert]) -> bool {
+        let has = |alert: &Alert| self.labels.iter().all(|(name, value)| alert.labels.get(name) == Some(value));
+        self.on == PagerOn::Alert && firing.iter().any(|alert| has(alert))
     }
 }

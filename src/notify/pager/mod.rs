@@ -1,7 +1,7 @@
 //! Pagers: the triage lands on the page that woke somebody, and on signed webhooks of other tools.
 //!
 //! One delivery per incident and pager, worked off like Slack's. PagerDuty hears when the verdict changes, a webhook of
-//! every revision.
+//! every revision. Whoever escalates learns how the call ended.
 
 mod client;
 mod config;
@@ -12,15 +12,18 @@ use std::time::Duration;
 
 use tracing::{error, info, warn};
 
+use client::News;
 pub use client::PagerClient;
 pub use config::{Pager, PagerKind, PagerOn};
 pub use webhook::schema;
 
 use super::{FIRST_PAUSE, LONGEST_PAUSE, MOST_TRIES, Notifier};
 use crate::clock;
-use crate::render::Message;
-use crate::store::{Delivery, Incident, Said, Sink, StoreError};
+use crate::render::{Act, Message, Part, Span, Tone};
+use crate::store::{AuditEntry, AuditResult, Delivery, Incident, PostKind, Said, Sink, StoreError};
 
+/// Tries of a call that somebody waits for: with the pauses between them about half a minute.
+const MOST_CALL_TRIES: u32 = 6;
 /// How long a page waits for the first diagnosis.
 const DIAGNOSIS_WITHIN: Duration = Duration::from_secs(60);
 /// How often it looks.
@@ -37,33 +40,42 @@ impl Notifier {
         let now = clock::now();
         let Some(pager) = self.pagers.iter().find(|pager| pager.name() == delivery.channel) else {
             self.metrics.delivery(Sink::Pager.as_str(), "failed", None);
-            return self.store.give_up(delivery, incident.revision, "this pager is no longer configured", now).await;
+            let why = "this pager is no longer configured";
+            self.escalated(delivery, delivery.escalation.as_deref(), Err(why)).await?;
+            return self.store.give_up(delivery, incident.revision, why, now).await;
         };
+        let mut escalation = delivery.escalation.as_deref();
+        if !incident.open {
+            self.escalated(delivery, escalation.take(), Err("the incident is over")).await?;
+        }
         let young = clock::between(incident.opened_at, now) < DIAGNOSIS_WITHIN;
-        if incident.open && incident.diagnosis.is_none() && incident.playbook.is_some() && young {
+        let waits = incident.open && incident.diagnosis.is_none() && incident.playbook.is_some() && young;
+        // Who is asked for help is called at once.
+        if waits && escalation.is_none() {
             let due = clock::after(now, LOOK_AGAIN);
             return self.store.postpone(delivery, due, false, "waiting for the diagnosis").await;
         }
         let page = (!self.public_url.is_empty()).then(|| format!("{}/incidents/{}", self.public_url, incident.id));
-        let said = delivery.posted.as_ref().map(|(_, said)| said.as_str());
-        let Some(call) = pager.call(incident, message, page.as_deref(), said, now) else {
+        let posted = delivery.posted.as_ref();
+        let news = News { incident, message, page: page.as_deref(), posted, escalation };
+        let Some(call) = pager.call(&news, now) else {
             // Nothing that this pager should hear; the revision counts as told.
-            return self
-                .store
-                .delivered(delivery, delivery.posted.as_ref(), incident.revision, &Said::default(), now)
-                .await;
+            let said = Said::default();
+            return self.store.delivered(delivery, posted, incident.revision, &said, now).await;
         };
         let started = std::time::Instant::now();
         let answer = pager.send(&call).await;
         let took = Some(started.elapsed());
+        let most = if escalation.is_some() { MOST_CALL_TRIES } else { MOST_TRIES };
         match answer {
             Ok(()) => {
                 self.metrics.delivery(Sink::Pager.as_str(), "posted", took);
                 info!(incident.id = delivery.incident, pager = pager.name(), "told the pager");
                 let place = (call.key, call.said);
+                self.escalated(delivery, escalation, Ok(())).await?;
                 self.store.delivered(delivery, Some(&place), incident.revision, &Said::default(), now).await
             }
-            Err(error) if error.retry && delivery.tries + 1 < MOST_TRIES => {
+            Err(error) if error.retry && delivery.tries + 1 < most => {
                 self.metrics.delivery(Sink::Pager.as_str(), "retried", took);
                 let pause = FIRST_PAUSE.saturating_mul(1 << delivery.tries.min(16)).min(LONGEST_PAUSE);
                 let pause = error.after.unwrap_or(pause).min(LONGEST_PAUSE);
@@ -73,8 +85,50 @@ impl Notifier {
             Err(error) => {
                 self.metrics.delivery(Sink::Pager.as_str(), "failed", took);
                 error!(incident.id = delivery.incident, pager = pager.name(), %error, "gave up telling the pager");
-                self.store.give_up(delivery, incident.revision, &error.to_string(), now).await
+                self.escalated(delivery, escalation, Err(&error.to_string())).await?;
+                self.store.give_up(delivery, incident.revision, &error.to_string(), now).await?;
+                match escalation {
+                    // Once it was said that nobody was called, nobody is called by the incident's next change.
+                    Some(_) if !pager.takes(incident) => self.store.unpage(delivery).await,
+                    _ => Ok(()),
+                }
             }
         }
+    }
+
+    /// Says how an escalation ended, if there was one: in the audit log, where whoever asked for it looks, and in the
+    /// incident's threads.
+    async fn escalated(
+        &self,
+        delivery: &Delivery,
+        escalation: Option<&str>,
+        result: Result<(), &str>,
+    ) -> Result<(), StoreError> {
+        let Some(escalation) = escalation else { return Ok(()) };
+        let (incident, pager, now) = (delivery.incident.as_str(), delivery.channel.as_str(), clock::now());
+        let begun = AuditEntry::begun("", "", Act::Escalate.as_str(), Some(incident), now);
+        let begun = self.store.audit_entry(escalation).await?.unwrap_or(begun);
+        let (result, detail) = match result {
+            Ok(()) => (AuditResult::Done, pager),
+            Err(error) => (AuditResult::Failed, error),
+        };
+        self.metrics.act(&begun.what, result.as_str());
+        let said = match result {
+            AuditResult::Done => self.words.text("escalation-called", &[("pager", pager.into())]),
+            _ => self
+                .words
+                .text("escalation-failed", &[("pager", pager.into()), ("error", self.words.said(detail).into())]),
+        };
+        let who = [("who", Span::User(begun.who.clone()).into())];
+        let parts = vec![Part::Note(self.words.line("escalation-asked", &who))];
+        let entry = AuditEntry { target: pager.to_owned(), result, detail: detail.to_owned(), ..begun };
+        self.store.audit(&entry).await?;
+        let post = Message { tone: Tone::Unknown, headline: said, parts };
+        self.store.queue_post(incident, PostKind::Note, &post, now).await?;
+        if result == AuditResult::Done {
+            // The message tells who was called.
+            self.store.touch(incident).await?;
+        }
+        self.store.escalation_ended(delivery, escalation).await
     }
 }

@@ -2,12 +2,14 @@
 //!
 //! Same routing key and same dedup key, so PagerDuty adds the event to the open alert. Source: PagerDuty/api-schema,
 //! reference/events-v2; the dedup key is SHA-256 of the group key in hex (Alertmanager, `notify.Key.Hash`).
+//!
+//! An event that is added to an open alert calls nobody. So an escalation raises a page of ours, named by the incident.
 
 use ring::digest::{SHA256, digest};
 use serde_json::{Map, Value, json};
 
-use super::PagerOn;
-use super::client::Call;
+use super::client::{Call, News};
+use super::{Pager, PagerOn};
 use crate::render::{Line, Message, Part, Tone};
 use crate::store::Incident;
 
@@ -18,36 +20,50 @@ const SUMMARY_CHARS: usize = 1_024;
 /// Of one detail; an event may have 512 kB in all.
 const DETAIL_CHARS: usize = 4_000;
 
-/// The event for what is known now. An alert that Alertmanager raised is also resolved by Alertmanager: a late event of
-/// ours would raise it anew, so nothing is told once the incident is over. A page of ours is resolved by us.
-pub(super) fn call(
-    routing_key: &str,
-    on: PagerOn,
-    incident: &Incident,
-    message: &Message,
-    page: Option<&str>,
-    said: Option<&str>,
-) -> Option<Call> {
-    let key = dedup_key(&incident.group_key);
-    let root = incident.diagnosis.as_ref().and_then(|d| d.root());
-    let gist = match (incident.open, root) {
-        (false, _) => "resolved".to_owned(),
-        (true, Some(cause)) => format!("{:?} {}", cause.verdict, cause.chain.join(">")),
-        (true, None) => "open".to_owned(),
+/// What was told of a page that has ended.
+const RESOLVED: &str = "resolved";
+
+/// The event for what is known now; none when there is nothing new. An alert that Alertmanager raised is also resolved by
+/// Alertmanager: a late event of ours would raise it anew, so nothing is told once what the pager hears of is over. A page
+/// of ours is resolved by us.
+pub(super) fn call(routing_key: &str, config: &Pager, news: &News<'_>) -> Option<Call> {
+    let incident = news.incident;
+    let open_page = news.posted.filter(|(_, said)| said != RESOLVED);
+    let ours = |key: &str| config.on == PagerOn::Escalation || key == incident.id;
+    let own_page = open_page.filter(|(key, _)| ours(key));
+    let own = news.escalation.is_some() || config.on == PagerOn::Escalation || own_page.is_some();
+    let key = match (own, own_page) {
+        (true, Some((key, _))) => key.clone(),
+        (true, None) => incident.id.clone(),
+        (false, _) => dedup_key(&incident.group_key),
     };
-    if said == Some(gist.as_str()) {
-        return None;
-    }
-    let body = match (incident.open, on) {
-        (false, PagerOn::Alert) => return None,
-        // Never paged, so there is nothing to resolve.
-        (false, PagerOn::Escalation) if said.is_none() => return None,
-        (false, PagerOn::Escalation) => {
-            json!({ "routing_key": routing_key, "event_action": "resolve", "dedup_key": key })
+    let body = match (incident.open, own) {
+        (false, true) if own_page.is_some() => {
+            let body = json!({ "routing_key": routing_key, "event_action": "resolve", "dedup_key": key });
+            return Some(Call::new(key, RESOLVED.to_owned(), body.to_string(), Vec::new()));
         }
-        (true, _) => trigger(routing_key, &key, incident, message, page),
+        (false, _) => return None,
+        (true, false) if !config.takes(&incident.firing()) => return None,
+        (true, _) => trigger(routing_key, &key, incident, news.message, news.page),
     };
-    Some(Call::new(key, gist, body.to_string(), Vec::new()))
+    let gist = gist(incident);
+    let told = news.posted.is_some_and(|(before, said)| *before == key && *said == gist);
+    (!told || news.escalation.is_some()).then(|| Call::new(key, gist, body.to_string(), Vec::new()))
+}
+
+/// What is worth another event: the cause, that it fires again, that it has become critical.
+fn gist(incident: &Incident) -> String {
+    let mut gist = match incident.diagnosis.as_ref().and_then(|d| d.root()) {
+        Some(cause) => format!("{:?} {}", cause.verdict, cause.chain.join(">")),
+        None => "open".to_owned(),
+    };
+    if incident.refired > 0 {
+        gist.push_str(&format!(" again {}", incident.refired));
+    }
+    if let Some(at) = incident.critical_at.filter(|_| incident.critical) {
+        gist.push_str(&format!(" critical {at}"));
+    }
+    gist
 }
 
 /// As Alertmanager names a group at PagerDuty.

@@ -10,12 +10,11 @@ use ring::hmac;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::client::Call;
+use super::client::{Call, News};
 use crate::alert::Labels;
 use crate::alert::{active, common_labels};
 use crate::diagnose::Diagnosis;
-use crate::render::{Message, Tone};
-use crate::store::Incident;
+use crate::render::Tone;
 
 /// The version of the body; a change that breaks readers gives it another name.
 const SCHEMA: &str = "llm-diagnose/webhook/v1";
@@ -40,6 +39,9 @@ enum Event {
     /// It is open: told first, and with everything that changes.
     #[serde(rename = "incident.open")]
     Open,
+    /// Somebody asks for help with it.
+    #[serde(rename = "incident.escalated")]
+    Escalated,
     /// It is over.
     #[serde(rename = "incident.resolved")]
     Resolved,
@@ -89,10 +91,15 @@ pub fn schema() -> serde_json::Value {
     schemars::schema_for!(Body<'_>).to_value()
 }
 
-pub(super) fn call(secret: &str, incident: &Incident, message: &Message, page: Option<&str>, now: Timestamp) -> Call {
+pub(super) fn call(secret: &str, news: &News<'_>, now: Timestamp) -> Call {
+    let News { incident, message, page, .. } = *news;
     let body = Body {
         schema: SCHEMA,
-        r#type: if incident.open { Event::Open } else { Event::Resolved },
+        r#type: match (incident.open, news.escalation) {
+            (true, None) => Event::Open,
+            (true, Some(_)) => Event::Escalated,
+            (false, _) => Event::Resolved,
+        },
         timestamp: now,
         data: Data {
             id: &incident.id,
@@ -115,8 +122,11 @@ pub(super) fn call(secret: &str, incident: &Incident, message: &Message, page: O
     };
     // Numbers that JSON cannot hold become null; there is nothing else that can fail.
     let body = serde_json::to_string(&body).unwrap_or_default();
-    // The same for every retry of one revision, so that a receiver can drop repetitions.
-    let id = format!("{}-{}", incident.id, incident.revision);
+    // The same for every retry of one revision or escalation, so that a receiver can drop repetitions.
+    let id = match news.escalation {
+        Some(escalation) => format!("{}-{}-{escalation}", incident.id, incident.revision),
+        None => format!("{}-{}", incident.id, incident.revision),
+    };
     let at = now.as_second().to_string();
     let signature = sign(secret, &id, &at, &body);
     let headers = vec![("webhook-id", id), ("webhook-timestamp", at), ("webhook-signature", signature)];

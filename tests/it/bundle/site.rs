@@ -178,6 +178,8 @@ pub(super) fn subject(alerts: Vec<Alert>) -> Subject {
         acknowledged: None,
         impact: None,
         external_url: String::new(),
+        source: String::new(),
+        critical_at: None,
         seen_before: 0,
         notes: Vec::new(),
     };
