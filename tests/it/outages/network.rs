@@ -55,7 +55,7 @@ async fn a_database_that_falls_silent_hangs_nobody_and_is_used_again_when_it_can
 }
 
 #[tokio::test]
-async fn a_connection_that_died_while_nobody_used_it_costs_no_alert_a_refusal() {
+async fn connections_that_died_while_nobody_used_them_are_replaced() {
     let postgres = Postgres::start().unwrap();
     let wire = Wire::start(postgres.socket()).await.unwrap();
     let (run, _address) = behind(&wire, &postgres).await;
