@@ -313,7 +313,7 @@ mod tests {
 
     #[test]
     fn of_too_many_alerts_the_firing_and_critical_are_kept_and_all_are_known() {
-        let status = |n: usize| if n % 2 == 0 { "firing" } else { "resolved" };
+        let status = |n: usize| if n.is_multiple_of(2) { "firing" } else { "resolved" };
         let severity = |n: usize| if n >= 4_990 { "critical" } else { "warning" };
         let alerts: Vec<String> = (0..5_000).map(|n| alert(n, status(n), severity(n))).collect();
         let group = AlertGroup::from_reader(body(&alerts).as_bytes()).unwrap();
