@@ -62,6 +62,7 @@ pub(super) fn request(
         bail!("there is no playbook `{playbook}` {hint}");
     }
     let labels: Labels = asked.labels.iter().cloned().collect();
+    target::known_labels(config, &labels)?;
     let mut scope = group.map(|g| Scope::of_alerts(&g.alerts)).unwrap_or_default();
     let given = Scope::of_labels(&labels);
     scope.dimensions.extend(given.dimensions);
@@ -97,14 +98,17 @@ pub(super) fn prometheus(config: &Config, url: Option<&str>, group: Option<&Aler
 /// Finds the pool that was named, and what is wrong there.
 ///
 /// # Errors
-/// When no or several pools are called so, or they cannot be asked for.
+/// When no or several pools are called so, nobody has a value of the typed labels, or they cannot be asked for.
 pub(super) async fn answer(
     library: &Library,
     source: Source<'_>,
     request: &mut Request,
     named: Option<&str>,
+    labels: &[(String, String)],
     beside: Beside<'_>,
 ) -> anyhow::Result<Triage> {
+    let labels: Labels = labels.iter().cloned().collect();
+    target::known_values(library, source, &labels, request.at, request.deadline).await?;
     if let Some(typed) = named {
         let found = target::find(library, &[source], typed, request.at, request.deadline).await?;
         let (_, place, pod) = target::only(found, typed)?;

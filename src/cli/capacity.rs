@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::{Context, bail};
 
 use super::args::{CapacityArgs, Format};
-use super::library;
+use super::{library, target};
 use crate::alert::Labels;
 use crate::capacity::{self, Deployment, Model, Report};
 use crate::clock;
@@ -43,6 +43,7 @@ pub(super) fn run(args: &CapacityArgs) -> anyhow::Result<ExitCode> {
         }
         computed => {
             let labels: Labels = args.labels.iter().cloned().collect();
+            target::known_labels(&config, &labels)?;
             let scope = Scope::of_labels(&labels);
             match observe(args, &config, &labels, &scope)? {
                 Ok(observed) => capacity::compare(computed, &scope, &observed),
@@ -124,6 +125,8 @@ fn observe(
     let window = args.window.unwrap_or(config.diagnose.window);
     let deadline = args.deadline.unwrap_or(config.diagnose.deadline);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
+    let known = target::known_values(&library, (&prometheus, &chosen.labels), labels, at, deadline);
+    runtime.block_on(known)?;
     let signals = &capacity::SIGNALS;
     Ok(Ok(runtime.block_on(observe_signals(&library, &prometheus, scope, signals, at, window, deadline))))
 }

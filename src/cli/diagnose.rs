@@ -48,7 +48,7 @@ pub(super) fn run(args: DiagnoseArgs) -> anyhow::Result<ExitCode> {
     let beside = Beside { exporters, logs: Some(&logs) };
     let source = (&prometheus, &chosen.labels);
     let named = args.what.target.as_deref();
-    let answer = runtime.block_on(ask::answer(&library, source, &mut request, named, beside))?;
+    let answer = runtime.block_on(ask::answer(&library, source, &mut request, named, &args.labels, beside))?;
     let words = Words::load(&config.language, config.playbooks.dir.as_deref())?;
     let diagnosis = match answer {
         Triage::Found(diagnosis, beside) => {

@@ -4,11 +4,14 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use anyhow::bail;
+use futures::future::join;
 use jiff::Timestamp;
 
-use crate::diagnose::{Hit, Place, hits};
+use crate::alert::Labels;
+use crate::config::Config;
+use crate::diagnose::{self, Hit, Place, Scope, detection, hits, known_names, last_day};
 use crate::health::{DIMENSIONS, Source, places};
-use crate::playbook::Library;
+use crate::playbook::{Library, nearest};
 
 /// Names that are shown where none fits.
 const FEW: usize = 12;
@@ -32,7 +35,8 @@ pub(super) async fn find(
     let all: Vec<Place> = known.iter().map(|(_, place)| place.clone()).collect();
     let fitting = hits(&all, typed);
     if fitting.is_empty() {
-        let mut names: Vec<String> = all.iter().map(Place::name).collect();
+        let names: Vec<String> = all.iter().map(Place::name).collect();
+        let mut names = nearest(typed, names.iter().map(String::as_str));
         let more = names.len().saturating_sub(FEW);
         names.truncate(FEW);
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
@@ -52,6 +56,35 @@ pub(super) fn only(mut found: Vec<Found>, typed: &str) -> anyhow::Result<Found> 
         1 => Ok(found.remove(0)),
         _ => bail!("`{typed}` may be {}: name one of them", names.join(", ")),
     }
+}
+
+/// Refuses a typed label that tells no pool and chooses no Prometheus.
+pub(super) fn known_labels(config: &Config, labels: &Labels) -> anyhow::Result<()> {
+    let configured = config.prometheus.iter().flat_map(|prometheus| prometheus.labels.keys()).map(String::as_str);
+    known_names(labels.keys().map(String::as_str), configured).map_err(anyhow::Error::msg)
+}
+
+/// Refuses typed labels with a value that nobody had within the last day; what the Prometheus itself stands for is
+/// left. When it does not answer, the diagnosis will say so.
+pub(super) async fn known_values(
+    library: &Library,
+    source: Source<'_>,
+    labels: &Labels,
+    at: Timestamp,
+    deadline: Duration,
+) -> anyhow::Result<()> {
+    let (prometheus, fixed) = source;
+    let mut dimensions = Scope::of_labels(labels).dimensions;
+    dimensions.retain(|dimension, _| !fixed.contains_key(dimension));
+    if dimensions.is_empty() {
+        return Ok(());
+    }
+    let until = Instant::now() + deadline / 2;
+    let (hour, day) = (detection(library), last_day(library));
+    let (hour, day) = join(prometheus.query(&hour, at, until), prometheus.query(&day, at, until)).await;
+    let (Ok(hour), Ok(day)) = (hour, day) else { return Ok(()) };
+    let rows: Vec<Labels> = hour.iter().chain(day.iter()).map(|row| row.labels.clone()).collect();
+    diagnose::known_values(library, &dimensions, &rows).map_err(anyhow::Error::msg)
 }
 
 /// The dimensions on which all agree.

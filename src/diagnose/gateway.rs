@@ -3,12 +3,13 @@
 //! What a gateway tells is of all requests that it sees. A gateway of other models, or of nobody knows whom, says
 //! nothing of this pool, however badly it fares.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::gather::POD_LABELS;
-use super::scope::{Scope, fits};
+use super::scope::{Scope, fits, read_detection};
 use crate::alert::Labels;
-use crate::signal::{Backends, Engine, Matcher};
+use crate::playbook::Library;
+use crate::signal::{Backends, Engine, EngineKind, Matcher};
 
 /// The label that Prometheus' discovery of Services and Endpoints is usually kept as.
 pub(super) const SERVICE: &str = "service";
@@ -248,5 +249,173 @@ fn host(address: &str) -> &str {
     match address.rsplit_once(':') {
         Some((host, port)) if port.bytes().all(|b| b.is_ascii_digit()) => host,
         _ => address,
+    }
+}
+
+/// The pools that only gateways show: what they serve that is none of these pools, dimension to value.
+pub fn apart(
+    library: &Library,
+    rows: &[Labels],
+    pools: &BTreeSet<BTreeMap<String, String>>,
+) -> BTreeSet<BTreeMap<String, String>> {
+    let gateways = library.engines.values().filter(|engine| engine.kind == EngineKind::Gateway);
+    let shown: Vec<(&Engine, &Labels)> = gateways
+        .flat_map(|engine| {
+            let names = engine.detected_by();
+            let own = rows.iter().filter(move |row| row.get("__name__").is_some_and(|name| names.contains(name)));
+            own.map(move |row| (engine, row))
+        })
+        .collect();
+    if shown.is_empty() {
+        return BTreeSet::new();
+    }
+    let scopes = pools.iter().map(|pool| Scope { dimensions: pool.clone(), ..Scope::default() });
+    let seen: Vec<_> = scopes.flat_map(|scope| read_detection(library, &scope, rows).engines).collect();
+    let is_before = |engine: &Engine, row: &Labels| {
+        let fits = |m: &Matcher| row.get(&m.label).is_none_or(|value| m.accepts(Some(value)));
+        seen.iter().any(|seen| seen.engine == engine.engine && seen.matchers.iter().all(fits))
+    };
+    let alone = shown.into_iter().filter(|(engine, row)| !is_before(engine, row));
+    let pools = alone.map(|(engine, row)| {
+        let dimensions = engine.scope.keys().filter(|dimension| *dimension != "job");
+        dimensions.filter_map(|d| Some((d.clone(), told(engine, d, row)?.clone()))).collect::<BTreeMap<_, _>>()
+    });
+    pools.filter(|pool| !pool.is_empty()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::LazyLock;
+
+    use super::*;
+    use crate::diagnose::Found;
+    use crate::playbook::load;
+    use crate::signal::matchers;
+
+    static LIBRARY: LazyLock<Library> = LazyLock::new(|| load(None).unwrap());
+
+    fn row(labels: &[(&str, &str)]) -> Labels {
+        labels.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+    }
+
+    fn vllm(namespace: &str, model: &str) -> Labels {
+        row(&[("__name__", "vllm:num_requests_running"), ("namespace", namespace), ("model_name", model)])
+    }
+
+    fn dynamo(namespace: &str, model: &str) -> Labels {
+        row(&[("__name__", "dynamo_frontend_inflight_requests"), ("namespace", namespace), ("model", model)])
+    }
+
+    fn scope(dimensions: &[(&str, &str)]) -> Scope {
+        Scope { dimensions: row(dimensions), ..Scope::default() }
+    }
+
+    fn found(dimensions: &[(&str, &str)], rows: &[Labels]) -> Found {
+        read_detection(&LIBRARY, &scope(dimensions), rows)
+    }
+
+    /// The matchers of an engine that counts.
+    fn counts(found: &Found, engine: &str) -> Option<String> {
+        found.engines.iter().find(|seen| seen.engine == engine).map(|seen| matchers(&seen.matchers))
+    }
+
+    #[test]
+    fn a_gateway_of_one_model_is_no_evidence_for_a_pool_of_another() {
+        let rows = [vllm("llm", "a"), vllm("llm", "b"), dynamo("gateways", "a")];
+        let own = found(&[("namespace", "llm"), ("model", "a")], &rows);
+        assert_eq!(counts(&own, "dynamo").as_deref(), Some("model=~\"a|\""));
+        let other = found(&[("namespace", "llm"), ("model", "b")], &rows);
+        assert_eq!((counts(&other, "dynamo"), counts(&other, "vllm").is_some()), (None, true));
+        assert!(other.apart["dynamo"].contains("model=`b`") && other.notes.contains(&other.apart["dynamo"]));
+    }
+
+    #[test]
+    fn what_nobody_has_is_nobodys_engines_nobodys_gateway_and_nobodys_gpu() {
+        let gpu = row(&[("__name__", "DCGM_FI_DEV_FB_USED"), ("exported_namespace", "llm")]);
+        let nameless = row(&[("__name__", "dynamo_component_inflight_requests")]);
+        let rows = [vllm("llm", "a"), dynamo("llm", "a"), nameless, gpu];
+        let nowhere = found(&[("namespace", "nope"), ("model", "nope")], &rows);
+        let telling = nowhere.engines.iter().filter(|seen| {
+            rows.iter().any(|row| {
+                row.values().any(|v| v.starts_with(LIBRARY.engines[&seen.engine].detect.as_str()))
+                    && fits(&seen.matchers, row)
+            })
+        });
+        assert_eq!(telling.map(|seen| seen.engine.as_str()).collect::<Vec<_>>(), Vec::<&str>::new());
+        // The GPUs of a neighbour are none of a pool that is there.
+        let rows = [vllm("llm", "a"), row(&[("__name__", "DCGM_FI_DEV_FB_USED"), ("exported_namespace", "train")])];
+        let gpus = found(&[("namespace", "llm")], &rows);
+        assert_eq!(counts(&gpus, "dcgm").as_deref(), Some("exported_namespace=~\"llm|\""));
+    }
+
+    #[test]
+    fn a_model_group_of_another_name_is_the_pools_by_its_model_or_by_its_address() {
+        let of = "litellm_deployment_total_requests_total";
+        let total =
+            |model: &str| row(&[("__name__", "litellm_proxy_total_requests_metric_total"), ("requested_model", model)]);
+        let behind = |group: &str, model: &str, at: &str| {
+            row(&[("__name__", of), ("requested_model", group), ("litellm_model_name", model), ("api_base", at)])
+        };
+        let mut engine = vllm("llm", "meta-llama/Llama");
+        engine.insert("instance".into(), "10.0.0.7:8000".into());
+        engine.insert(SERVICE.into(), "chat".into());
+        let pool = [("namespace", "llm"), ("model", "meta-llama/Llama")];
+        for (model, at, named) in [
+            ("hosted_vllm/meta-llama/Llama", "", true),
+            ("x", "http://10.0.0.7:8000/v1", true),
+            ("x", "http://chat.llm.svc.cluster.local/v1", true),
+            ("x", "http://chat.other.svc.cluster.local/v1", false),
+            ("other/Llama", "http://10.0.0.8:8000/v1", false),
+        ] {
+            let rows = [engine.clone(), total("gpt"), total("chat-alias"), behind("chat-alias", model, at)];
+            let seen = counts(&found(&pool, &rows), "litellm");
+            // Series without a model tell of the other group too.
+            assert_eq!(seen.as_deref(), named.then_some("requested_model=\"chat-alias\""), "{model} {at}");
+        }
+    }
+
+    #[test]
+    fn of_two_pools_of_one_model_the_gateway_beside_one_is_not_the_others() {
+        let rows = [vllm("prod", "a"), vllm("staging", "a"), dynamo("staging", "a")];
+        let of = |namespace: &str| counts(&found(&[("namespace", namespace), ("model", "a")], &rows), "dynamo");
+        assert_eq!((of("prod"), of("staging").is_some()), (None, true));
+    }
+
+    #[test]
+    fn a_gateway_that_names_nothing_counts_where_all_that_serves_beside_it_is_the_pool() {
+        let ray = row(&[("__name__", "ray_serve_num_ongoing_http_requests"), ("namespace", "llm")]);
+        let alone = found(&[("namespace", "llm"), ("model", "a")], &[vllm("llm", "a"), ray.clone()]);
+        assert_eq!(counts(&alone, "ray-serve-llm").as_deref(), Some("namespace=\"llm\""));
+        let two = found(&[("namespace", "llm"), ("model", "a")], &[vllm("llm", "a"), vllm("llm", "b"), ray]);
+        assert_eq!(counts(&two, "ray-serve-llm"), None);
+    }
+
+    #[test]
+    fn an_alert_of_a_gateway_is_about_the_engines_that_it_names() {
+        let with_job = |mut row: Labels, job: &str| {
+            row.insert("job".into(), job.into());
+            row
+        };
+        let rows = [
+            with_job(vllm("llm", "a"), "vllm"),
+            with_job(vllm("llm", "b"), "vllm"),
+            with_job(dynamo("gateways", "a"), "frontend"),
+        ];
+        let seen = found(&[("job", "frontend")], &rows);
+        assert_eq!(counts(&seen, "vllm").as_deref(), Some("server=\"\",model_name=\"a\""));
+        let by_rule = found(&[("namespace", "gateways"), ("model", "a")], &rows);
+        assert_eq!(counts(&by_rule, "vllm").as_deref(), Some("server=\"\",model_name=\"a\""));
+        let of_engines = found(&[("job", "vllm")], &rows[..2]);
+        assert!(counts(&of_engines, "vllm").unwrap().contains("job=\"vllm\""));
+    }
+
+    #[test]
+    fn a_gateway_of_no_pool_is_shown_by_itself() {
+        let rows = [vllm("llm", "a"), dynamo("gateways", "a"), dynamo("gateways", "hosted")];
+        let pools = BTreeSet::from([row(&[("namespace", "llm"), ("model", "a")])]);
+        let alone = row(&[("namespace", "gateways"), ("model", "hosted")]);
+        assert_eq!(apart(&LIBRARY, &rows, &pools), BTreeSet::from([alone.clone()]));
+        let seen = read_detection(&LIBRARY, &Scope { dimensions: alone, ..Scope::default() }, &rows);
+        assert_eq!(seen.engines.iter().map(|seen| seen.engine.as_str()).collect::<Vec<_>>(), ["dynamo"]);
     }
 }

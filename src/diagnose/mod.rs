@@ -24,6 +24,7 @@ mod pool;
 mod scope;
 mod signals;
 mod times;
+mod typed;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -40,6 +41,7 @@ pub use config::Config;
 pub use direct::{Because, DirectRead, Exporters, Remark, learn, look, targets};
 pub(crate) use evidence::evaluate;
 pub use fleet::{Hit, Place, fleet, hits, places};
+pub use gateway::apart;
 pub use impact::impact;
 pub use judge::{Judged, judge};
 pub use kept::Kept;
@@ -54,6 +56,7 @@ pub use pool::{Own, Pool};
 pub use scope::{EngineSeen, Found, Scope, detection, last_day, newest, orchestrated, pools, read_detection};
 pub use signals::{observe_signals, verify};
 pub use times::times;
+pub use typed::{known_names, known_values};
 
 /// The version of the JSON output; a change that breaks readers gives it another name.
 pub const SCHEMA: &str = "llm-diagnose/diagnosis/v1";

@@ -15,7 +15,7 @@ use crate::prom::Row;
 use crate::signal::{Backends, Engine, EngineKind, EngineVersion, Matcher};
 
 /// The scope's dimensions, and the alert labels that may carry each.
-const DIMENSIONS: [(&str, &[&str]); 4] = [
+pub(super) const DIMENSIONS: [(&str, &[&str]); 4] = [
     ("cluster", &["cluster", "k8s_cluster"]),
     ("namespace", &["namespace", "exported_namespace", "kubernetes_namespace"]),
     ("model", &["model_name", "model", "served_model_name"]),
@@ -23,7 +23,7 @@ const DIMENSIONS: [(&str, &[&str]); 4] = [
 ];
 
 /// Alert labels that name one replica.
-const REPLICA_LABELS: [&str; 7] =
+pub(super) const REPLICA_LABELS: [&str; 7] =
     ["exported_pod", "pod", "kubernetes_pod", "pod_name", "ReplicaId", "replica", "instance"];
 
 /// Which pool is meant: dimension to value, and the replicas that the alerts name.
@@ -253,11 +253,17 @@ pub fn read_detection(library: &Library, scope: &Scope, rows: &[Labels]) -> Foun
         }
     }
     // An alert that only a gateway's labels fit is about what is behind that gateway.
-    let named = |serves: bool| bound.iter().any(|(there, ..)| there.serves() == serves && there.is_named(scope));
+    let named = |serves: bool| {
+        let holds = |(there, matchers, _): &(&There<'_>, Vec<Matcher>, _)| {
+            there.serves() == serves && there.is_named(scope) && there.rows().any(|row| fits(matchers, row))
+        };
+        bound.iter().any(holds)
+    };
     if named(false) && !named(true) {
         bound.retain_mut(|(there, matchers, notes)| {
             let own: Vec<&Labels> = there.rows().collect();
-            let behind = if there.serves() { gateway::behind(there.engine, &before, &own) } else { Some(matchers.clone()) };
+            let behind =
+                if there.serves() { gateway::behind(there.engine, &before, &own) } else { Some(matchers.clone()) };
             notes.clear();
             behind.map(|behind| *matchers = behind).is_some()
         });

@@ -96,6 +96,14 @@ pub fn suggestion<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> O
         .map(|(_, candidate)| format!("did you mean `{candidate}`?"))
 }
 
+/// The known words, the one most like `word` first.
+pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
+    let mut known: Vec<&str> = known.into_iter().collect();
+    let likeness = |candidate: &&str| strsim::jaro_winkler(&word.to_lowercase(), &candidate.to_lowercase());
+    known.sort_by(|a, b| likeness(b).total_cmp(&likeness(a)).then_with(|| a.cmp(b)));
+    known
+}
+
 /// The shipped files, by path below `playbooks/`.
 pub fn shipped() -> BTreeMap<String, SourceFile> {
     Shipped::iter()

@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 pub use condition::{Comparison, Condition, Op, Reference};
 pub use health::{Heading, QuickCheck, QuickLook};
 pub use library::{Children, Library, Node, NodeKind};
-pub use load::{CATALOG, Problem, REDACTION, SourceFile, load, parse, phrases, shipped, suggestion};
+pub use load::{CATALOG, Problem, REDACTION, SourceFile, load, nearest, parse, phrases, shipped, suggestion};
 pub use logs::{Known, LogExample, LogFile, LogFinding, LogNumbers, LogRank, LogValue, MemoryLine, known};
 pub use redaction::{NameKind, Redaction, RedactionRule};
 pub use report::ReportSignals;

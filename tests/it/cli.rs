@@ -52,12 +52,17 @@ fn the_slack_output_is_a_message_that_slack_takes() {
 
 #[test]
 fn wrong_use_is_status_2_with_a_hint() {
-    let cases: [(&[&str], &str); 13] = [
+    let cases: [(&[&str], &str); 15] = [
         (&["diagnose", "--playbook", "high-tttf"], "did you mean `high-ttft`?"),
         (&["diagnose"], "--alert"),
         (&["diagnose", "--alert", "/nonexistent"], "cannot read the alert from /nonexistent"),
         (&["diagnose", "--playbook", "high-ttft", "--at", "yesterday"], "RFC 3339"),
         (&["diagnose", "--playbook", "high-ttft", "--label", "namespace"], "NAME=VALUE"),
+        (&["diagnose", "--playbook", "high-ttft", "--label", "modle_name=x"], "did you mean `model_name`?"),
+        (
+            &["bundle", "--playbook", "high-ttft", "--label", "colour=x"],
+            "label `colour` tells no pool: expected one of",
+        ),
         (&["explain", "kv-cache-exhausted"], "did you mean `kv-cache-exhaustion`?"),
         (&["explain", "xid"], "Write `explain xid NUMBER`"),
         (&["explain", "xid", "seventy"], "expected a number such as 79"),

@@ -219,7 +219,10 @@ fn a_name_that_fits_several_or_nothing_gets_a_list_of_what_is_there() {
         let said = office.said("qwen").await;
         assert!(said.contains("[llm/qwen] diagnose llm/qwen") && said.contains("[llm-dev/qwen]"), "{said}");
         let said = office.said("gpt at 1m ago").await;
-        assert!(said.contains("No pool or pod is called gpt.") && said.contains("[llm/qwen]"), "{said}");
+        assert!(
+            said.contains("No pool or pod is called gpt. There is llm/qwen.") && said.contains("[llm/qwen]"),
+            "{said}"
+        );
         let said = office.said("LLAMA").await;
         assert!(said.contains("llm/meta-llama/Llama-3.1-8B-Instruct"), "{said}");
         let said = office.said("").await;

@@ -374,6 +374,20 @@ fn the_exit_status_is_that_of_monitoring_plugins_wrong_use_included() {
 }
 
 #[test]
+fn a_typed_label_that_nobody_has_is_refused_with_the_nearest_and_one_that_somebody_has_is_taken() {
+    let diagnosed = |label: &str| {
+        let mut command = Command::new(BINARY);
+        command.args(["diagnose", "--playbook", "high-ttft", "--prometheus", &shared().url, "--label", label]);
+        command.args(["--at", &moment("healthy").to_string()]);
+        command.env_remove("PROMETHEUS_URL").env_remove("LLM_DIAGNOSE_CONFIG").output().unwrap()
+    };
+    let wrong = diagnosed("namespace=healhty");
+    let said = String::from_utf8_lossy(&wrong.stderr);
+    assert!(!wrong.status.success() && said.contains("no namespace `healhty`; there is `healthy`"), "{said}");
+    assert!(diagnosed("namespace=healthy").status.success());
+}
+
+#[test]
 fn the_screen_is_at_most_100_columns_wide_and_has_no_colour_in_a_pipe() {
     for name in ["healthy", "longer-prompts", "gpu-throttling-unseen", "beside-trouble", "idle"] {
         let said = text(&command(moment(name), &[]));

@@ -13,7 +13,7 @@ use crate::chatops::Desk;
 use crate::clock;
 use crate::diagnose::{Beside, Diagnosis, Exporters, Hit, Place, Request, diagnose_with, hits, observe_signals};
 use crate::health::{Answer, DIMENSIONS, Look, Source, State, Triage, coverage, look, places, triage};
-use crate::playbook::suggestion;
+use crate::playbook::{nearest, suggestion};
 use crate::prom::{Prometheus, choose};
 use crate::readiness;
 use crate::render::{self, Line, Message, Part, Tone};
@@ -74,16 +74,20 @@ async fn found(desk: &Desk, reply: &Reply<'_>, typed: &str, at: Timestamp) -> Re
         known(desk, &clients(desk, reply), at, LISTING.min(desk.diagnosing.deadline)).await;
     let all: Vec<Place> = places.iter().map(|(_, place)| place.clone()).collect();
     let fitting = hits(&all, typed);
-    let typed = Line::default().code(typed);
     if fitting.is_empty() {
+        let names: Vec<String> = all.iter().map(Place::name).filter(|name| !name.is_empty()).collect();
+        let names = nearest(typed, names.iter().map(String::as_str));
         let line = match (problems.is_empty(), all.is_empty()) {
             (false, true) => words.line("prometheus-away", &[]),
             (_, true) => words.line("targets-none", &[]),
-            (_, false) => words.line("target-unknown", &[("target", typed.into())]),
+            (_, false) => {
+                let near = Line::default().code(names.first().copied().unwrap_or_default());
+                words.line("target-unknown", &[("target", Line::default().code(typed).into()), ("near", near.into())])
+            }
         };
         let mut message = sentence(Tone::Unknown, line);
         message.parts.extend(problems.into_iter().map(|problem| Part::Note(words.said(&problem))));
-        message.parts.push(Part::Buttons(offered(desk, all.iter().map(Place::name), |name| name.to_owned())));
+        message.parts.push(Part::Buttons(offered(desk, names.into_iter().map(str::to_owned), |name| name.to_owned())));
         return Err(message);
     }
     let found = fitting.into_iter().map(|Hit { place, pod }| {

@@ -110,7 +110,7 @@ pub(super) async fn of_pool(bench: &Bench<'_>, group: Option<&AlertGroup>, why: 
     let logs = LogSources { files, ..ask::logs(config, &[]).await? };
     let beside = Beside { exporters, logs: Some(&logs) };
     let source = (&prometheus, &chosen.labels);
-    let answer = ask::answer(&bench.library, source, &mut request, named, beside).await;
+    let answer = ask::answer(&bench.library, source, &mut request, named, &args.labels, beside).await;
     let answer = if why.is_empty() { answer } else { answer.with_context(|| format!("{why}, and no pool either")) };
     let (headline, diagnosis) = match answer? {
         Triage::Found(diagnosis, _) => {

@@ -100,6 +100,7 @@ fn a_healthy_minute_of_a_frontend_tells_each_signal_or_says_that_it_cannot() {
         ("gateway_error_ratio", 0.0),
         ("gateway_timeout_ratio", 0.0),
         ("gateway_connection_error_ratio", 0.0),
+        ("gateway_unreached_ratio", 0.0),
         ("gateway_overload_ratio", 0.0),
         ("gateway_unknown_model_ratio", 0.0),
         ("gateway_backends_ready", 3.0),
