@@ -8,11 +8,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bench::Bench;
+use llm_diagnose::alert::AlertGroup;
 use llm_diagnose::chatops::SilenceRequest;
 use llm_diagnose::check::verdict_test;
 use llm_diagnose::clock;
-use llm_diagnose::render::{Act, Note};
+use llm_diagnose::incident::Rules;
+use llm_diagnose::render::{Act, Note, Part};
 use llm_diagnose::slack::{Ack, Inbound, Place, What, Who};
+use llm_diagnose::store::{Sink, Storm, Wanted, Work};
 use llm_diagnose_lab::slack::State;
 use llm_diagnose_lab::stack::backfill::{Series, openmetrics};
 use llm_diagnose_lab::stack::{Alertmanager, Prometheus};
@@ -20,6 +23,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::harness::library;
+use crate::running::group;
 
 const NOWHERE: &str = "http://127.0.0.1:1";
 const ON_CALL: &str = "act: { groups: [S0ONCALL] }\nescalate: S0ONCALL\nchannel: C0LLMALERTS";
@@ -38,6 +42,52 @@ async fn somebody_takes_over_once_and_the_message_has_news() {
     assert_eq!(bench.store.incident(&id).await.unwrap().unwrap().revision, before + 1);
     let page = bench.metrics.page();
     assert!(page.contains(r#"llm_diagnose_acts_total{kind="acknowledge",result="done"} 1"#), "{page}");
+}
+
+#[tokio::test]
+async fn a_digests_incidents_are_listed_worst_first_and_page_by_page() {
+    let bench = Bench::start(ON_CALL, &[], NOWHERE).await;
+    let rules = Rules { duplicate_within: Duration::ZERO, reopen_within: Duration::from_secs(600) };
+    let storm = Storm { incidents: 1, within: Duration::from_secs(300), queue: 1_000, topic: "late".to_owned() };
+    for i in 0..21 {
+        let severity = if i == 20 { "critical" } else { "warning" };
+        let body = group(&format!("Odd{i}"), "firing", severity, &["a"]).to_string();
+        let sinks = vec![(Sink::Slack, "C0LLMALERTS".to_owned())];
+        let wanted = Wanted { selection: None, sinks, grace: Duration::ZERO, storm: storm.clone() };
+        let told = AlertGroup::from_webhook(body.as_bytes()).unwrap();
+        bench.store.admit(&[(told, wanted)], clock::now(), &rules).await.unwrap();
+    }
+    let work = bench.desk.notifier.take(clock::now(), 60_000, 10).await.unwrap().work;
+    let digest = |work: &Work| if let Work::Digest(digest) = work { Some(digest.id.clone()) } else { None };
+    let id = work.iter().find_map(digest).unwrap();
+    bench.press("U0ANN", "digest", &id).await;
+    let first = bench.last();
+    for part in ["20 incidents: 20 firing (1 critical)", "1 to 15 of 20, worst first", "Next 5"] {
+        assert!(first.contains(part), "{part}: {first}");
+    }
+    assert!(first.find("CRITICAL") < first.find("WARNING"), "{first}");
+    bench.press("U0ANN", "digest:next", &format!("{id}/15")).await;
+    let second = bench.last();
+    assert!(second.contains("16 to 20 of 20") && !second.contains("Next "), "{second}");
+}
+
+#[tokio::test]
+async fn a_step_is_done_once_and_by_those_who_may() {
+    let bench = Bench::start(ON_CALL, &[], NOWHERE).await;
+    let id = bench.incident("LLMHighTTFT", "firing", true).await;
+    let step = format!("{id}/0");
+    bench.press("U0BEN", "done:0", &step).await;
+    assert!(bench.last().contains("only those may do this"), "{}", bench.last());
+    bench.press("U0ANN", "done:0", &step).await;
+    bench.press("U0ANN", "more", &format!("done:0 {step}")).await;
+    assert!(bench.last().contains("marked as done already"), "{}", bench.last());
+    bench.press("U0ANN", "done:9", &format!("{id}/9")).await;
+    assert!(bench.last().contains("no longer in the diagnosis"), "{}", bench.last());
+    assert_eq!(bench.audit().await, ["done U0BEN refused", "done U0ANN done"]);
+    let incident = bench.store.incident(&id).await.unwrap().unwrap();
+    assert!(bench.desk.notifier.message(&incident).parts.iter().any(|part| {
+        matches!(part, Part::Beside(line, button) if line.text().starts_with("1. ✓ ") && button.action == "verify:0")
+    }));
 }
 
 #[tokio::test]

@@ -95,6 +95,8 @@ async fn topics_have_digests_of_their_own_and_from_the_sixth_on_share_one() {
     let shared = |s: &State| tops(s).len() == 7 && tops(s).iter().any(|m| m.content.text.contains(various));
     let all = run.slack.wait_for(shared, Duration::from_secs(30)).await;
     assert!(all.is_ok(), "{}\n{}", all.unwrap_err(), run.service.stderr());
+    let alone = run.slack.with(|s| tops(s).iter().filter(|m| m.content.text.starts_with("WARNING · Odd")).count());
+    assert_eq!(alone, 6, "a digest of one incident is that incident's message");
 }
 
 #[tokio::test]

@@ -221,6 +221,17 @@ fn a_value_as_it_was_is_called_unchanged() {
 }
 
 #[test]
+fn a_silence_takes_the_alerts_and_not_their_whole_pool() {
+    use llm_diagnose::alertmanager::shared;
+    let of = |name: &str| alert(&[("alertname", name), ("namespace", "prod")], "");
+    let text = |alerts: &[Alert]| shared(alerts).iter().map(ToString::to_string).collect::<Vec<_>>();
+    assert_eq!(text(&[of("A")]), [r#"alertname="A""#, r#"namespace="prod""#]);
+    assert_eq!(text(&[of("A"), of("B.1")]), [r#"alertname=~"A|B\\.1""#, r#"namespace="prod""#]);
+    let many: Vec<Alert> = (0..9).map(|n| of(&format!("A{n}"))).collect();
+    assert_eq!(text(&many), [r#"namespace="prod""#], "nothing is chosen in the form then");
+}
+
+#[test]
 fn a_terminal_gets_all_of_a_diagnosis() {
     let diagnosis = diagnosis(DIAGNOSES[0]);
     let text =

@@ -167,6 +167,17 @@ impl Night {
         assert!(ack.delay < Duration::from_secs(3), "{ack:?}");
     }
 
+    /// Chooses an act in the menu of the incident's message, which opens a form; returns the form.
+    pub(super) async fn menu(&self, user: &str, act: &str) -> View {
+        let message = self.message();
+        let shown: String = message.all_blocks().map(Value::to_string).collect();
+        let (_, value) = shown.split_once(&format!("\"{act} ")).unwrap_or_else(|| panic!("no {act}: {shown}"));
+        let option = format!("{act} {}", value.split('"').next().unwrap());
+        self.slack.choose(user, CHANNEL, &message.ts, "more", &option).await.unwrap();
+        self.until(|state| state.views().iter().any(|view| view.is_open && view.user == user)).await;
+        self.slack.view(user).unwrap()
+    }
+
     /// Presses a button that opens a form; returns the form, and how it reads.
     pub(super) async fn form(&self, user: &str, button: &str) -> (View, String) {
         self.press(user, button).await;
@@ -231,7 +242,7 @@ pub(super) fn stable(transcript: &str, incident: &str) -> String {
     for line in first.lines() {
         // What "why?" and "bundle" answer is long, and other tests read it.
         answer = if line.starts_with("  ↳") {
-            line.contains("↳ Confirmed") || line.contains("↳ The bundle of")
+            line.contains("↳ *Confirmed") || line.contains("↳ *The bundle of")
         } else {
             answer && line.starts_with("    ")
         };
