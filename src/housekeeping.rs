@@ -12,6 +12,7 @@ use tracing::{info, warn};
 use crate::chatops::LONGEST_FOLLOWUP;
 use crate::clock;
 use crate::config::Config;
+use crate::notify::LONGEST_REFUSED;
 use crate::pipeline::{DELIVERY_LEASE, LONGEST_RETRY, Pipeline};
 use crate::store::{Longest, Store, StoreError};
 
@@ -104,7 +105,7 @@ fn longest(config: &Config) -> Longest {
     let diagnosis = config.diagnose.refresh.max(config.diagnose.lease()).max(LONGEST_RETRY);
     Longest {
         diagnosis: diagnosis.saturating_add(minute),
-        delivery: config.diagnose.grace.max(DELIVERY_LEASE).saturating_add(minute),
+        delivery: config.diagnose.grace.max(DELIVERY_LEASE).max(LONGEST_REFUSED).saturating_add(minute),
         followup: LONGEST_FOLLOWUP.saturating_add(minute),
     }
 }

@@ -99,15 +99,14 @@ fn library(dir: Option<&std::path::Path>) -> Result<crate::playbook::Library, Ex
 
 /// An error with its causes; one that has already said its cause's words says them once.
 fn told(error: &anyhow::Error) -> String {
-    let mut out = String::new();
-    for cause in error.chain().map(|cause| cut(&cause.to_string(), CAUSE_CHARS)) {
-        match out.is_empty() {
-            true => out = cause,
-            false if out.contains(&cause) => {}
-            false => out = format!("{out}: {cause}"),
+    let (mut whole, mut shown) = (String::new(), Vec::new());
+    for cause in error.chain().map(ToString::to_string) {
+        if !whole.contains(&cause) {
+            shown.push(cut(&cause, CAUSE_CHARS));
+            whole.push_str(&cause);
         }
     }
-    out
+    shown.join(": ")
 }
 
 /// The beginning of a text whose rest nobody would read.

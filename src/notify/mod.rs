@@ -31,7 +31,7 @@ pub use answers::{ANSWER_WITHIN, Answer};
 pub use pager::{Pager, PagerClient, PagerKind, PagerOn, schema as webhook_schema};
 pub use queue::Taken;
 use rates::{Lane, Rates};
-pub use refused::todo;
+pub use refused::{LONGEST_REFUSED, todo};
 use seek::Seeker;
 
 /// Tries of one message before it is given up: with the pauses between them about two hours.

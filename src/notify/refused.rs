@@ -14,10 +14,10 @@ use crate::render::{self, Line, SlackMessage};
 use crate::slack::{Destination, Mark, Slack, SlackError, is_person};
 use crate::store::{Delivery, Held, Incident, Refusal, StoreError};
 
-/// The first pause after a refusal; it doubles up to [`LONGEST_PAUSE`].
+/// The first pause after a refusal; it doubles up to [`LONGEST_REFUSED`].
 const FIRST_PAUSE: Duration = Duration::from_secs(10);
 /// The longest pause: an invitation that nobody tells us of is noticed within this time.
-const LONGEST_PAUSE: Duration = Duration::from_secs(300);
+pub const LONGEST_REFUSED: Duration = Duration::from_secs(300);
 /// How often channels are looked at that do not take messages.
 const LOOK: Duration = Duration::from_secs(60);
 /// A refusal for which nothing waits, and which only the next message could end, is forgotten after this time.
@@ -31,7 +31,7 @@ const MEMBERSHIP: [&str; 3] = ["not_in_channel", "channel_not_found", "is_archiv
 
 /// The pause after so many refusals in a row.
 pub(super) fn pause_refused(tries: u32) -> Duration {
-    FIRST_PAUSE.saturating_mul(1 << tries.min(16)).min(LONGEST_PAUSE)
+    FIRST_PAUSE.saturating_mul(1 << tries.min(16)).min(LONGEST_REFUSED)
 }
 
 impl Notifier {
@@ -181,7 +181,7 @@ impl Notifier {
                 () = stop.cancelled() => return,
             }
             tokio::select! {
-                () = self.look_at_channels(LONGEST_PAUSE) => {}
+                () = self.look_at_channels(LONGEST_REFUSED) => {}
                 () = stop.cancelled() => return,
             }
         }
