@@ -15,7 +15,7 @@ use crate::slack::{Destination, Mark, Slack, SlackError, is_person};
 use crate::store::{Delivery, Held, Incident, Refusal, StoreError};
 
 /// The first pause after a refusal; it doubles up to [`LONGEST_REFUSED`].
-const FIRST_PAUSE: Duration = Duration::from_secs(10);
+const FIRST_PAUSE: Duration = Duration::from_secs(2);
 /// The longest pause: an invitation that nobody tells us of is noticed within this time.
 pub const LONGEST_REFUSED: Duration = Duration::from_secs(300);
 /// How often channels are looked at that do not take messages.

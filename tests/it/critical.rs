@@ -201,6 +201,7 @@ async fn in_a_storm_each_pool_that_becomes_critical_calls_once() {
     until(&run, |s| digests(s) == 5).await;
     // Five topics have digests of their own; the rest share one, whose message calls for its first pool.
     run.send(&of_pool("Odd6", "pool-b")).await;
+    until(&run, |s| digests(s) == 6).await;
     let before = run.slack.with(calls).len();
     run.send(&of_pool("Odd7", "pool-c")).await;
     until(&run, |s| in_thread(s, PAGES, "critical in this storm too: pool-c").is_some_and(|m| m.is_broadcast)).await;
