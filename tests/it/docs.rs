@@ -30,6 +30,7 @@ const PAGES: [&str; 10] = [
     "docs/json-output.md",
     "docs/slack.md",
     "docs/store.md",
+    "docs/store.md",
     "docs/webhook.md",
 ];
 
