@@ -47,7 +47,7 @@ async fn once(pipeline: &Pipeline) {
     let (store, config) = (&pipeline.store, &pipeline.config);
     let now = match store.keep_time().await {
         Ok(now) => now,
-        Err(error) => return warn!(%error, "cannot do the housekeeping: the store does not tell its time"),
+        Err(error) => return warn!(%error, "cannot read the store's clock: housekeeping waits for the next round"),
     };
     match store.report(now).await {
         Ok(replicas) => pipeline.notifier.share(replicas),
@@ -67,7 +67,7 @@ async fn once(pipeline: &Pipeline) {
     }
     match store.hasten_late(&longest(config), now).await {
         Ok(0) => {}
-        Ok(n) => warn!(count = n, "made due what a clock that was set back had put into the far future"),
+        Ok(n) => warn!(count = n, "work was scheduled too far in the future by a clock that was ahead: it is due now"),
         Err(error) => warn!(%error, "cannot look for what is due in the far future"),
     }
     let steady = store.steady_until(Instant::now());

@@ -31,7 +31,8 @@ const COMMIT_MOST: usize = 64;
 const DELIVER_MOST: usize = 16;
 /// How long a loop sleeps at most without a wake-up.
 const IDLE: Duration = Duration::from_secs(5);
-/// How long a delivery may take before somebody else may try: a look whether it stands, the post, and a shorter one.
+/// How long a delivery may take before somebody else may try: the search for an earlier copy in Slack, the
+/// post, and a shorter post if Slack refuses the first.
 pub(crate) const DELIVERY_LEASE: Duration = Duration::from_secs(90);
 /// Diagnoses within one such step of time look at the same moment.
 pub const SHARED_STEP: Duration = Duration::from_secs(5);

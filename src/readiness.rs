@@ -84,7 +84,7 @@ pub struct Finding {
     pub todo: Option<String>,
 }
 
-/// The examination of `doctor`, for those who may not know what the configuration holds.
+/// Runs the checks of `doctor`; the caller does not see the configuration.
 #[derive(Clone)]
 pub struct Examination(Arc<dyn Fn() -> BoxFuture<'static, Vec<Finding>> + Send + Sync>);
 

@@ -121,7 +121,7 @@ pub async fn guard(name: &'static str, metrics: &Metrics, work: impl Future<Outp
 /// What a panic says.
 fn said(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "a panic without words".to_owned())
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "a panic without a message".to_owned())
 }
 
 /// What is known of a loop.
@@ -178,7 +178,7 @@ impl Watch {
         let silent = state.beat.elapsed();
         match &state.broken {
             Some((since, why)) if since.elapsed() > dead_after => {
-                Some(format!("breaks again and again for {}: {why}", clock::spoken(since.elapsed())))
+                Some(format!("has kept failing for {}: {why}", clock::spoken(since.elapsed())))
             }
             _ if silent > self.rhythm.saturating_add(dead_after) => {
                 Some(format!("no progress for {}", clock::spoken(silent)))

@@ -147,7 +147,7 @@ async fn write_refusal(desk: &Desk, inbound: &Inbound, what: &str, incident: Opt
     info!(user = inbound.who.user, what, why = refusal.as_str(), "refused somebody");
     desk.metrics.act(what, AuditResult::Refused.as_str());
     let incident = incident.and_then(plausible);
-    let begun = AuditEntry::begun(&inbound.who.user, &inbound.place.channel, what, incident, clock::now());
+    let begun = AuditEntry::begun(&inbound.who.user, &inbound.place.channel, what, incident, desk.store.now());
     let entry = AuditEntry { result: AuditResult::Refused, detail: refusal.as_str().to_owned(), ..begun };
     if let Err(error) = desk.store.audit(&entry).await {
         error!(%error, "cannot write a refusal into the audit log");
@@ -185,7 +185,7 @@ pub(super) struct Attempt {
 impl Attempt {
     /// Writes the line; none, and they are told, when that is impossible: what is not written down is not done.
     pub(super) async fn begin(desk: &Desk, inbound: &Inbound, what: &str, incident: Option<&str>) -> Option<Self> {
-        let entry = AuditEntry::begun(&inbound.who.user, &inbound.place.channel, what, incident, clock::now());
+        let entry = AuditEntry::begun(&inbound.who.user, &inbound.place.channel, what, incident, desk.store.now());
         let written = desk.store.audit(&entry).await.map(|()| true);
         Self::written(desk, inbound, entry, written, "").await
     }
@@ -199,7 +199,7 @@ impl Attempt {
         within: Duration,
         already: &str,
     ) -> Option<Self> {
-        let now = clock::now();
+        let now = desk.store.now();
         let entry = AuditEntry::begun(&inbound.who.user, &inbound.place.channel, what, Some(incident), now);
         let written = desk.store.audit_once(&entry, clock::before(now, within)).await;
         Self::written(desk, inbound, entry, written, already).await

@@ -11,7 +11,6 @@ use super::Desk;
 use super::acts::{Attempt, open};
 use super::forms::{self, About, OPTIONS, input, modal, option, text_box};
 use super::talk::say;
-use crate::clock;
 use crate::playbook::Node;
 use crate::render::Act;
 use crate::slack::{Ack, Inbound};
@@ -31,7 +30,7 @@ pub(super) async fn right(desk: &Desk, inbound: &Inbound, incident: &Incident) {
     let said = Feedback {
         incident: incident.id.clone(),
         who: inbound.who.user.clone(),
-        at: clock::now(),
+        at: desk.store.now(),
         is_right: true,
         named: root.id.clone(),
         cause: root.id.clone(),
@@ -83,7 +82,7 @@ pub(super) fn wrong(
     let said = Feedback {
         incident: incident.id.clone(),
         who: inbound.who.user.clone(),
-        at: clock::now(),
+        at: desk.store.now(),
         is_right: false,
         named: named(&incident).unwrap_or_default(),
         cause: chosen.to_owned(),

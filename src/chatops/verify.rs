@@ -84,7 +84,7 @@ pub(super) async fn press(desk: &Desk, inbound: &Inbound, incident: &Incident, s
         action: fix.action.clone(),
         channel: place.channel.clone(),
         thread: place.thread.clone().or_else(|| place.message.clone()),
-        until_ms: clock::unix_ms(clock::after(clock::now(), LATER[1] + WORTH)),
+        until_ms: clock::unix_ms(clock::after(desk.store.now(), LATER[1] + WORTH)),
     };
     let verdict = match look(desk, incident, &check).await {
         Ok(verdict) => verdict,
@@ -226,7 +226,7 @@ impl Desk {
                 return false;
             }
         };
-        let late = clock::unix_ms(clock::now()) > check.until_ms;
+        let late = clock::unix_ms(self.store.now()) > check.until_ms;
         let verdict = match look(self, &incident, &check).await {
             Ok(verdict) => verdict,
             Err(error) => {
@@ -251,7 +251,7 @@ impl Desk {
 
     /// In the audit log under nobody's name, and so in the message.
     async fn note_verified(&self, incident: &Incident, check: &Check, verdict: &(EvidenceResult, Vec<String>)) {
-        let begun = AuditEntry::begun("", &check.channel, Act::Verify.as_str(), Some(&incident.id), clock::now());
+        let begun = AuditEntry::begun("", &check.channel, Act::Verify.as_str(), Some(&incident.id), self.store.now());
         let entry = AuditEntry {
             target: format!("{} {}", check.signal, check.when),
             result: AuditResult::Done,

@@ -57,7 +57,7 @@ impl Notifier {
         answered
     }
 
-    /// Tells how far something is, when its lane is free: what comes after it makes up for it.
+    /// Shows progress if the rate allows it now. It is not tried again: the answer follows.
     ///
     /// # Errors
     /// What Slack or the network said, and that the lane is not free.

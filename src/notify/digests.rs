@@ -32,6 +32,11 @@ fn pool(incident: &Incident) -> String {
     }
 }
 
+/// The channel to which an incident is routed: the digest may have moved from there to the default channel.
+fn routed<'a>(incident: &Incident, mentions: &'a BTreeMap<String, (String, bool)>, digest: &'a Digest) -> &'a str {
+    mentions.get(&incident.id).map_or(digest.channel.as_str(), |(channel, _)| channel.as_str())
+}
+
 /// The first few names, and how many there are besides.
 fn named<'a>(pools: impl ExactSizeIterator<Item = &'a String>, words: &Words) -> String {
     let more = pools.len().saturating_sub(NAMED);
@@ -61,10 +66,10 @@ impl Notifier {
             return Ok(());
         }
         let mentions = self.store.digest_mentions(&digest.id).await?;
-        let calls = self.calls(&digest.channel, &incidents, &mentions);
+        let calls = self.calls(digest, &incidents, &mentions);
         // Edits keep the mention, or it would vanish from where people find it.
         let called = mentions.values().any(|(_, mentioned)| *mentioned);
-        let critical = incidents.iter().find_map(|incident| self.whom(incident, &digest.channel));
+        let critical = incidents.iter().find_map(|incident| self.whom(incident, routed(incident, &mentions, digest)));
         let whom = if first { calls.keys().next().map(String::as_str) } else { critical.filter(|_| called) };
         let mark = Mark { mention: whom.is_some(), ..Mark::new(&digest.id) };
         let to = To::of(&digest.channel, digest.posted.as_ref(), mark);
@@ -102,7 +107,7 @@ impl Notifier {
     /// critical.
     fn calls<'a>(
         &self,
-        channel: &str,
+        digest: &Digest,
         incidents: &'a [Incident],
         mentions: &BTreeMap<String, (String, bool)>,
     ) -> BTreeMap<String, BTreeMap<String, &'a Incident>> {
@@ -111,7 +116,9 @@ impl Notifier {
         let mut calls: BTreeMap<String, BTreeMap<String, &Incident>> = BTreeMap::new();
         for incident in incidents.iter().filter(|incident| !mentioned(incident)) {
             let pool = pool(incident);
-            if let Some(whom) = self.whom(incident, channel).filter(|_| !known.contains(&pool)) {
+            if let Some(whom) =
+                self.whom(incident, routed(incident, mentions, digest)).filter(|_| !known.contains(&pool))
+            {
                 calls.entry(whom.to_owned()).or_default().entry(pool).or_insert(incident);
             }
         }

@@ -150,7 +150,7 @@ impl Notifier {
         if let SlackError::RateLimited(wait) = error {
             self.rates.close(&Lane::Post(post.channel.clone()), *wait);
             self.metrics.rate_limit_wait("slack");
-            self.store.post_postponed(post, clock::after(now, *wait), Held::Failed, &note).await?;
+            self.store.post_postponed(post, clock::after(now, *wait), Held::Waits, &note).await?;
             return Ok("rate_limited");
         }
         let picture = post.kind == PostKind::Picture;
@@ -159,12 +159,17 @@ impl Notifier {
         if refused {
             self.channel_refused(slack, &post.channel, error, now).await?;
             self.stand_in(&post.incident, &post.channel, error, now).await?;
+            if post.kind == PostKind::Mention {
+                self.call_instead(incident, &post.delivery, now).await?;
+            }
         }
         let most = if picture { MOST_PICTURE_TRIES } else { MOST_POST_TRIES };
         // The thread follows the message that takes the deleted one's place.
         let follows = error.is_about_thread()
             && self.store.forget_message(&post.incident, &post.thread.1, MOST_REPOSTS, now).await?;
-        let again = post.tries + 1 < most || (refused && !picture && incident.open);
+        // A call is not given up while the incident lasts.
+        let lasting = incident.open && !picture && (refused || post.kind == PostKind::Mention);
+        let again = post.tries + 1 < most || lasting;
         if (error.is_retryable() || refused || follows) && again {
             let pause = if refused { pause_refused(post.tries) } else { pause(post.tries) };
             let held = Held::failed(error.is_unknown());

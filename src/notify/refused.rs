@@ -92,7 +92,12 @@ impl Notifier {
 
     /// Calls in the default channel, where the incident has a thread of its own, whoever the closed channel would have
     /// called; once since the incident became critical.
-    async fn call_instead(&self, incident: &Incident, closed: &str, now: Timestamp) -> Result<(), StoreError> {
+    pub(super) async fn call_instead(
+        &self,
+        incident: &Incident,
+        closed: &str,
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
         let fallback = &self.config.channel;
         let Some(whom) = self.whom(incident, closed).filter(|_| closed != fallback) else { return Ok(()) };
         if self.store.is_unmentioned(&incident.id, fallback).await? {
@@ -116,7 +121,11 @@ impl Notifier {
             return Ok(());
         }
         error!(channel, code, "a channel does not take messages: {}", todo(code));
-        let people = self.whom_to_tell(slack).await;
+        if error.is_about_token() && code != "missing_scope" {
+            // A direct message would need the same token.
+            return Ok(());
+        }
+        let people = tokio::time::timeout(TELL, self.whom_to_tell(slack)).await.unwrap_or_default();
         if people.is_empty() {
             error!(channel, "nobody can be told by a direct message: set `slack.act.users` or `slack.escalate`");
             return Ok(());

@@ -125,9 +125,11 @@ impl Notifier {
     /// A message that was found becomes the one that stands, when none does.
     async fn adopt(&self, look: &Look, channel: &str, found: &Found, now: Timestamp) -> Result<bool, StoreError> {
         let posted = (channel.to_owned(), found.ts.clone());
-        let said = Said { mention: found.mark.mention.then_some(now), told: found.mark.told.clone() };
+        // Whoever was called for what was critical then is not called for what becomes critical later.
+        let at = clock::parse_time(&found.ts).map_or(look.since, |at| at.max(look.since));
+        let said = Said { mention: found.mark.mention.then_some(at), told: found.mark.told.clone() };
         Ok(self.store.found_message(&look.subject, &look.channel, &posted, &said, now).await?
-            || self.store.found_digest(&look.subject, &posted, now).await?
+            || self.store.found_digest(&look.subject, &posted, said.mention, now).await?
             || self.store.found_post(&look.subject, &found.ts, said.told.as_deref()).await?)
     }
 

@@ -27,7 +27,13 @@ pub(super) async fn health(State(shared): State<Shared>, Query(scope): Query<BTr
 
 pub(super) async fn list(State(shared): State<Shared>) -> Response {
     match recent(&shared).await {
-        Ok(incidents) => Json(incidents.iter().map(|i| summary(&shared, i)).collect::<Vec<_>>()).into_response(),
+        Ok(incidents) => {
+            let mut value = json!(incidents.iter().map(|i| summary(&shared, i)).collect::<Vec<_>>());
+            let redactor = shared.pages.redactor.another(&shared.pipeline.library.redaction, false);
+            redactor.learn_from(&value);
+            redactor.json("incidents", &mut value);
+            Json(value).into_response()
+        }
         Err(error) => unavailable(&error),
     }
 }

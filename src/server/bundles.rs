@@ -134,7 +134,7 @@ pub(super) async fn download(
 
 /// A bundle holds logs, so its download is an act like those in Slack.
 async fn written_down(shared: &Shared, name: &Name, who: &str, from: SocketAddr) -> Result<(), StoreError> {
-    let begun = AuditEntry::begun(who, "http", "download", Some(&name.of), clock::now());
+    let begun = AuditEntry::begun(who, "http", "download", Some(&name.of), shared.pipeline.store.now());
     let detail = format!("from {}", from.ip().to_canonical());
     let entry = AuditEntry { target: name.to_string(), result: AuditResult::Done, detail, ..begun };
     shared.pipeline.store.audit(&entry).await?;

@@ -39,7 +39,7 @@ pub async fn listen(
     let limits = Limits { connections: most_connections(limits.connections), ..limits };
     let shortest = limits.header_timeout.min(limits.body_timeout).min(limits.idle_timeout);
     let mut tick = tokio::time::interval((shortest / 4).clamp(Duration::from_millis(10), Duration::from_secs(1)));
-    let mut open = Open { by_task: HashMap::new(), limits, metrics, full: Seldom::default() };
+    let mut open = Open { by_task: HashMap::new(), limits, metrics, full: Seldom::default(), late: Seldom::default() };
     let mut tasks = JoinSet::new();
     let mut trouble = Trouble::default();
     while !stop.is_cancelled() {
@@ -82,6 +82,7 @@ struct Open {
     limits: Limits,
     metrics: Arc<Metrics>,
     full: Seldom,
+    late: Seldom,
 }
 
 impl Open {
@@ -135,6 +136,11 @@ impl Open {
         let overdue: Vec<(Id, &str)> = self.by_task.iter().filter_map(overdue).collect();
         for (id, why) in overdue {
             self.cut(id, why);
+            if why == "body_late"
+                && let Some(times) = self.late.tell()
+            {
+                warn!(times, "a request's body took longer than `http.body_timeout`: closed it; alerts may be missing");
+            }
         }
     }
 

@@ -388,7 +388,7 @@ async fn mark_critical(
     // Clocks of replicas differ: a later time of the same incident is larger all the same.
     let mark = sqlx::query(
         "UPDATE incidents SET critical = $2, critical_turns = COALESCE(critical_turns, 0) + $3,
-           critical_ms = CASE WHEN $3 = 0 OR (critical_turns >= $5 AND critical_ms > $6) THEN critical_ms
+           critical_ms = CASE WHEN $3 = 0 OR (critical_turns >= $5 AND critical_ms > $6 AND critical_ms <= $4) THEN critical_ms
                               WHEN critical_ms >= $4 THEN critical_ms + 1 ELSE $4 END
          WHERE id = $1",
     );

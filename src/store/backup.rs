@@ -33,7 +33,10 @@ async fn copy(from: &Path, to: &Path) -> Result<(), StoreError> {
     let copied = async {
         known(schema::check(&pool, Engine::Sqlite).await)?;
         // https://sqlite.org/lang_vacuum.html#vacuuminto: a consistent copy; the file may exist when it is empty.
-        sqlx::query("VACUUM INTO $1").bind(text).execute(&pool).await?;
+        // Without the pool's limit of a statement: a large store takes minutes.
+        let mut connection = pool.acquire().await?;
+        sqlx::query("VACUUM INTO $1").bind(text).execute(connection.raw()?).await?;
+        connection.done();
         Ok(())
     };
     let copied = copied.await;
@@ -57,17 +60,20 @@ pub async fn restore(from: &Path, directory: &Path, suffix: &str) -> Result<Opti
         let _ = fs::remove_file(&copy);
     }
     prepared?;
-    let replaced = store.exists().then(|| directory.join(format!("{FILE}.{suffix}")));
-    if let Some(replaced) = &replaced {
-        // With what belongs to it; else SQLite would take its changes for the restored one's.
-        for beside in BESIDE {
-            let (old, new) = (with(&store, beside), with(replaced, beside));
-            if old.exists() {
-                fs::rename(&old, new).map_err(|error| file(&old, error))?;
-            }
+    let replaced = directory.join(format!("{FILE}.{suffix}"));
+    // With what belongs to it, also when only that is left; else SQLite would take its changes for the restored one's.
+    for beside in BESIDE {
+        let (old, new) = (with(&store, beside), with(&replaced, beside));
+        if old.exists() {
+            fs::rename(&old, new).map_err(|error| file(&old, error))?;
         }
-        fs::rename(&store, replaced).map_err(|error| file(&store, error))?;
     }
+    let replaced = if store.exists() {
+        fs::rename(&store, &replaced).map_err(|error| file(&store, error))?;
+        Some(replaced)
+    } else {
+        None
+    };
     fs::rename(&copy, &store).map_err(|error| file(&store, error))?;
     File::open(directory).and_then(|directory| directory.sync_all()).map_err(|error| file(directory, error))?;
     Ok(replaced)
@@ -90,7 +96,9 @@ async fn prepare(from: &Path, copy: &Path) -> Result<(), StoreError> {
     let pool = database::sqlite(copy, Access::Still).await.map_err(|_| StoreError::NoTables)?;
     let examined = async {
         known(schema::check(&pool, Engine::Sqlite).await)?;
-        let said: String = sqlx::query_scalar("PRAGMA quick_check(1)").fetch_one(&pool).await?;
+        let mut connection = pool.acquire().await?;
+        let said: String = sqlx::query_scalar("PRAGMA quick_check(1)").fetch_one(connection.raw()?).await?;
+        connection.done();
         if said == "ok" { Ok(()) } else { Err(file(from, io::Error::other(format!("it is damaged: {said}")))) }
     };
     let examined = examined.await;

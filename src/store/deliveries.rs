@@ -130,7 +130,8 @@ impl Store {
         .bind(said.mention.map(unix_ms))
         .execute(&mut *tx)
         .await?;
-        if delivery.sink == Sink::Slack {
+        // An edit says nothing of posts: a channel may take the one and refuse the other.
+        if delivery.sink == Sink::Slack && delivery.posted.is_none() {
             accepts(&mut tx, &delivery.channel, unix_ms(now)).await?;
         }
         let what = if delivery.posted.is_none() { "posted" } else { "updated" };

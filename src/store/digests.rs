@@ -11,7 +11,7 @@ use super::connections::Connection;
 use super::incidents::{of_incident, read, select_incidents};
 use super::refusals::accepts;
 use super::{Held, Incident, Store, StoreError};
-use crate::clock::{self, from_unix_ms, unix_ms};
+use crate::clock::{from_unix_ms, unix_ms};
 use crate::render::VARIOUS;
 
 /// Digests of one storm besides that of the other topics.
@@ -72,11 +72,15 @@ pub(super) async fn collapse(
     if !many && waiting < i64::from(storm.queue) {
         return Ok(None);
     }
-    let rows = sqlx::query("SELECT id, topic FROM digests WHERE channel = $1 AND joined_ms > $2 ORDER BY id")
-        .bind(channel)
-        .bind(since)
-        .fetch_all(&mut *db)
-        .await?;
+    let rows = sqlx::query(
+        "SELECT id, topic FROM digests WHERE joined_ms > $2
+           AND (channel = $1 OR id IN (SELECT digest_id FROM deliveries WHERE channel = $1 AND sink = 'slack'))
+         ORDER BY id",
+    )
+    .bind(channel)
+    .bind(since)
+    .fetch_all(&mut *db)
+    .await?;
     let alive = rows
         .iter()
         .map(|row| Ok((row.try_get("topic")?, row.try_get("id")?)))
@@ -207,13 +211,15 @@ impl Store {
         .bind(unix_ms(next))
         .execute(&mut *tx)
         .await?;
-        accepts(&mut tx, &digest.channel, unix_ms(clock::now())).await?;
+        if digest.posted.is_none() {
+            accepts(&mut tx, &digest.channel, unix_ms(self.now())).await?;
+        }
         tx.commit().await?;
         Ok(())
     }
 
-    /// A digest's message that was posted before, and whose answer was lost, has been found. False when another one
-    /// stands there meanwhile.
+    /// A digest's message that was posted before, and whose answer was lost, has been found. `called` is when it
+    /// mentioned somebody, if it did. False when another one stands there meanwhile.
     ///
     /// # Errors
     /// When the store fails.
@@ -221,15 +227,30 @@ impl Store {
         &self,
         digest: &str,
         posted: &(String, String),
+        called: Option<Timestamp>,
         now: Timestamp,
     ) -> Result<bool, StoreError> {
+        let mut tx = self.begin().await?;
         let found = sqlx::query(
             "UPDATE digests SET posted_to = $2, posted_ts = $3, delivered = 0, due_ms = $4, tries = 0, note = NULL,
                owner = NULL, began_ms = NULL, state = CASE WHEN state = 'failed' THEN 'pending' ELSE state END
              WHERE id = $1 AND posted_ts IS NULL",
         );
         let found = found.bind(digest).bind(&posted.0).bind(&posted.1).bind(unix_ms(now));
-        Ok(found.execute(&self.write).await?.rows_affected() > 0)
+        let found = found.execute(&mut *tx).await?.rows_affected() > 0;
+        if let Some(called) = called.filter(|_| found) {
+            sqlx::query(
+                "UPDATE deliveries SET mentioned_ms = $2 WHERE digest_id = $1 AND COALESCE(mentioned_ms, -1) < $2
+                   AND incident_id IN (SELECT id FROM incidents WHERE state = 'open' AND critical = 1
+                                         AND COALESCE(critical_ms, 0) <= $2)",
+            )
+            .bind(digest)
+            .bind(unix_ms(called))
+            .execute(&mut *tx)
+            .await?;
+        }
+        tx.commit().await?;
+        Ok(found)
     }
 
     /// Waits for who is joining the digest, and lets nobody join until the transaction ends: PostgreSQL would not see

@@ -180,7 +180,8 @@ impl Store {
         let queued = sqlx::query(
             "INSERT INTO posts (id, incident_id, channel, kind, body, about, due_ms)
              SELECT $1, $2, NULLIF($3, ''), $4, $5, NULLIF($6, ''), CAST($7 AS BIGINT)
-             WHERE EXISTS (SELECT 1 FROM deliveries WHERE incident_id = $2 AND sink = 'slack')
+             WHERE EXISTS (SELECT 1 FROM deliveries WHERE incident_id = $2 AND sink = 'slack'
+                             AND (posted_ts IS NOT NULL OR state IN ('pending', 'digested')))
                AND ($8 = 0 OR NOT EXISTS
                  (SELECT 1 FROM posts WHERE incident_id = $2 AND kind = $4 AND state = 'pending'
                     AND (channel IS NULL OR channel = $3)))",
@@ -222,7 +223,8 @@ impl Store {
         if found && told.is_some() {
             sqlx::query(
                 "UPDATE deliveries SET told = $2
-                 WHERE sink = 'slack' AND incident_id = (SELECT incident_id FROM posts WHERE id = $1)",
+                 WHERE sink = 'slack' AND incident_id = (SELECT incident_id FROM posts WHERE id = $1)
+                   AND channel = COALESCE((SELECT channel FROM posts WHERE id = $1), channel)",
             )
             .bind(id)
             .bind(told)

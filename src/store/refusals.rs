@@ -110,7 +110,10 @@ impl Store {
     ) -> Result<bool, StoreError> {
         let made = sqlx::query(
             "INSERT INTO deliveries (incident_id, sink, channel, state, due_ms, told, mentioned_ms, stands_in_for)
-             SELECT incident_id, sink, $3, 'pending', CAST($4 AS BIGINT), told, mentioned_ms, channel FROM deliveries
+             SELECT incident_id, sink, $3, 'pending', CAST($4 AS BIGINT), told,
+                    CASE WHEN EXISTS (SELECT 1 FROM posts WHERE incident_id = $1 AND kind = 'mention'
+                                        AND state = 'pending' AND channel = $2)
+                         THEN NULL ELSE mentioned_ms END, channel FROM deliveries
              WHERE incident_id = $1 AND sink = 'slack' AND channel = $2 AND digest_id IS NULL
              ON CONFLICT (incident_id, sink, channel) DO NOTHING",
         )
@@ -124,7 +127,8 @@ impl Store {
     }
 }
 
-/// A channel has taken a message: its refusal is over, and whatever waits for it need not wait any longer.
+/// A channel has taken a message: its refusal is over, and whatever waits for it is due. What somebody is posting at this
+/// moment has an owner and keeps its lease.
 pub(super) async fn accepts(db: &mut Connection, channel: &str, now_ms: i64) -> Result<bool, StoreError> {
     let ended = sqlx::query("DELETE FROM refusals WHERE channel = $1").bind(channel).execute(&mut *db).await?;
     if ended.rows_affected() == 0 {
@@ -132,8 +136,12 @@ pub(super) async fn accepts(db: &mut Connection, channel: &str, now_ms: i64) -> 
     }
     for hasten in [
         "UPDATE deliveries SET due_ms = $2
-         WHERE sink = 'slack' AND channel = $1 AND state = 'pending' AND tries > 0 AND due_ms > $2",
-        "UPDATE digests SET due_ms = $2 WHERE channel = $1 AND state = 'pending' AND tries > 0 AND due_ms > $2",
+         WHERE sink = 'slack' AND channel = $1 AND state = 'pending' AND tries > 0 AND owner IS NULL AND due_ms > $2",
+        "UPDATE digests SET due_ms = $2
+         WHERE channel = $1 AND state = 'pending' AND tries > 0 AND owner IS NULL AND due_ms > $2",
+        "UPDATE posts SET due_ms = $2
+         WHERE state = 'pending' AND tries > 0 AND owner IS NULL AND due_ms > $2
+           AND incident_id IN (SELECT incident_id FROM deliveries WHERE sink = 'slack' AND channel = $1)",
     ] {
         sqlx::query(hasten).bind(channel).bind(now_ms).execute(&mut *db).await?;
     }

@@ -63,12 +63,16 @@ const WAITING: [&str; 6] = [
 ];
 
 /// What a clock wrote that was ahead.
-const AHEAD: [&str; 5] = [
+const AHEAD: [&str; 9] = [
     "UPDATE incidents SET opened_ms = opened_ms + $1 WHERE opened_ms > $2",
     "UPDATE incidents SET notified_ms = notified_ms + $1 WHERE state = 'open' AND notified_ms > $2",
     "UPDATE incidents SET resolved_ms = resolved_ms + $1 WHERE state = 'resolved' AND resolved_ms > $2",
     "UPDATE digests SET opened_ms = opened_ms + $1 WHERE opened_ms > $2",
     "UPDATE digests SET joined_ms = joined_ms + $1 WHERE joined_ms > $2",
+    "UPDATE deliveries SET began_ms = began_ms + $1 WHERE began_ms > $2",
+    "UPDATE digests SET began_ms = began_ms + $1 WHERE began_ms > $2",
+    "UPDATE posts SET began_ms = began_ms + $1 WHERE began_ms > $2",
+    "UPDATE looks SET since_ms = since_ms + $1 WHERE since_ms > $2",
 ];
 
 impl Store {
@@ -144,13 +148,15 @@ impl Store {
     /// # Errors
     /// When the store fails.
     pub async fn hasten_late(&self, longest: &Longest, now: Timestamp) -> Result<u64, StoreError> {
-        let limits = [longest.diagnosis, longest.delivery, longest.delivery, longest.delivery, longest.followup];
+        let Longest { diagnosis, delivery, followup } = *longest;
+        let limits = [diagnosis, delivery, delivery, delivery, followup, delivery];
         let late = [
             "UPDATE incidents SET diagnose_due_ms = $1 WHERE diagnose_due_ms > $2",
             "UPDATE deliveries SET due_ms = $1 WHERE state = 'pending' AND due_ms > $2",
             "UPDATE posts SET due_ms = $1 WHERE state = 'pending' AND due_ms > $2",
             "UPDATE digests SET due_ms = $1 WHERE state = 'pending' AND due_ms > $2",
             "UPDATE followups SET due_ms = $1 WHERE due_ms > $2",
+            "UPDATE looks SET due_ms = $1 WHERE due_ms > $2",
         ];
         let mut hastened = 0;
         for (late, limit) in late.into_iter().zip(limits) {

@@ -33,7 +33,7 @@ impl Trouble {
     /// One more failure after what has failed before.
     pub(super) fn after(before: Option<Self>, error: &Error) -> Self {
         let since = before.map_or_else(Instant::now, |before| before.since);
-        Self { since, is_full: is_full(error), error: error.to_string() }
+        Self { since, is_full: is_full(error) || is_server_full(error), error: error.to_string() }
     }
 }
 
@@ -42,6 +42,11 @@ impl Trouble {
 pub(super) fn is_full(error: &Error) -> bool {
     let code = error.as_database_error().and_then(|error| error.code());
     matches!(code.as_deref(), Some("13" | "778"))
+}
+
+/// Whether PostgreSQL's disk is full (<https://www.postgresql.org/docs/current/errcodes-appendix.html>).
+fn is_server_full(error: &Error) -> bool {
+    error.as_database_error().and_then(|error| error.code()).as_deref() == Some("53100")
 }
 
 /// Whether a single row is to blame: the database answers, and what it holds there is nothing that we can read.
@@ -159,7 +164,9 @@ impl Store {
                 Ok(_) if failing => info!("the store works again"),
                 Ok(_) => {}
                 Err(error) if failing => warn!(%error, "the store still fails"),
-                Err(error) => error!(%error, "the store fails: alerts are refused with 503 until it works again"),
+                Err(error) => {
+                    error!(%error, "the store fails; while it cannot be written, alerts are refused with 503")
+                }
             }
             failing = self.trouble().is_some();
         }

@@ -132,7 +132,7 @@ impl Store {
         ] {
             sqlx::query(sql).bind(id).execute(&mut *tx).await?;
         }
-        event(&mut tx, id, clock::unix_ms(clock::now()), "set aside", &why.to_string()).await?;
+        event(&mut tx, id, clock::unix_ms(self.now()), "set aside", &why.to_string()).await?;
         tx.commit().await?;
         Ok(())
     }
@@ -152,6 +152,10 @@ impl Store {
             "digests" => sqlx::query("UPDATE digests SET state = 'unreadable', note = $1 WHERE id = $2")
                 .bind(why.to_string())
                 .bind(of("id")),
+            // It would be looked for at most; nothing is lost without.
+            "looks" => sqlx::query("DELETE FROM looks WHERE subject = $1 AND channel = $2")
+                .bind(of("subject"))
+                .bind(of("channel")),
             _ => sqlx::query("UPDATE posts SET state = 'unreadable', note = $1 WHERE id = $2")
                 .bind(why.to_string())
                 .bind(of("id")),

@@ -94,7 +94,11 @@ impl Store {
                 match read(row) {
                     Ok(waiting) => out.push(waiting),
                     // It would stand in the way for ever.
-                    Err(error) => self.set_aside(what, row, &error).await?,
+                    Err(error) => {
+                        if let Err(error) = self.set_aside(what, row, &error).await {
+                            tracing::error!(%error, what, "cannot set an unreadable row aside");
+                        }
+                    }
                 }
             }
         }

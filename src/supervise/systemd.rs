@@ -62,7 +62,10 @@ impl Systemd {
             }
             match trouble() {
                 None => self.tell("WATCHDOG=1"),
-                Some(error) => error!(error, "not alive: systemd is not told otherwise and restarts the service"),
+                Some(error) => error!(
+                    error,
+                    "the liveness check fails: sending no watchdog signal, so systemd restarts the service"
+                ),
             }
         }
     }

@@ -224,7 +224,7 @@ fn a_name_that_fits_several_or_nothing_gets_a_list_of_what_is_there() {
         assert!(said.contains("[llm/qwen] diagnose llm/qwen") && said.contains("[llm-dev/qwen]"), "{said}");
         let said = office.said("gpt at 1m ago").await;
         assert!(
-            said.contains("No pool or pod is called gpt. There is llm/qwen.") && said.contains("[llm/qwen]"),
+            said.contains("No pool or pod is called gpt. Did you mean llm/qwen?") && said.contains("[llm/qwen]"),
             "{said}"
         );
         let said = office.said("twin-0").await;
@@ -297,9 +297,9 @@ fn what_needs_no_prometheus_is_answered_without_one_and_the_rest_says_so() {
             ("incidents", "No incident is open"),
             ("why", "There are no incidents"),
             ("bundle 4XQ7", "There is no incident"),
-            ("incidents yesterday", "`yesterday` is not known here: choose open, today, all"),
-            ("explain", "`ID` is missing"),
-            ("llama at noon", "`noon` does not fit `at TIME`: "),
+            ("incidents yesterday", "yesterday is not known here: choose one of: open, today, all"),
+            ("explain", "ID is missing"),
+            ("llama at noon", "noon does not fit at TIME: "),
             ("x playbook high-tttf", "did you mean high-ttft?"),
             ("x at 2099-01-01T00:00:00Z", "in the future"),
             ("<!channel> *bold* \u{202e}<http://a|a>", "is not understood here"),
@@ -339,7 +339,7 @@ fn in_an_incidents_thread_mentions_are_about_that_incident() {
         for (text, expected) in [
             ("why?", "This incident has no diagnosis"),
             ("", "CRITICAL"),
-            ("again", "Nobody may do this yet"),
+            ("again", "It is being diagnosed once more"),
             ("bundle", "but not complete"),
         ] {
             let messages = thread(text).await;

@@ -97,7 +97,7 @@ escalate-failed = Nobody was called: { $error }
 escalation-called = { $pager } was called.
 escalation-failed = { $pager } could not be called: { $error }
 escalation-begun = { $pager } is being called. The thread will say how it ended.
-escalation-asked = { $who } asked for it.
+escalation-asked = Requested by { $who }.
 escalate-asks = { $who } asks you for help: { $headline }
 escalate-who = Who can help: { $who }
 escalate-bundle = Everything that is known, as a file: { $command }
@@ -119,7 +119,10 @@ verify-asked = Asked by { $who }; looks again after 5 and 15 minutes.
 verify-alone = Looked again by itself.
 
 # The incidents of a digest.
-listed = { $n } incidents: { $firing } firing{ $critical ->
+listed = { $n ->
+    [one] 1 incident
+   *[other] { $n } incidents
+ }: { $firing } firing{ $critical ->
     [0] {""}
    *[other] {" "}({ $critical } critical)
  }{ $resolved ->

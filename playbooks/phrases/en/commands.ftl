@@ -5,7 +5,7 @@ command-too-long = That is too long for a command. `help` shows the commands.
 command-nearly = Did you mean { $command }?
 command-usage = Write { $usage }
 misuse-value = { $given } does not fit { $what }: { $why }
-misuse-choice = { $given } is not known here: choose { $choices }
+misuse-choice = { $given } is not known here: choose one of: { $choices }
 misuse-unexpected = { $word } is not understood here
 misuse-missing = { $what } is missing
 misuse-other = This is not understood
@@ -18,7 +18,7 @@ targets-none-then = There is no data at { $time }, but { $n ->
     [one] 1 pool is
    *[other] { $n } pools are
  } there now.
-target-unknown = No pool or pod is called { $target }. There is { $near }.
+target-unknown = No pool or pod is called { $target }. Did you mean { $near }?
 target-several = { $target } may be one of { $n }. Which one?
 target-missing = Which pool? A model, a namespace, a workload or a pod.
 time-ahead = { $time } is in the future.
@@ -83,7 +83,7 @@ doctor-wrong = { $n ->
    *[other] { $n } things that the service needs do not work
 }
 doctor-parts = Parts
-doctor-fine = Fine: { $names }
+doctor-fine = Working: { $names }
 doctor-warns = { $name }: { $detail }
 doctor-fails = { $name } **does not work**: { $detail }
 doctor-signals = { $missing } of { $of } signals are missing, { $blind ->

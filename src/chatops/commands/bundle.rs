@@ -10,6 +10,7 @@ use crate::bundle::{Bundle, NoBundle};
 use crate::chatops::acts::{self, Attempt};
 use crate::chatops::authority::Power;
 use crate::clock;
+use crate::notify::ANSWER_WITHIN;
 use crate::render::{self, Act, Line, Message, Place, Tone};
 use crate::signal::{Unit, format_value};
 use crate::slack::{Destination, Inbound};
@@ -26,7 +27,7 @@ pub(in crate::chatops) async fn press(desk: &Desk, inbound: &Inbound, incident: 
     });
     let thread = standing.as_ref().map(|(channel, ts)| Destination { channel, thread: Some(ts) });
     let reply = Reply::new(desk, inbound);
-    let within = desk.workshop.patience() + UPLOAD;
+    let within = desk.workshop.patience() + UPLOAD + ANSWER_WITHIN;
     let work = tokio::time::timeout(within, Box::pin(bundle(desk, inbound, &reply, incident, thread)));
     if reply.watched(Act::Bundle.as_str(), work).await.is_err() {
         reply.say(&sentence(Tone::Unknown, desk.words.line("command-late", &[]))).await;

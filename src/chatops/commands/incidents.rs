@@ -82,7 +82,7 @@ pub(crate) async fn named_id(store: &Store, named: &str) -> Result<Vec<String>, 
 /// A list: state, what, whose, why, since when.
 pub(super) async fn list(desk: &Desk, reply: &Reply<'_>, which: Which) {
     let words = &desk.words;
-    let since = (which == Which::Today).then(|| clock::before(clock::now(), TODAY));
+    let since = (which == Which::Today).then(|| clock::before(desk.store.now(), TODAY));
     let incidents = match listed(&desk.store, which, since, LISTED + 1).await {
         Ok(incidents) => incidents,
         Err(error) => {

@@ -121,8 +121,7 @@ impl<'a> Reply<'a> {
         answer(how).await.map(drop)
     }
 
-    /// Leaves an answer that Slack does not take now to the store, where it belongs into an incident's thread; whether it
-    /// does.
+    /// Queues the answer for the incident's thread when Slack does not take it now. True when it was queued.
     async fn leave(&self, message: &SlackMessage) -> bool {
         let Some(thread) = &self.place.thread else { return false };
         let desk = self.desk;

@@ -105,7 +105,7 @@ impl Notifier {
         result: Result<(), &str>,
     ) -> Result<(), StoreError> {
         let Some(escalation) = escalation else { return Ok(()) };
-        let (incident, pager, now) = (delivery.incident.as_str(), delivery.channel.as_str(), clock::now());
+        let (incident, pager, now) = (delivery.incident.as_str(), delivery.channel.as_str(), self.store.now());
         let begun = AuditEntry::begun("", "", Act::Escalate.as_str(), Some(incident), now);
         let begun = self.store.audit_entry(escalation).await?.unwrap_or(begun);
         let (result, detail) = match result {

@@ -124,7 +124,7 @@ pub(super) fn call(secret: &str, news: &News<'_>, now: Timestamp) -> Call {
     let body = serde_json::to_string(&body).unwrap_or_default();
     // The same for every retry of one revision or escalation, so that a receiver can drop repetitions.
     let id = match news.escalation {
-        Some(escalation) => format!("{}-{}-{escalation}", incident.id, incident.revision),
+        Some(escalation) => format!("{}-{escalation}", incident.id),
         None => format!("{}-{}", incident.id, incident.revision),
     };
     let at = now.as_second().to_string();
