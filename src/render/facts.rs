@@ -7,6 +7,7 @@ use crate::alert::Labels;
 use crate::diagnose::{
     BlastRadius, CauseFound, Diagnosis, EvidenceResult, Outcome, ReplicaValue, Source, SymptomVerdict, Verdict,
 };
+use crate::report::{Measured, moved};
 use crate::signal::{Unit, format_value};
 
 /// Between these ratios to its past a value counts as unchanged.
@@ -64,6 +65,18 @@ fn change(value: f64, baseline: f64, unit: Unit, words: &Words) -> String {
     }
     let factor = format_value(ratio, Unit::Factor).into();
     words.text("change", &[("now", now), ("factor", factor), ("was", was)])
+}
+
+/// By how much a number changed, everywhere as the factor that messages tell too: `▲ 2.2x`, `▼ 0.5x`, `≈`.
+pub(super) fn moved_by(m: &Measured) -> String {
+    let (Some(before), Some(during)) = (m.before, m.during) else { return String::new() };
+    match moved(m) {
+        None => "≈".to_owned(),
+        Some(by) => {
+            let factor = if by.is_finite() { format_value(during / before, Unit::Factor) } else { String::new() };
+            format!("{} {factor}", if by > 0.0 { "▲" } else { "▼" }).trim_end().to_owned()
+        }
+    }
 }
 
 /// The facts of one outcome; two checks on one number are one fact.

@@ -100,13 +100,15 @@ fn link(title: &str, sure: Verdict, evidence: &[EvidenceResult], words: &Words) 
     words.line("chain-link-blind", &pieces)
 }
 
-/// What began when, the cause first: `prompt length 2.2x 14:02 → KV cache peak 99 % 14:05 → TTFT p99 8.2 s 14:06`.
+/// What began when, in the order of time: `prompt length 2.2x 14:02 → KV cache peak 99 % 14:05 → TTFT p99 8.2 s 14:06`.
 fn story(diagnosis: &Diagnosis, words: &Words) -> Option<Line> {
     if diagnosis.timeline.len() < 2 {
         return None;
     }
+    let mut onsets: Vec<_> = diagnosis.timeline.iter().collect();
+    onsets.sort_by_key(|onset| onset.at);
     let mut story = Line::default();
-    for (i, onset) in diagnosis.timeline.iter().enumerate() {
+    for (i, onset) in onsets.into_iter().enumerate() {
         let e = &onset.evidence;
         let much = match (e.value, e.baseline) {
             (Some(value), Some(baseline)) if baseline.abs() > 1e-9 => format_value(value / baseline, Unit::Factor),

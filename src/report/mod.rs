@@ -162,8 +162,10 @@ pub enum HappenedKind {
     Alert,
     /// A check of the diagnosis began to hold.
     Onset,
-    /// A replica restarted, came or went.
+    /// A replica restarted.
     Restart,
+    /// A replica began or stopped telling metrics.
+    Presence,
     /// Something else was rolled out.
     Rollout,
     /// A silence began or ended.

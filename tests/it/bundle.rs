@@ -8,6 +8,7 @@ mod site;
 
 use std::time::Duration;
 
+use llm_diagnose::clock;
 use llm_diagnose::report::HappenedKind;
 
 use crate::harness::{self, shared};
@@ -93,6 +94,22 @@ fn all_sources_answer_the_seven_questions_and_every_file_is_there() {
     assert!(asked("report", "ttft_p50")["value"].is_number());
     let readme = bundle.text("README.txt");
     assert!(readme.lines().count() < 20 && readme.contains("secret-field 1"), "{readme}");
+}
+
+#[test]
+fn during_ends_with_the_judged_moment_and_after_begins_there() {
+    let minutes = |n: u64| Duration::from_secs(60 * n);
+    let mut subject = subject(vec![alert()]);
+    let (since, at) = (subject.request.since.unwrap(), subject.request.at);
+    subject.window.from = clock::before(since, minutes(30));
+    subject.window.to = clock::after(at, minutes(30));
+    let windows = subject.windows();
+    assert_eq!((windows.during.from, windows.during.to), (since, at));
+    assert_eq!(windows.after, None, "it still fires");
+    // Of a moment in the past it is known what came after it.
+    subject.incident = None;
+    let windows = subject.windows();
+    assert_eq!((windows.during.to, windows.after.map(|after| after.from)), (at, Some(at)));
 }
 
 /// Its version, wherever the tests run.

@@ -61,6 +61,7 @@ doc-kind = Kind
 doc-kind-alert = alert
 doc-kind-onset = onset
 doc-kind-restart = restart
+doc-kind-presence = metrics
 doc-kind-rollout = rollout
 doc-kind-silence = silence
 doc-kind-message = message

@@ -58,6 +58,7 @@ report-between = { $n } in between
 report-kind-alert = alert
 report-kind-onset = began
 report-kind-restart = restart
+report-kind-presence = metrics
 report-kind-rollout = rollout
 report-kind-silence = silence
 report-kind-message = message

@@ -1,6 +1,7 @@
 //! Every section of a report, and `report.md` of all.
 
 use super::super::facts::{facts, hits, verdict};
+use super::super::logs::unknown as logs_unknown;
 use super::super::whole::fixes;
 use super::super::{Words, evidence_parts};
 use super::{answers, code, fence, line, parts, plain, tables};
@@ -177,7 +178,7 @@ fn logs(logs: &[LogSeen], words: &Words) -> String {
     let mut out = String::new();
     for log in logs.iter().take(LOGS) {
         let report = &log.report;
-        if report.findings.is_empty() {
+        if report.findings.is_empty() && report.unknown.count == 0 {
             continue;
         }
         out.push_str(&format!("**{}**\n\n", code(&log.name)));
@@ -197,6 +198,9 @@ fn logs(logs: &[LogSeen], words: &Words) -> String {
             let when = found.first.as_deref().map(code).unwrap_or_default();
             let rank = words.text(rank, &[]);
             out.push_str(&format!("- {when} {} ({rank}, {}×)\n", plain(&found.title), found.count));
+        }
+        if report.unknown.count > 0 {
+            logs_unknown(&report.unknown, words).iter().for_each(|text| out.push_str(&format!("- {}\n", line(text))));
         }
         out.push('\n');
     }

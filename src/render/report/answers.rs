@@ -4,10 +4,11 @@ use maud::{Markup, html};
 
 use super::Around;
 use super::workload::drawn;
+use crate::render::facts::moved_by as change;
 use crate::render::page::html::{fold, line, moment, table};
 use crate::render::{Line, Words};
 use crate::report::{Answers, Measured, Question, Report, moved};
-use crate::signal::{Unit, format_value};
+use crate::signal::format_value;
 
 /// Pods named beside a command line.
 const PODS: usize = 4;
@@ -134,18 +135,6 @@ pub(super) fn measured(key: &str, list: &[Measured], words: &Words) -> Markup {
             }))
         }
     }
-}
-
-/// `▲ 2.2x`, `▼ 0.5x`, `≈`: of shares the difference in points, because a factor of a small share says nothing.
-fn change(m: &Measured) -> String {
-    let (Some(before), Some(during)) = (m.before, m.during) else { return String::new() };
-    let Some(by) = moved(m) else { return "≈".to_owned() };
-    let shown = match m.unit {
-        Unit::Ratio => format_value((during - before).abs(), Unit::Ratio),
-        _ if by.is_infinite() => String::new(),
-        _ => format_value(during / before, Unit::Factor),
-    };
-    format!("{} {shown}", if by > 0.0 { "▲" } else { "▼" })
 }
 
 fn workload(a: &Answers, words: &Words) -> Option<Markup> {

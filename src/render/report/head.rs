@@ -84,7 +84,9 @@ fn facts_of(report: &Report, live: bool, words: &Words) -> Markup {
                     small { (words.text(how, &[("time", lasted.into())])) }
                 }))
             } @else {
-                (fact("report-at", html! { (moment(report.window.to)) }))
+                (fact("report-at", html! {
+                    (moment(report.diagnosis.as_ref().map_or(report.window.to, |diagnosis| diagnosis.at)))
+                }))
             }
             (fact("report-hurt", hurt(report, words)))
             (fact("report-sure", match root {
