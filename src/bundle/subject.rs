@@ -34,6 +34,8 @@ impl Subject {
             diagnosis: incident.diagnosis.clone(),
             window: around(incident.started_at, end, margin, now),
             happened: story(&incident.alerts, incident.diagnosis.as_ref(), &logged, &incident.notes),
+            alerts: incident.alerts.clone(),
+            payload: None,
             incident: Some(incident),
         }
     }

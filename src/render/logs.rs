@@ -26,7 +26,7 @@ pub fn logs(logs: &[Told], known: &[&str], words: &Words) -> Message {
             let worst = logs.iter().map(|log| alone(&log.report, words).0).min_by_key(|tone| match tone {
                 Tone::Critical => 0,
                 Tone::Warning => 1,
-                Tone::Unknown => 2,
+                Tone::Firing | Tone::Unknown => 2,
                 Tone::Good => 3,
             });
             let tone = worst.unwrap_or(Tone::Unknown);

@@ -1,7 +1,7 @@
 //! What stands in tables.
 
 use super::super::Words;
-use super::super::facts::moved_by;
+use super::super::facts::{measured, moved_by};
 use super::{code, plain, table};
 use crate::alert::AlertStatus;
 use crate::redact::Redacted;
@@ -28,7 +28,7 @@ fn bounded(head: &[String], rows: Vec<Vec<String>>, words: &Words) -> String {
 pub(super) fn metrics(metrics: &[Measured], words: &Words) -> String {
     let rows = metrics.iter().filter(|one| one.before.or(one.during).or(one.after).is_some());
     let rows = rows.map(|one| {
-        let shown = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), |value| format_value(value, one.unit));
+        let shown = |value: Option<f64>| measured(one, value, words);
         vec![plain(&one.title), shown(one.before), shown(one.during), shown(one.after), moved_by(one)]
     });
     let head = head(["doc-what", "doc-before", "doc-during", "doc-after", "doc-change"], words);

@@ -77,6 +77,7 @@ fn a_storm_is_one_message_with_the_worst_first() {
         whom: "prod/llama".into(),
         open,
         critical,
+        warning: true,
         since: at(i64::try_from(n).unwrap()),
         page: Some(format!("https://triage.example/incidents/i{n}")),
     };
