@@ -7,11 +7,9 @@ use crate::alert::{Alert, Labels, active};
 use crate::diagnose::{
     BlastRadius, CauseFound, Diagnosis, EvidenceResult, Outcome, ReplicaValue, Source, SymptomVerdict, Verdict,
 };
-use crate::report::{Bucket, Distribution, Measured, bucket, moved};
+use crate::report::{Bucket, Distribution, Measured, bucket, changed, moved};
 use crate::signal::{Unit, format_value};
 
-/// Between these ratios to its past a value counts as unchanged.
-const STEADY: std::ops::RangeInclusive<f64> = 0.95..=1.05;
 /// How many items of a list are said before "and N more".
 pub(super) const FEW: usize = 3;
 
@@ -59,11 +57,10 @@ fn change(value: f64, baseline: f64, unit: Unit, words: &Words) -> String {
     if baseline.abs() < 1e-12 {
         return words.text("change-from-nothing", &[("now", now), ("was", was)]);
     }
-    let ratio = value / baseline;
-    if STEADY.contains(&ratio) {
+    if changed(baseline, value).is_none() {
         return words.text("change-none", &[("now", now)]);
     }
-    let factor = format_value(ratio, Unit::Factor).into();
+    let factor = format_value(value / baseline, Unit::Factor).into();
     words.text("change", &[("now", now), ("factor", factor), ("was", was)])
 }
 
@@ -156,8 +153,7 @@ pub(super) fn whom(labels: &Labels) -> String {
     ["cluster", "namespace", "model"].iter().filter_map(|name| labels.get(*name)).cloned().collect::<Vec<_>>().join("/")
 }
 
-/// A link of the best chain that began after what it is to have brought about: `by the clock prompts became longer
-/// (14:10 UTC) after first tokens come late (14:05 UTC)`; none while the times fit.
+/// That a link of the best chain began after what it is to have brought about, and when; none while the times fit.
 pub(super) fn misfit(diagnosis: &Diagnosis, words: &Words) -> Option<Line> {
     let root = diagnosis.root()?;
     let symptom = (diagnosis.symptom.playbook.as_str(), &diagnosis.symptom.title);

@@ -405,12 +405,19 @@ fn open(answers: &Answers, seen: &Seen) -> Vec<(Question, String)> {
     open
 }
 
-/// By how much of itself a number changed, when that is enough to be told: a tenth. What was zero before and is not
-/// any more changed without a bound.
+/// Of itself, by how much a value may differ from its past and still count as unchanged.
+const STEADY: f64 = 0.05;
+
+/// By how much of itself a number changed, when that is enough to be told. What was zero before and is not any more changed
+/// without a bound.
 pub fn moved(measured: &Measured) -> Option<f64> {
-    let (before, during) = (measured.before?, measured.during?);
+    changed(measured.before?, measured.during?)
+}
+
+/// As [`moved`], of two values.
+pub fn changed(before: f64, during: f64) -> Option<f64> {
     let change = (during - before) / before.abs();
-    (change.abs() >= 0.1).then_some(change)
+    (change.abs() > STEADY).then_some(change)
 }
 
 /// Which parts failed, for a first line.

@@ -18,7 +18,7 @@ use crate::incident::{Acknowledged, Impact};
 use crate::redact::Redacted;
 use crate::signal::Unit;
 use crate::{endpoint, facts, kubernetes, logs};
-pub use answers::{failed, moved};
+pub use answers::{changed, failed, moved};
 pub use bucket::{Bucket, bucket};
 pub use build::{About, build};
 pub use story::{Logged, story};
