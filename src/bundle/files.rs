@@ -60,8 +60,13 @@ impl Files<'_> {
 
     /// Everything that sources said, in a file each.
     pub(super) async fn raw(&self, subject: &Subject, seen: &Seen) -> Result<(), BundleError> {
-        if let Some(incident) = &subject.incident {
-            self.json("raw/alerts.json", &incident.alerts).await?;
+        if !subject.alerts.is_empty() {
+            self.json("raw/alerts.json", &subject.alerts).await?;
+        }
+        if let Some(payload) = &subject.payload {
+            self.json("raw/alert-payload.json", payload).await?;
+        }
+        if subject.incident.is_some() {
             self.json("raw/incident.json", &incident_json(subject)).await?;
         }
         let queries = queries(subject.diagnosis.as_ref(), seen);

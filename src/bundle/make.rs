@@ -128,7 +128,7 @@ async fn told(
     let clean = |text: String| files.redactor.text("report.html", &text).into_owned();
     let pictures: Vec<_> = chart.iter().map(|chart| (clean(chart::alt(chart)), clean(chart::svg(chart)))).collect();
     let english = Words::english();
-    let tickets: Vec<(&Ticket, String)> = render::tickets_for(&sources.library, report)
+    let tickets: Vec<(&Ticket, String)> = render::tickets_for(&sources.library, report, &options.tickets)
         .map(|ticket| (ticket, render::ticket(ticket, report, &english)))
         .collect();
     let shown: Vec<_> = tickets.iter().map(|(ticket, text)| (ticket.title.clone(), text.clone())).collect();
@@ -259,6 +259,6 @@ fn learn(redactor: &Redactor, subject: &Subject, seen: &Seen) {
     seen.logs.iter().filter_map(|(log, _)| log.pod.as_ref()).for_each(|pod| redactor.learn(Kind::Pod, pod));
     redactor.learn_from(&seen.facts);
     redactor.learn_from(&subject.diagnosis);
-    let alerts = subject.incident.as_ref().map(|incident| &incident.alerts);
-    redactor.learn_from(&alerts);
+    redactor.learn_from(&subject.alerts);
+    redactor.learn_from(&subject.payload);
 }

@@ -23,6 +23,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::alert::Alert;
 use crate::diagnose::{self, Baseline, Diagnosis, NoCluster, Request};
 use crate::exporter::{Reader, Target};
 use crate::playbook::Library;
@@ -79,6 +80,10 @@ pub struct Subject {
     pub window: Window,
     /// What the store knows to have happened.
     pub happened: Vec<Happened>,
+    /// The incident's alerts, or those that somebody passed.
+    pub alerts: Vec<Alert>,
+    /// The notification as somebody passed it, with what we do not read.
+    pub payload: Option<serde_json::Value>,
 }
 
 impl Subject {
@@ -102,7 +107,7 @@ impl Subject {
         About {
             headline: &self.headline,
             incident,
-            alerts: self.incident.as_ref().map(|incident| incident.alerts.as_slice()).unwrap_or_default(),
+            alerts: &self.alerts,
             diagnosis: self.diagnosis.as_ref(),
             asked: Asked {
                 since: self.request.since,
@@ -132,6 +137,8 @@ pub struct Options {
     pub log_bytes: u64,
     /// Bytes of the file.
     pub file_bytes: u64,
+    /// Receivers whose tickets are wanted, whatever the cause.
+    pub tickets: Vec<String>,
 }
 
 impl Options {
@@ -144,6 +151,7 @@ impl Options {
             series_bytes: config.series_bytes,
             log_bytes: config.log_bytes,
             file_bytes: config.keep_bytes,
+            tickets: Vec::new(),
         }
     }
 }

@@ -34,23 +34,29 @@ impl Subject {
             diagnosis: incident.diagnosis.clone(),
             window: around(incident.started_at, end, margin, now),
             happened: story(&incident.alerts, incident.diagnosis.as_ref(), &logged, &incident.notes),
+            alerts: incident.alerts.clone(),
+            payload: None,
             incident: Some(incident),
         }
     }
 
-    /// Before it began, while it lasted, and after it was over.
+    /// Before it began, from the first alert to its end or to the moment that was judged, and after that. What still fires
+    /// has no after.
     pub fn windows(&self) -> Windows {
         let Window { from, to } = self.window;
         // Alerts fire late: what was wrong already is not how it was before.
         let onset = self.diagnosis.iter().flat_map(|diagnosis| &diagnosis.timeline).map(|onset| onset.at).min();
         let alerted = self.request.since.unwrap_or(self.request.at);
         let since = onset.map_or(alerted, |onset| onset.min(alerted)).max(from).min(to);
+        // Without an alert's start it lasted since its onset.
+        let began = self.request.since.map_or(since, |alerted| alerted.max(from).min(to));
         let resolved = self.incident.as_ref().and_then(|incident| incident.resolved_at);
-        let over = resolved.filter(|at| *at > since && *at < to);
+        let end = resolved.unwrap_or(self.request.at).max(began).min(to);
+        let fires = self.incident.is_some() && resolved.is_none();
         Windows {
             before: Window { from, to: since },
-            during: Window { from: since, to: over.unwrap_or(to) },
-            after: over.map(|at| Window { from: at, to }),
+            during: Window { from: began, to: end },
+            after: (end < to && !fires).then_some(Window { from: end, to }),
         }
     }
 

@@ -1,16 +1,23 @@
-//! Lints of the forms: every engine exists, every field asks for something, every form says where it was read.
+//! Lints of the forms: every engine and cause exists, every field asks for something, every form says where it was read.
 
 use std::collections::BTreeSet;
 
 use crate::playbook::{Library, Problem, suggestion};
 
 pub(super) fn tickets(library: &Library, problems: &mut Vec<Problem>) {
+    let own = library.playbooks.values().flat_map(|playbook| &playbook.causes).filter_map(|cause| cause.id.as_ref());
+    let causes: BTreeSet<&str> =
+        library.playbooks.keys().chain(library.causes.keys()).chain(own).map(String::as_str).collect();
     for ticket in library.tickets.values() {
         let Some(file) = library.files.get(&format!("tickets/{}.yaml", ticket.ticket)) else { continue };
         let mut say = |rule, at: &str, message: String, hint| problems.push(Problem::at(rule, file, at, message, hint));
         for engine in ticket.engines.iter().filter(|engine| !library.engines.contains_key(*engine)) {
             let hint = suggestion(engine, library.engines.keys().map(String::as_str));
             say("ticket/engine", engine, format!("there is no engine `{engine}`"), hint);
+        }
+        for cause in ticket.causes.iter().filter(|cause| !causes.contains(cause.as_str())) {
+            let hint = suggestion(cause, causes.iter().copied());
+            say("ticket/cause", cause, format!("there is no cause `{cause}`"), hint);
         }
         let mut names = BTreeSet::new();
         for field in &ticket.fields {

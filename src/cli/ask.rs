@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use serde_json::Value;
 
 use super::target;
 use crate::alert::{AlertGroup, Labels};
@@ -143,6 +144,14 @@ pub(super) async fn logs(config: &Config, files: &[PathBuf]) -> anyhow::Result<L
 /// # Errors
 /// When it cannot be read, or holds no alert.
 pub(super) fn read(path: &str) -> anyhow::Result<AlertGroup> {
+    read_whole(path).map(|(group, _)| group)
+}
+
+/// As [`read`], with everything that stands in the file.
+///
+/// # Errors
+/// As [`read`].
+pub(super) fn read_whole(path: &str) -> anyhow::Result<(AlertGroup, Value)> {
     let mut body = Vec::new();
     let shown = if path == "-" { "standard input" } else { path };
     let source: Box<dyn Read> = match path {
@@ -150,5 +159,7 @@ pub(super) fn read(path: &str) -> anyhow::Result<AlertGroup> {
         path => Box::new(std::fs::File::open(path).with_context(|| format!("cannot read the alert from {path}"))?),
     };
     source.take(FILE_BYTES).read_to_end(&mut body).with_context(|| format!("cannot read the alert from {shown}"))?;
-    AlertGroup::from_file(&body).with_context(|| format!("{shown} holds no alert"))
+    let group = AlertGroup::from_file(&body).with_context(|| format!("{shown} holds no alert"))?;
+    let body = body.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&body);
+    Ok((group, serde_json::from_slice(body).with_context(|| format!("{shown} is no JSON"))?))
 }

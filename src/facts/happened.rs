@@ -44,7 +44,8 @@ impl What {
 
     fn kind(&self) -> HappenedKind {
         match self {
-            Self::Came | Self::Went | Self::Silent { .. } | Self::Restarted => HappenedKind::Restart,
+            Self::Came | Self::Went | Self::Silent { .. } => HappenedKind::Presence,
+            Self::Restarted => HappenedKind::Restart,
             Self::Told(_) => HappenedKind::Rollout,
         }
     }

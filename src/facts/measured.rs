@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use futures::future::{OptionFuture, join3};
 
+use super::bounds::bounds;
 use super::look::{Asking, sentence};
 use super::{FAILED, Window, asked};
 use crate::diagnose::{Observation, Observed, observe_signals};
@@ -26,7 +27,9 @@ pub(super) async fn measured(asking: Asking<'_>) -> Numbers {
     let over = |window: Window| Box::pin(over(asking, &names, window));
     let after = OptionFuture::from(windows.after.map(over));
     let (before, during, after) = join3(over(windows.before), over(windows.during), after).await;
-    let seen = Observations { before, during, after };
+    let told = during.seen.signals.iter().filter_map(|(name, o)| Some((name.as_str(), o.query.as_deref()?)));
+    let bounds = bounds(asking, &told.collect()).await;
+    let seen = Observations { before, during, after, bounds };
     let read = |list: &[String]| list.iter().filter_map(|name| seen.read(library, name)).collect::<Vec<_>>();
     let (metrics, load) = (read(&library.report.metrics), read(&library.report.load));
     let missing = missing(metrics.iter().chain(&load));
@@ -53,6 +56,7 @@ struct Observations {
     before: Observed,
     during: Observed,
     after: Option<Observed>,
+    bounds: BTreeMap<String, Vec<f64>>,
 }
 
 impl Observations {
@@ -77,6 +81,7 @@ impl Observations {
             before: before.value,
             during: during.value,
             after: after.and_then(|o| o.value),
+            bounds: self.bounds.get(name).cloned().unwrap_or_default(),
             query: during.query,
             why,
         })

@@ -1,6 +1,7 @@
 //! What Prometheus tells of a pool beyond a diagnosis: its numbers before, during and after, what it serves and on what,
 //! where its replicas stand, and what changed.
 
+mod bounds;
 mod changes;
 mod happened;
 mod info;

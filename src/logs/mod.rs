@@ -2,6 +2,7 @@
 //!
 //! Pure over lines; a log of any length is read once, in memory that does not grow with it.
 
+mod errors;
 pub mod files;
 mod log;
 mod moment;
@@ -15,6 +16,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::playbook::{Direction, LogFile, LogFinding, LogNumbers, LogRank};
 use crate::signal::Unit;
+use errors::Errors;
+pub use errors::{Unknown, UnknownLine};
 pub use log::Log;
 use moment::Moment;
 
@@ -42,6 +45,9 @@ pub struct Report {
     pub to: Option<String>,
     /// What was found, in the order of its first line.
     pub findings: Vec<Found>,
+    /// Lines of an error that no finding knows.
+    #[serde(default)]
+    pub unknown: Unknown,
     /// The id of the first finding that is a root.
     pub first_root: Option<String>,
     /// What periodic lines tell.
@@ -146,6 +152,7 @@ pub struct Reader<'a> {
     to: Option<Moment>,
     found: BTreeMap<(&'a str, &'a str), Tally<'a>>,
     numbers: BTreeMap<(&'a str, bool, &'a str), Series<'a>>,
+    errors: Errors,
 }
 
 #[derive(Debug)]
@@ -185,6 +192,7 @@ impl<'a> Reader<'a> {
             to: None,
             found: BTreeMap::new(),
             numbers: BTreeMap::new(),
+            errors: Errors::default(),
         }
     }
 
@@ -221,6 +229,7 @@ impl<'a> Reader<'a> {
         let at = self.now.clone();
         let when = at.as_ref().and_then(|moment| moment.at);
         let counts = self.within.zip(when).is_none_or(|([from, to], when)| from <= when && when <= to);
+        let mut explained = false;
         for file in self.files.clone() {
             let known = file.known_by.iter().filter(|text| line.contains(text.as_str())).count() as u64;
             if known > 0 {
@@ -245,10 +254,14 @@ impl<'a> Reader<'a> {
             let best =
                 file.findings.iter().filter_map(|f| Some((f.matched(line)?, f))).max_by_key(|(length, _)| *length);
             if let Some((_, finding)) = best {
+                explained = true;
                 let number = self.lines;
                 let tally = self.found.entry((&file.logs, &finding.id));
                 tally.or_insert_with(|| Tally::new(finding, number, at.clone(), line)).add(at.clone(), number);
             }
+        }
+        if counts {
+            self.errors.line(line, self.lines, at.as_ref(), explained);
         }
     }
 
@@ -283,6 +296,7 @@ impl<'a> Reader<'a> {
             from: shown(self.from),
             to: shown(self.to),
             findings,
+            unknown: self.errors.told(),
         }
     }
 }

@@ -15,9 +15,15 @@ pub struct Ticket {
     pub title: String,
     /// Where it is filed; none where every site has its own.
     pub address: Option<String>,
-    /// Only when one of these engines was found; always when empty.
+    /// Only when one of these engines was found; whatever was found when empty.
     #[serde(default)]
     pub engines: Vec<String>,
+    /// Only when the cause is one of these; whatever it is when empty.
+    #[serde(default)]
+    pub causes: Vec<String>,
+    /// Also when no cause is known.
+    #[serde(default)]
+    pub unknown: bool,
     /// Before it is sent, in sentences.
     #[serde(default)]
     pub before: Vec<String>,

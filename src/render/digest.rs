@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::buttons::button;
 use super::facts::{clip, said};
-use super::message::{hurt, is_critical, what};
+use super::message::{hurt, is_critical, is_warning, what};
 use super::{Act, IncidentView, Line, Message, Part, Span, Tone, Words};
 
 /// Lines before "and N more".
@@ -45,6 +45,9 @@ pub struct DigestEntry {
     pub open: bool,
     /// Whether an alert of it is critical.
     pub critical: bool,
+    /// Whether an alert of it is a warning.
+    #[serde(default)]
+    pub warning: bool,
     /// When it began.
     pub since: Timestamp,
     /// Its page.
@@ -61,6 +64,7 @@ impl DigestEntry {
             whom: hurt(view),
             open: view.resolved_at.is_none(),
             critical: is_critical(view),
+            warning: is_warning(view),
             since: view.started_at,
             page: view.page.clone(),
         }
@@ -110,7 +114,8 @@ pub fn digest_message(view: &DigestView, words: &Words) -> Message {
     }
     let (tone, state) = match (firing, critical) {
         (0, _) => (Tone::Good, "digest-over"),
-        (_, 0) => (Tone::Warning, "state-warning"),
+        (_, 0) if view.incidents.iter().any(|entry| entry.open && entry.warning) => (Tone::Warning, "state-warning"),
+        (_, 0) => (Tone::Firing, "state-firing"),
         _ => (Tone::Critical, "state-critical"),
     };
     let topic = match view.topic.as_str() {

@@ -9,6 +9,15 @@ use crate::diagnose::{Diagnosis, EvidenceResult, Outcome, Verdict};
 
 /// Every check with its value, everything that was ruled out or could not be checked, all steps, and the queries.
 pub fn evidence_parts(diagnosis: &Diagnosis, words: &Words) -> Vec<Part> {
+    parts(diagnosis, fixes(diagnosis, words), words)
+}
+
+/// As [`evidence_parts`], without the steps: for texts that have a section of them.
+pub(super) fn checked_parts(diagnosis: &Diagnosis, words: &Words) -> Vec<Part> {
+    parts(diagnosis, Vec::new(), words)
+}
+
+fn parts(diagnosis: &Diagnosis, steps: Vec<Part>, words: &Words) -> Vec<Part> {
     let mut parts = vec![checks(&diagnosis.symptom.title, None, &diagnosis.symptom.evidence, words)];
     for (i, cause) in diagnosis.causes.iter().enumerate() {
         // The others share most of the best chain's links.
@@ -28,7 +37,7 @@ pub fn evidence_parts(diagnosis: &Diagnosis, words: &Words) -> Vec<Part> {
         let lines = unchecked(diagnosis, usize::MAX, usize::MAX, words);
         parts.push(Part::Section(words.text("unchecked", &[]), lines));
     }
-    parts.extend(fixes(diagnosis, words));
+    parts.extend(steps);
     let odd = while_looking(diagnosis, words);
     if !odd.is_empty() {
         parts.push(Part::Section(words.text("while-looking", &[]), odd));

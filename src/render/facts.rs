@@ -2,15 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use super::{Line, Words};
-use crate::alert::Labels;
+use super::{Line, Span, Words};
+use crate::alert::{Alert, Labels, active};
 use crate::diagnose::{
     BlastRadius, CauseFound, Diagnosis, EvidenceResult, Outcome, ReplicaValue, Source, SymptomVerdict, Verdict,
 };
+use crate::report::{Bucket, Distribution, Measured, bucket, changed, moved};
 use crate::signal::{Unit, format_value};
 
-/// Between these ratios to its past a value counts as unchanged.
-const STEADY: std::ops::RangeInclusive<f64> = 0.95..=1.05;
 /// How many items of a list are said before "and N more".
 pub(super) const FEW: usize = 3;
 
@@ -58,12 +57,54 @@ fn change(value: f64, baseline: f64, unit: Unit, words: &Words) -> String {
     if baseline.abs() < 1e-12 {
         return words.text("change-from-nothing", &[("now", now), ("was", was)]);
     }
-    let ratio = value / baseline;
-    if STEADY.contains(&ratio) {
+    if changed(baseline, value).is_none() {
         return words.text("change-none", &[("now", now)]);
     }
-    let factor = format_value(ratio, Unit::Factor).into();
+    let factor = format_value(value / baseline, Unit::Factor).into();
     words.text("change", &[("now", now), ("factor", factor), ("was", was)])
+}
+
+/// The bucket of a quantile: `between 250 ms and 500 ms`; none where its bounds read the same.
+pub(super) fn within(bucket: Bucket, unit: Unit, words: &Words) -> Option<String> {
+    let shown = |value| format_value(value, unit);
+    match bucket {
+        Bucket::Between(low, high) if shown(low) == shown(high) => None,
+        Bucket::Between(low, high) => {
+            Some(words.text("between", &[("low", shown(low).into()), ("high", shown(high).into())]))
+        }
+        Bucket::Beyond(low) => Some(words.text("or-more", &[("low", shown(low).into())])),
+    }
+}
+
+/// A value of a table; of a quantile with the bucket that it lies in.
+pub(super) fn measured(m: &Measured, value: Option<f64>, words: &Words) -> String {
+    let Some(value) = value else { return "–".to_owned() };
+    let shown = format_value(value, m.unit);
+    match bucket(value, &m.bounds).and_then(|bucket| Some((bucket, within(bucket, m.unit, words)?))) {
+        Some((Bucket::Between(..), range)) => {
+            words.text("value-within", &[("value", shown.into()), ("range", range.into())])
+        }
+        Some((Bucket::Beyond(_), range)) => range,
+        None => shown,
+    }
+}
+
+/// A quantile of the lengths of prompts or answers: nothing but its bucket is known.
+pub(super) fn length(d: &Distribution, quantile: f64, words: &Words) -> String {
+    let range = d.bucket(quantile).and_then(|bucket| within(bucket, Unit::Tokens, words));
+    range.unwrap_or_else(|| format_value(quantile, Unit::Tokens))
+}
+
+/// By how much a number changed, everywhere as the factor that messages tell too: `▲ 2.2x`, `▼ 0.5x`, `≈`.
+pub(super) fn moved_by(m: &Measured) -> String {
+    let (Some(before), Some(during)) = (m.before, m.during) else { return String::new() };
+    match moved(m) {
+        None => "≈".to_owned(),
+        Some(by) => {
+            let factor = if by.is_finite() { format_value(during / before, Unit::Factor) } else { String::new() };
+            format!("{} {factor}", if by > 0.0 { "▲" } else { "▼" }).trim_end().to_owned()
+        }
+    }
 }
 
 /// The facts of one outcome; two checks on one number are one fact.
@@ -94,9 +135,44 @@ pub(super) fn verdict(verdict: Verdict, words: &Words) -> String {
     words.text(key, &[])
 }
 
+/// The alerts that fire, or all when none does, each with its severity: `LLMHighTTFT (severity info)`.
+pub(super) fn alerted(alerts: &[Alert], words: &Words) -> Option<String> {
+    let one = |alert: &&Alert| {
+        let name = ("name", clip(alert.name(), 80).into());
+        match alert.labels.get("severity").map(String::as_str) {
+            None | Some("") => words.text("alert-ungraded", &[name]),
+            Some(severity) => words.text("alert-graded", &[name, ("severity", clip(severity, 40).into())]),
+        }
+    };
+    let named: BTreeSet<String> = active(alerts).iter().map(one).collect();
+    (!named.is_empty()).then(|| few(&named.into_iter().collect::<Vec<_>>(), words))
+}
+
 /// Whose pool: `prod/llama`.
 pub(super) fn whom(labels: &Labels) -> String {
     ["cluster", "namespace", "model"].iter().filter_map(|name| labels.get(*name)).cloned().collect::<Vec<_>>().join("/")
+}
+
+/// That a link of the best chain began after what it is to have brought about, and when; none while the times fit.
+pub(super) fn misfit(diagnosis: &Diagnosis, words: &Words) -> Option<Line> {
+    let root = diagnosis.root()?;
+    let symptom = (diagnosis.symptom.playbook.as_str(), &diagnosis.symptom.title);
+    let via = root.via.iter().rev().map(|link| (link.id.as_str(), &link.title));
+    let since = |id: &str| diagnosis.timeline.iter().find(|onset| onset.id == id).map(|onset| onset.at);
+    let begun: Vec<_> = [(root.id.as_str(), &root.title)]
+        .into_iter()
+        .chain(via)
+        .chain([symptom])
+        .filter_map(|(id, title)| Some((since(id)?, title)))
+        .collect();
+    let (cause, effect) = begun.windows(2).map(|pair| (pair[0], pair[1])).find(|(cause, effect)| cause.0 > effect.0)?;
+    let pieces = [
+        ("cause", cause.1.as_str().into()),
+        ("at", Span::Time(cause.0).into()),
+        ("effect", effect.1.as_str().into()),
+        ("before", Span::Time(effect.0).into()),
+    ];
+    Some(words.line("times-misfit", &pieces))
 }
 
 /// The best chain in a few words: `KV cache is exhausted ← prompts became longer`.

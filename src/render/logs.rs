@@ -3,7 +3,7 @@
 use super::facts::few;
 use super::{Line, Message, Part, Tone, Words};
 use crate::diagnose::LogsRead;
-use crate::logs::{Found, Numbers, Report, Told, first};
+use crate::logs::{Found, Numbers, Report, Told, Unknown, first};
 use crate::playbook::LogRank;
 use crate::signal::format_value;
 
@@ -26,7 +26,7 @@ pub fn logs(logs: &[Told], known: &[&str], words: &Words) -> Message {
             let worst = logs.iter().map(|log| alone(&log.report, words).0).min_by_key(|tone| match tone {
                 Tone::Critical => 0,
                 Tone::Warning => 1,
-                Tone::Unknown => 2,
+                Tone::Firing | Tone::Unknown => 2,
                 Tone::Good => 3,
             });
             let tone = worst.unwrap_or(Tone::Unknown);
@@ -50,8 +50,18 @@ pub fn logs(logs: &[Told], known: &[&str], words: &Words) -> Message {
 fn alone(report: &Report, words: &Words) -> (Tone, String) {
     let secondary = report.findings.iter().any(|f| f.rank == LogRank::Secondary);
     let engine = || report.engine.clone().unwrap_or_default().into();
+    let sign = report.findings.iter().filter(|f| f.rank == LogRank::Sign).max_by_key(|f| f.count);
     match (&report.engine, report.root(), secondary) {
         (None, _, _) => (Tone::Unknown, words.text("logs-unknown", &[])),
+        (_, None, false) if sign.is_some() || report.unknown.count > 0 => {
+            let said = match sign {
+                Some(sign) => {
+                    words.text("logs-sign", &[("title", sign.title.as_str().into()), ("n", many(sign.count).into())])
+                }
+                None => words.text("logs-unknown-errors", &[("n", many(report.unknown.count).into())]),
+            };
+            (Tone::Warning, words.text("logs-root", &[("engine", engine()), ("root", said.into())]))
+        }
         (_, Some(root), _) => {
             let pieces = [("engine", engine()), ("root", root.title.as_str().into())];
             (Tone::Critical, words.text("logs-root", &pieces))
@@ -59,6 +69,23 @@ fn alone(report: &Report, words: &Words) -> (Tone, String) {
         (_, None, true) => (Tone::Warning, words.text("logs-secondary-only", &[("engine", engine())])),
         (_, None, false) => (Tone::Good, words.text("logs-clean", &[("engine", engine())])),
     }
+}
+
+fn many(count: u64) -> usize {
+    usize::try_from(count).unwrap_or(usize::MAX)
+}
+
+/// The error lines that no finding knows: how many, and the most frequent and the first of them.
+pub(super) fn unknown(unknown: &Unknown, words: &Words) -> Vec<Line> {
+    let mut lines = vec![words.line("logs-unknown-count", &[("n", many(unknown.count).into())])];
+    lines.extend(unknown.lines.iter().map(|one| {
+        let text = super::Span::Code(one.text.clone());
+        words.line(
+            "logs-unknown-line",
+            &[("line", one.line.to_string().into()), ("n", many(one.count).into()), ("text", text.into())],
+        )
+    }));
+    lines
 }
 
 fn one(log: &Told, several: bool, words: &Words, parts: &mut Vec<Part>) {
@@ -103,6 +130,9 @@ fn one(log: &Told, several: bool, words: &Words, parts: &mut Vec<Part>) {
             lines.push(words.line("logs-more", &[("n", more.into())]));
         }
         parts.push(Part::Section(title("logs-findings"), lines));
+    }
+    if report.unknown.count > 0 {
+        parts.push(Part::Section(title("logs-unknown-title"), unknown(&report.unknown, words)));
     }
     if !report.startup.is_empty() {
         let row = |n: &Numbers| match n.max > n.min {

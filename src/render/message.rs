@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use super::facts::{FEW, bullet, clip, facts, hits, no_data, radius, said, some, verdict, whom, why};
 use super::whole::{also, step, unknown, while_looking};
 use super::{IncidentView, Line, Message, Part, Piece, Span, Tone, Words, buttons, links, notes};
-use crate::alert::{AlertStatus, Labels, active, common_labels};
+use crate::alert::{Alert, AlertStatus, Labels, active, common_labels};
 use crate::clock;
 use crate::diagnose::{CauseFound, Diagnosis, EvidenceResult, Fix, Outcome, Scope, SymptomVerdict};
 use crate::incident::Impact;
@@ -65,11 +65,18 @@ pub(super) fn tone(view: &IncidentView<'_>) -> Tone {
     if view.resolved_at.is_some() {
         return Tone::Good;
     }
-    match (is_critical(view), view.diagnosis.map(|d| d.symptom.verdict)) {
-        (_, Some(SymptomVerdict::Absent)) => Tone::Unknown,
-        (true, _) => Tone::Critical,
-        (false, _) => Tone::Warning,
+    match view.diagnosis.map(|d| d.symptom.verdict) {
+        Some(SymptomVerdict::Absent) => Tone::Unknown,
+        _ if is_critical(view) => Tone::Critical,
+        _ if is_warning(view) => Tone::Warning,
+        _ => Tone::Firing,
     }
+}
+
+/// Whether an alert that is active is a warning by its own word. A severity of `info`, an unknown one or none is not.
+pub(super) fn is_warning(view: &IncidentView<'_>) -> bool {
+    let warns = |alert: &&Alert| matches!(alert.labels.get("severity").map(String::as_str), Some("warning" | "warn"));
+    active(view.alerts).iter().any(warns)
 }
 
 /// Whether an alert that is active says so.
@@ -92,7 +99,7 @@ pub(super) fn state(view: &IncidentView<'_>, words: &Words) -> String {
         }
         (None, Tone::Critical) => words.text("state-critical", &[]),
         (None, Tone::Warning) => words.text("state-warning", &[]),
-        (None, Tone::Good | Tone::Unknown) => words.text("state-unconfirmed", &[]),
+        (None, Tone::Firing | Tone::Good | Tone::Unknown) => words.text("state-firing", &[]),
     }
 }
 

@@ -67,6 +67,8 @@ pub enum Tone {
     Critical,
     /// Watch it.
     Warning,
+    /// It fires, and no alert says how bad that is.
+    Firing,
     /// Over, or not confirmed.
     Good,
     /// Not known yet.
@@ -80,7 +82,7 @@ impl Tone {
             Self::Critical => "#c4314b",
             Self::Warning => "#e8a13a",
             Self::Good => "#2f9e6e",
-            Self::Unknown => "#6b7a90",
+            Self::Firing | Self::Unknown => "#6b7a90",
         }
     }
 }

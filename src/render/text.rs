@@ -14,7 +14,7 @@ pub fn terminal(message: &Message) -> String {
             Tone::Critical => AnsiColor::Red,
             Tone::Warning => AnsiColor::Yellow,
             Tone::Good => AnsiColor::Green,
-            Tone::Unknown => AnsiColor::BrightBlack,
+            Tone::Firing | Tone::Unknown => AnsiColor::BrightBlack,
         }
         .into(),
     ));

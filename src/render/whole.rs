@@ -1,6 +1,8 @@
 //! A diagnosis, told completely: for terminals, where there is room.
 
-use super::facts::{FEW, bullet, fact, facts, few, hits, is_said, no_data, radius, said, some, verdict, whom, why};
+use super::facts::{
+    FEW, bullet, fact, facts, few, hits, is_said, misfit, no_data, radius, said, some, verdict, whom, why,
+};
 use super::links::graph;
 use super::{Line, Message, Part, Span, Tone, Words, direct, logs};
 use crate::diagnose::{Diagnosis, EvidenceResult, Fix, NO_PAST, Outcome, RuledOut, SymptomVerdict, Verdict};
@@ -8,11 +10,7 @@ use crate::signal::{Unit, format_value};
 
 /// The message of a diagnosis that somebody asked for.
 pub fn diagnosis_message(diagnosis: &Diagnosis, prometheus: Option<&str>, words: &Words) -> Message {
-    let (tone, word) = match diagnosis.symptom.verdict {
-        SymptomVerdict::Confirmed => (Tone::Critical, "asked-confirmed"),
-        SymptomVerdict::Absent => (Tone::Good, "asked-absent"),
-        SymptomVerdict::NoData => (Tone::Unknown, "asked-no-data"),
-    };
+    let (tone, word) = asked(diagnosis);
     let mut parts = vec![Part::Paragraph(symptom(diagnosis, words))];
     parts.extend(chain(diagnosis, words));
     parts.extend(fixes(diagnosis, words));
@@ -40,6 +38,15 @@ pub fn diagnosis_message(diagnosis: &Diagnosis, prometheus: Option<&str>, words:
     Message { tone, headline: said(&headline), parts }
 }
 
+/// How bad it is, and the phrase that says so to somebody who asked.
+pub(super) fn asked(diagnosis: &Diagnosis) -> (Tone, &'static str) {
+    match diagnosis.symptom.verdict {
+        SymptomVerdict::Confirmed => (Tone::Critical, "asked-confirmed"),
+        SymptomVerdict::Absent => (Tone::Good, "asked-absent"),
+        SymptomVerdict::NoData => (Tone::Unknown, "asked-no-data"),
+    }
+}
+
 /// Whether the symptom is there, by what, where, and what that means for people.
 fn symptom(diagnosis: &Diagnosis, words: &Words) -> Line {
     let symptom = &diagnosis.symptom;
@@ -64,6 +71,7 @@ fn chain(diagnosis: &Diagnosis, words: &Words) -> Option<Part> {
     lines.push(link(&best.title, best.verdict, &best.evidence, words));
     lines.extend(hits(best, words));
     lines.extend(story(diagnosis, words));
+    lines.extend(misfit(diagnosis, words));
     let meaning = best.meaning.trim();
     if !meaning.is_empty() {
         lines.push(Line::default().plain(meaning.replace('\n', " ")));
@@ -100,13 +108,15 @@ fn link(title: &str, sure: Verdict, evidence: &[EvidenceResult], words: &Words) 
     words.line("chain-link-blind", &pieces)
 }
 
-/// What began when, the cause first: `prompt length 2.2x 14:02 → KV cache peak 99 % 14:05 → TTFT p99 8.2 s 14:06`.
+/// What began when, in the order of time: `prompt length 2.2x 14:02 → KV cache peak 99 % 14:05 → TTFT p99 8.2 s 14:06`.
 fn story(diagnosis: &Diagnosis, words: &Words) -> Option<Line> {
     if diagnosis.timeline.len() < 2 {
         return None;
     }
+    let mut onsets: Vec<_> = diagnosis.timeline.iter().collect();
+    onsets.sort_by_key(|onset| onset.at);
     let mut story = Line::default();
-    for (i, onset) in diagnosis.timeline.iter().enumerate() {
+    for (i, onset) in onsets.into_iter().enumerate() {
         let e = &onset.evidence;
         let much = match (e.value, e.baseline) {
             (Some(value), Some(baseline)) if baseline.abs() > 1e-9 => format_value(value / baseline, Unit::Factor),

@@ -6,6 +6,7 @@ use super::{
     About, Answers, Arguments, Deployment, Expected, Gpu, Hardware, Model, Question, Seen, Stage, Version, Workload,
 };
 use super::{Goal, Happened, HappenedKind, Measured};
+use crate::alert::{Alert, AlertStatus, active};
 use crate::diagnose::{Diagnosis, EvidenceResult, Outcome};
 use crate::kubernetes::{Container, Pod};
 use crate::signal::format_value;
@@ -270,7 +271,7 @@ fn goal(about: &About<'_>, seen: &Seen, timeline: &[Happened]) -> Goal {
     // What users feel comes first.
     if let Some(diagnosis) = about.diagnosis {
         let met = diagnosis.symptom.evidence.iter().filter(|e| e.outcome == Outcome::Met);
-        expected.extend(met.map(|e| limit(e, &diagnosis.symptom.playbook)));
+        expected.extend(met.map(|e| of_symptom(e, &diagnosis.symptom.playbook, seen)));
     }
     let rules = seen.facts.iter().flat_map(|facts| &facts.rules);
     let alerted = rules.filter(|rule| about.alerts.iter().any(|alert| alert.name() == rule.name));
@@ -278,10 +279,28 @@ fn goal(about: &About<'_>, seen: &Seen, timeline: &[Happened]) -> Goal {
     // Of an alert's rules for several severities only those count that hold, as long as any does.
     expected.extend(alerted.filter(|rule| !fires || rule.state != "inactive").map(|rule| Expected {
         title: rule.name.clone(),
+        expected: promised(about, &rule.name),
         limit: format!("{} for {}", rule.query, crate::clock::spoken(seconds(rule.for_seconds))),
         actual: rule.state.clone(),
         source: "the alert's rule".to_owned(),
     }));
+    let told = |name: &str, expected: &[Expected]| expected.iter().any(|one| one.title == name);
+    for alert in active(about.alerts) {
+        let promise = promised(about, alert.name());
+        if promise.is_some() && !told(alert.name(), &expected) {
+            let actual = match alert.status {
+                AlertStatus::Firing => "firing",
+                AlertStatus::Resolved => "resolved",
+            };
+            expected.push(Expected {
+                title: alert.name().to_owned(),
+                expected: promise,
+                limit: String::new(),
+                actual: actual.to_owned(),
+                source: "the alert".to_owned(),
+            });
+        }
+    }
     let since = since(about);
     let changed = timeline
         .iter()
@@ -310,15 +329,26 @@ pub(super) fn since(about: &About<'_>) -> Option<jiff::Timestamp> {
     }
 }
 
-fn limit(e: &EvidenceResult, playbook: &str) -> Expected {
-    let shown = |value: Option<f64>| value.map(|value| format_value(value, e.unit)).unwrap_or_default();
-    let normal = e.baseline.map(|baseline| format!(", normally {}", format_value(baseline, e.unit)));
+/// What was there, and what it was before: the threshold that raises the alarm is nobody's expectation.
+fn of_symptom(e: &EvidenceResult, playbook: &str, seen: &Seen) -> Expected {
+    let shown = |value: f64| format_value(value, e.unit);
+    let measured = seen.facts.iter().flat_map(|facts| facts.measured.iter().chain(&facts.load));
+    let before = || measured.clone().find(|measured| measured.signal == e.signal)?.before;
     Expected {
         title: e.title.clone(),
+        expected: e.baseline.or_else(before).map(|past| format!("before: {}", shown(past))),
         limit: e.when.clone(),
-        actual: format!("{}{}", shown(e.value), normal.unwrap_or_default()),
+        actual: e.value.map(shown).unwrap_or_default(),
         source: format!("playbook {playbook}"),
     }
+}
+
+/// What an alert says was promised: its annotation `slo`, else its label of that name.
+fn promised(about: &About<'_>, name: &str) -> Option<String> {
+    let of = |alert: &Alert| alert.annotations.get("slo").or_else(|| alert.labels.get("slo")).cloned();
+    let own = about.alerts.iter().filter(|alert| alert.name() == name);
+    let told = own.filter_map(of).find(|slo| !slo.trim().is_empty())?;
+    Some(format!("promised: {}", told.trim()))
 }
 
 /// Evidence of the best chain that compares with the past: what is other than it was.
@@ -330,7 +360,7 @@ fn differs(diagnosis: &Diagnosis) -> Vec<String> {
         .filter_map(|e| {
             let (now, before) = (e.value?, e.baseline?);
             let shown = |value| format_value(value, e.unit);
-            (shown(now) != shown(before)).then(|| format!("{}: {}, normally {}", e.title, shown(now), shown(before)))
+            (shown(now) != shown(before)).then(|| format!("{}: {}, before: {}", e.title, shown(now), shown(before)))
         })
         .collect()
 }
@@ -367,18 +397,27 @@ fn open(answers: &Answers, seen: &Seen) -> Vec<(Question, String)> {
     if answers.versions.is_empty() {
         say(Question::Versions, "no version was told: `GET /version` of the engine, the image's tag, `nvidia-smi`");
     }
-    if answers.goal.expected.is_empty() {
-        say(Question::Goal, "no limit is known: which latency or throughput is promised, and to whom?");
+    if answers.goal.expected.iter().all(|one| one.expected.is_none()) {
+        let how = "neither a promise nor the past is known: which latency or throughput is promised, and to whom? An alert's \
+                   annotation `slo` tells it here";
+        say(Question::Goal, how);
     }
     open
 }
 
-/// By how much of itself a number changed, when that is enough to be told: a tenth. What was zero before and is not
-/// any more changed without a bound.
+/// Of itself, by how much a value may differ from its past and still count as unchanged.
+const STEADY: f64 = 0.05;
+
+/// By how much of itself a number changed, when that is enough to be told. What was zero before and is not any more changed
+/// without a bound.
 pub fn moved(measured: &Measured) -> Option<f64> {
-    let (before, during) = (measured.before?, measured.during?);
+    changed(measured.before?, measured.during?)
+}
+
+/// As [`moved`], of two values.
+pub fn changed(before: f64, during: f64) -> Option<f64> {
     let change = (during - before) / before.abs();
-    (change.abs() >= 0.1).then_some(change)
+    (change.abs() > STEADY).then_some(change)
 }
 
 /// Which parts failed, for a first line.

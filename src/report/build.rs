@@ -1,10 +1,12 @@
 //! What every source saw ─▶ [`Report`].
 
+use std::collections::BTreeSet;
+
 use jiff::Timestamp;
 
 use super::{Asked, Happened, HappenedKind, Incident, LogSeen, Report, SCHEMA, Seen, Window, answers, story};
 use crate::alert::Alert;
-use crate::diagnose::Diagnosis;
+use crate::diagnose::{Diagnosis, Fix};
 
 /// What a report is about.
 #[derive(Debug, Clone)]
@@ -38,7 +40,7 @@ pub fn build(about: About<'_>, seen: Seen, made_at: Timestamp) -> Report {
         headline: about.headline.to_owned(),
         incident: about.incident,
         alerts: about.alerts.to_vec(),
-        diagnosis: about.diagnosis.cloned(),
+        diagnosis: about.diagnosis.cloned().map(with_steps_once),
         asked: about.asked,
         answers,
         timeline,
@@ -53,6 +55,19 @@ pub fn build(about: About<'_>, seen: Seen, made_at: Timestamp) -> Report {
         parts: Vec::new(),
         redacted: Vec::new(),
     }
+}
+
+/// A step stands once, first as what to do now: diagnoses that were made by other versions or of own playbooks may have
+/// it under two causes, broken into other lines.
+fn with_steps_once(mut diagnosis: Diagnosis) -> Diagnosis {
+    let mut said = BTreeSet::new();
+    let mut is_new = |fix: &Fix| {
+        let words: Vec<&str> = fix.action.split_whitespace().collect();
+        said.insert(words.join(" ").trim_end_matches('.').to_lowercase())
+    };
+    diagnosis.fix.now.retain(&mut is_new);
+    diagnosis.fix.lasting.retain(&mut is_new);
+    diagnosis
 }
 
 /// Everything that happened, oldest first; what several sources tell at the same time in the same words stands once.

@@ -3,6 +3,7 @@
 //! `summary.json` of a bundle is this value; the page, `report.md` and the tickets are made from it. Pure.
 
 mod answers;
+mod bucket;
 mod build;
 mod story;
 
@@ -17,7 +18,8 @@ use crate::incident::{Acknowledged, Impact};
 use crate::redact::Redacted;
 use crate::signal::Unit;
 use crate::{endpoint, facts, kubernetes, logs};
-pub use answers::{failed, moved};
+pub use answers::{changed, failed, moved};
+pub use bucket::{Bucket, bucket};
 pub use build::{About, build};
 pub use story::{Logged, story};
 
@@ -162,8 +164,10 @@ pub enum HappenedKind {
     Alert,
     /// A check of the diagnosis began to hold.
     Onset,
-    /// A replica restarted, came or went.
+    /// A replica restarted.
     Restart,
+    /// A replica began or stopped telling metrics.
+    Presence,
     /// Something else was rolled out.
     Rollout,
     /// A silence began or ended.
@@ -280,6 +284,10 @@ pub struct Measured {
     pub during: Option<f64>,
     /// After it was over; none while it is not.
     pub after: Option<f64>,
+    /// Of a quantile, the finite upper bounds of its histogram's buckets, ascending: it is known no better than they are
+    /// narrow. Empty for what is no quantile.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub bounds: Vec<f64>,
     /// The PromQL.
     pub query: Option<String>,
     /// Why there is no value.
@@ -316,6 +324,13 @@ pub struct Distribution {
     pub earlier: Option<(f64, f64)>,
     /// The metric.
     pub metric: String,
+}
+
+impl Distribution {
+    /// The bucket that a quantile of it lies in.
+    pub fn bucket(&self, quantile: f64) -> Option<Bucket> {
+        bucket(quantile, &self.buckets.iter().filter_map(|(bound, _)| *bound).collect::<Vec<_>>())
+    }
 }
 
 /// How it is deployed.
@@ -361,11 +376,14 @@ pub struct Goal {
 pub struct Expected {
     /// Of what.
     pub title: String,
-    /// The condition that raises the alarm: `> 2 s`.
+    /// What was promised, else what it was before: `promised: TTFT p99 < 1 s`, `before: 0.4 s`; none when neither is known.
+    #[serde(default)]
+    pub expected: Option<String>,
+    /// The condition that raises the alarm: `> 2 s`. Nobody promised it.
     pub limit: String,
     /// What was there.
     pub actual: String,
-    /// Whose limit: the alert's rule, a playbook.
+    /// Whose threshold: the alert's rule, a playbook.
     pub source: String,
 }
 

@@ -153,7 +153,7 @@ fn bundles(shared: &Shared, id: &str) -> Vec<(String, String)> {
 /// For whom there is a ticket, and its address.
 fn tickets(shared: &Shared, report: &Report) -> Vec<(String, String)> {
     let Some(incident) = &report.incident else { return Vec::new() };
-    let forms = render::tickets_for(&shared.pipeline.library, report);
+    let forms = render::tickets_for(&shared.pipeline.library, report, &[]);
     forms.map(|form| (form.title.clone(), format!("/incidents/{}/tickets/{}", incident.id, form.ticket))).collect()
 }
 

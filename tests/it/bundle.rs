@@ -8,6 +8,8 @@ mod site;
 
 use std::time::Duration;
 
+use llm_diagnose::bundle::Options;
+use llm_diagnose::clock;
 use llm_diagnose::report::HappenedKind;
 
 use crate::harness::{self, shared};
@@ -26,7 +28,8 @@ fn run<T>(future: impl Future<Output = T>) -> T {
 fn all_sources_answer_the_seven_questions_and_every_file_is_there() {
     let bundle = run(async {
         let site = Site::new().await;
-        Bundle::of(&site.sources().await, &subject(vec![alert()]), &options(LONG)).await
+        let options = Options { tickets: vec!["vllm".to_owned()], ..options(LONG) };
+        Bundle::of(&site.sources().await, &subject(vec![alert()]), &options).await
     });
     if let Ok(dir) = std::env::var("KEEP_BUNDLE") {
         std::fs::write(dir, &bundle.bytes).unwrap();
@@ -48,12 +51,12 @@ fn all_sources_answer_the_seven_questions_and_every_file_is_there() {
         "endpoints/vllm-llama-8b-0/vllm-version.json",
         "endpoints/vllm-llama-8b-0/vllm-server_info.json",
         "tickets/vllm.md",
-        "tickets/platform.md",
         "logs/001-engine.log",
     ] {
         assert!(bundle.entries.get(name).is_some_and(|content| content.len() > 2), "{name}: {:?}", bundle.names());
     }
-    assert!(!bundle.entries.contains_key("tickets/sglang.md"), "there is no SGLang");
+    let tickets: Vec<&str> = bundle.names().into_iter().filter(|name| name.starts_with("tickets/")).collect();
+    assert_eq!(tickets, ["tickets/vllm.md"], "clients made their prompts longer: whoever is named alone gets one");
     assert!(!bundle.entries.contains_key("raw/missing.json"));
 
     let report = bundle.report();
@@ -65,6 +68,8 @@ fn all_sources_answer_the_seven_questions_and_every_file_is_there() {
     assert!(answers.hardware.nodes[NODE].iter().any(|told| told.contains("H100")), "from the node");
     let ttft = answers.metrics.iter().find(|measured| measured.signal == "ttft_p99").unwrap();
     assert!(ttft.during.unwrap() > 4.0 * ttft.before.unwrap(), "before is before it began: {ttft:?}");
+    assert!(ttft.bounds.len() > 5 && ttft.bounds.is_sorted(), "of the engine's histogram: {ttft:?}");
+    assert!(bundle.text("report.md").contains("(between "), "a quantile is told with its bucket");
     assert!(answers.workload.input.as_ref().is_some_and(|input| input.p50 > 1_000.0));
     assert_eq!((answers.deployment.mode.as_str(), answers.deployment.replicas), ("plain Deployment", Some((4, 4))));
     let known = |what: &str, version: &str| answers.versions.iter().any(|v| v.what == what && v.version == version);
@@ -93,6 +98,22 @@ fn all_sources_answer_the_seven_questions_and_every_file_is_there() {
     assert!(asked("report", "ttft_p50")["value"].is_number());
     let readme = bundle.text("README.txt");
     assert!(readme.lines().count() < 20 && readme.contains("secret-field 1"), "{readme}");
+}
+
+#[test]
+fn during_ends_with_the_judged_moment_and_after_begins_there() {
+    let minutes = |n: u64| Duration::from_secs(60 * n);
+    let mut subject = subject(vec![alert()]);
+    let (since, at) = (subject.request.since.unwrap(), subject.request.at);
+    subject.window.from = clock::before(since, minutes(30));
+    subject.window.to = clock::after(at, minutes(30));
+    let windows = subject.windows();
+    assert_eq!((windows.during.from, windows.during.to), (since, at));
+    assert_eq!(windows.after, None, "it still fires");
+    // Of a moment in the past it is known what came after it.
+    subject.incident = None;
+    let windows = subject.windows();
+    assert_eq!((windows.during.to, windows.after.map(|after| after.from)), (at, Some(at)));
 }
 
 /// Its version, wherever the tests run.

@@ -68,10 +68,16 @@ fn reach(notifier: &Notifier) -> Reach {
 
 /// The `summary.json` of a bundle; fails for what is no whole zip.
 pub(crate) fn summary(zip: &[u8]) -> Value {
+    serde_json::from_slice(&entry(zip, "summary.json")).unwrap()
+}
+
+/// A file of a bundle.
+#[track_caller]
+fn entry(zip: &[u8], name: &str) -> Vec<u8> {
     let mut archive = zip::ZipArchive::new(Cursor::new(zip)).unwrap();
-    let mut text = String::new();
-    archive.by_name("summary.json").unwrap().read_to_string(&mut text).unwrap();
-    serde_json::from_str(&text).unwrap()
+    let mut content = Vec::new();
+    archive.by_name(name).unwrap_or_else(|error| panic!("{name}: {error}")).read_to_end(&mut content).unwrap();
+    content
 }
 
 /// A store with an incident, and who speaks of it.

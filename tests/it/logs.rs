@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use llm_diagnose::diagnose::{Beside, Diagnosis, LogSources, Outcome, Source, Verdict, diagnose_with, told};
-use llm_diagnose::logs::Log;
+use llm_diagnose::logs::{Log, Reader};
 use llm_diagnose::render::{Words, diagnosis_message, terminal};
 use serde_json::Value;
 
@@ -321,4 +321,28 @@ fn a_file_is_evidence_on_a_laptop() {
         .unwrap();
     assert!(String::from_utf8(nowhere.stderr).unwrap().contains("cannot read the log /nowhere/x.log"));
     assert_eq!(nowhere.status.code(), Some(2));
+}
+
+#[test]
+fn gateways_errors_are_told_and_those_that_nobody_knows_are_counted_and_quoted() {
+    let read = |text: &str| Reader::new(library().logs.values()).text(text);
+    let refused = "14:37:51 - LiteLLM Proxy:ERROR: proxy_server.py:7096 - litellm.proxy.proxy_server.async_data_generator(): \
+                   Exception occured - litellm.APIError: APIError: OpenrouterException - Provider returned error\n";
+    let odd = "10:09:50 - LiteLLM Proxy:ERROR: x.py:876 - flux capacitor 17 is empty\n";
+    let report = read(&format!("{refused}{refused}{odd}{}", odd.replace("17", "18")));
+    assert_eq!(report.engine.as_deref(), Some("litellm"));
+    assert_eq!(report.findings.iter().map(|f| (f.id.as_str(), f.count)).collect::<Vec<_>>(), [("backend-errors", 2)]);
+    assert_eq!((report.unknown.count, report.unknown.lines.len(), report.unknown.lines[0].line), (2, 1, 3));
+    let dynamo = "2025-05-30T00:35:01.153Z ERROR chat_completions: dynamo_llm::http::service::openai: Internal server error: \
+                  Failed to generate completions: no instances found for endpoint \"instances/dynamo/x\"";
+    let report = read(dynamo);
+    assert_eq!((report.engine.as_deref(), report.findings[0].id.as_str()), (Some("dynamo"), "no-instances"));
+}
+
+#[test]
+fn signal_9_alone_is_no_lack_of_host_memory() {
+    let line = "Subprocess scheduler (pid=77) crashed with exit code -9. Triggering SIGQUIT for cleanup...";
+    let report = Reader::new([&library().logs["sglang"]]).text(line);
+    let root = report.root().unwrap();
+    assert_eq!((root.id.as_str(), &root.cause, &root.tells), ("subprocess-killed", &None, &None));
 }

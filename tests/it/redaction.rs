@@ -107,7 +107,7 @@ fn a_lost_field_tells_what_it_was_and_nothing_beside_it_is_lost() {
     assert_eq!(
         value,
         json!({
-            "tp_size": 8, "hf_token": gone, "api_key": gone, "admin_api_key": null, "require_token": true,
+            "tp_size": 8, "hf_token": gone, "api_key": [gone], "admin_api_key": null, "require_token": true,
             "ssl_keyfile_password": gone, "max_tokens": 256, "tokenizer": "llama", "prompt_tokens": 12,
             "args": ["--model", "m", "--api-key", "[redacted: argument]", "[redacted: argument]", "--port", "8000",
                      "--hf-token", "[redacted: argument]", "positional"],

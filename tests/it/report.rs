@@ -1,5 +1,7 @@
 //! The written report: what somebody who was not there reads first, and the forms of whoever takes over.
 
+mod told;
+
 use llm_diagnose::diagnose::{Diagnosis, diagnose};
 use llm_diagnose::kubernetes::{self, Container, Ended, Pod};
 use llm_diagnose::playbook::load;
@@ -34,13 +36,16 @@ fn incident() -> Incident {
 }
 
 fn reported(headline: &str, seen: Seen) -> Report {
-    let diagnosis = diagnosis();
+    reported_of(headline, &diagnosis(), seen)
+}
+
+fn reported_of(headline: &str, diagnosis: &Diagnosis, seen: Seen) -> Report {
     let window = Window { from: at(moment(CASE) - 1_800), to: at(moment(CASE)) };
     let about = About {
         headline,
         incident: Some(incident()),
         alerts: &[],
-        diagnosis: Some(&diagnosis),
+        diagnosis: Some(diagnosis),
         asked: Asked::default(),
         window,
         happened: &[],
@@ -192,9 +197,9 @@ fn without_spans(line: &str) -> String {
 fn forms_that_are_wrong_are_refused_with_their_line() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::create_dir(dir.path().join("tickets")).unwrap();
-    let wrong = "ticket: own\nschema: 1\ntitle: Ours\nengines: [vlm]\nfields:\n  - name: Empty\nsource: []\n";
+    let wrong = "ticket: own\nschema: 1\ntitle: Ours\nengines: [vlm]\ncauses: [kernel-falt]\nfields:\n  - name: Empty\nsource: []\n";
     std::fs::write(dir.path().join("tickets/own.yaml"), wrong).unwrap();
     let library = load(Some(dir.path())).unwrap();
     let rules: Vec<&str> = llm_diagnose::check::lint(&library).iter().map(|problem| problem.rule).collect();
-    assert_eq!(rules, ["ticket/engine", "ticket/empty", "ticket/source"]);
+    assert_eq!(rules, ["ticket/engine", "ticket/cause", "ticket/empty", "ticket/source"]);
 }

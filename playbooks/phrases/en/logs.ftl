@@ -3,6 +3,23 @@
 logs-unknown = UNKNOWN · no engine is known by this log
 logs-clean = { $engine } · nothing in this log went wrong
 logs-root = { $engine } · { $root }
+logs-sign = { $n ->
+    [one] { $title }
+   *[other] { $title }, { $n } times
+}
+logs-unknown-errors = { $n ->
+    [one] one error line that is not known
+   *[other] { $n } error lines that are not known
+}
+logs-unknown-title = Error lines that are not known
+logs-unknown-count = { $n ->
+    [one] One line of level ERROR, CRITICAL or FATAL, or the end of a traceback, that no finding explains:
+   *[other] { $n } lines of level ERROR, CRITICAL or FATAL, or ends of tracebacks, that no finding explains; the most frequent and the first:
+}
+logs-unknown-line = { $n ->
+    [one] line { $line }: { $text }
+   *[other] line { $line }, { $n } times with other numbers: { $text }
+}
 logs-secondary-only = { $engine } · the engine is gone, and what killed it is not in this log: look at what was written before
 logs-span = { $lines ->
     [one] 1 line

@@ -3,7 +3,7 @@
 readme-about = Made by llm-diagnose { $version } at { $made }, about the time from { $from } to { $to }.
 readme-page = read this first: any browser opens it, without a network
 readme-text = the same as text
-readme-tickets = the forms of vendors, filled in, to be pasted
+readme-tickets = the forms of those whom the cause concerns, filled in, to be pasted; none where it concerns nobody
 readme-summary = the same for programs
 readme-series = the metrics; `llm-diagnose bundle open` on the whole file loads them and judges once more
 readme-queries = every query that was asked, with its result

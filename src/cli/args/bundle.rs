@@ -41,6 +41,9 @@ pub struct BundleArgs {
     /// What is read beside.
     #[command(flatten)]
     pub beside: BesideArgs,
+    /// Whom a ticket is for, whatever the cause: vllm, sglang, nvidia, cloud, platform, or an own form; repeat for more.
+    #[arg(long = "ticket", value_name = "RECEIVER")]
+    pub tickets: Vec<String>,
     /// Where to write [default: llm-diagnose-<incident or pool>-<time>.zip here].
     #[arg(long, short, value_name = "FILE|DIR")]
     pub output: Option<PathBuf>,

@@ -14,7 +14,6 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::args::{BundleArgs, Span};
 use super::{ask, library};
-use crate::alert::Alert;
 use crate::bundle::{self, Configured, Draft, Made, Name, Options, Progress, Reach, Sources, Subject, around, shelf};
 use crate::clock;
 use crate::config::Config;
@@ -46,6 +45,7 @@ pub(super) fn run(args: &BundleArgs) -> anyhow::Result<ExitCode> {
         Err(code) => return Ok(code),
     };
     library.put_first(&config.engines).map_err(anyhow::Error::msg).context("in the configuration")?;
+    receivers(args, &library)?;
     confirm(args)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -71,16 +71,14 @@ async fn work(args: &BundleArgs, config: Config, library: Library) -> anyhow::Re
     let words = Arc::new(Words::load(config.playbooks.dir.as_deref())?);
     let reader = Reader::new(&config.exporters.allow).context("cannot prepare the HTTP client for exporters")?;
     let bench = Bench { args, config, library: Arc::new(library), words, reader };
-    let group = args.alert.as_deref().map(ask::read).transpose()?;
+    let passed = args.alert.as_deref().map(ask::read_whole).transpose()?;
     let reach = bench.reach().await?;
     let (subject, remembered) = match subject::kept(&bench, &reach).await? {
         Ok(kept) => kept,
-        Err(why) => (subject::of_pool(&bench, group.as_ref(), &why).await?, Vec::new()),
+        Err(why) => (subject::of_pool(&bench, passed, &why).await?, Vec::new()),
     };
-    let alerts = subject.incident.as_ref().map(|incident| incident.alerts.clone());
-    let alerts: Vec<Alert> = alerts.or_else(|| group.map(|group| group.alerts)).unwrap_or_default();
     let subject = Subject { window: bench.window(&subject)?, ..subject };
-    let sources = reach.sources(&alerts, remembered, args.beside.logs.clone());
+    let sources = reach.sources(&subject.alerts, remembered, args.beside.logs.clone());
     let asked = match &sources.prometheus {
         Some(prometheus) => prometheus.ping(clock::now(), PING).await.map_err(|error| (prometheus, error)),
         None => Ok(()),
@@ -164,6 +162,7 @@ impl Bench<'_> {
             anonymize: args.anonymize,
             deadline: args.deadline.unwrap_or(self.config.bundle.deadline),
             file_bytes: draft.most,
+            tickets: args.tickets.clone(),
             ..Options::of(&self.config.bundle)
         };
         let progress = Progress::default();
@@ -204,6 +203,13 @@ fn place(output: Option<&Path>, of: &str) -> PathBuf {
         Some(dir) if dir.is_dir() => dir.join(name),
         Some(file) => file.to_owned(),
     }
+}
+
+/// Every receiver that is named has a form.
+fn receivers(args: &BundleArgs, library: &Library) -> anyhow::Result<()> {
+    let Some(unknown) = args.tickets.iter().find(|named| !library.tickets.contains_key(*named)) else { return Ok(()) };
+    let known: Vec<&str> = library.tickets.keys().map(String::as_str).collect();
+    bail!("--ticket: there is no form for `{unknown}`; there are {}", known.join(", "))
 }
 
 /// Secrets leave only after somebody said so.

@@ -1,6 +1,7 @@
 //! What is to be bundled: an incident of the service's store, else a pool.
 
 use anyhow::{Context, bail};
+use serde_json::Value;
 
 use super::Bench;
 use crate::alert::AlertGroup;
@@ -86,8 +87,14 @@ fn headline(incident: &Incident, bench: &Bench<'_>) -> String {
     render::incident_message(&view, &bench.words).headline
 }
 
-/// A pool, with what is wrong there. `why` says why what is named is no incident.
-pub(super) async fn of_pool(bench: &Bench<'_>, group: Option<&AlertGroup>, why: &str) -> anyhow::Result<Subject> {
+/// A pool, with what is wrong there, and the notification that was passed. `why` says why what is named is no incident.
+pub(super) async fn of_pool(
+    bench: &Bench<'_>,
+    passed: Option<(AlertGroup, Value)>,
+    why: &str,
+) -> anyhow::Result<Subject> {
+    let (group, payload) = passed.unzip();
+    let group = group.as_ref();
     let (args, config) = (bench.args, &bench.config);
     let named = args.what.as_deref();
     let asked = Asked {
@@ -122,5 +129,6 @@ pub(super) async fn of_pool(bench: &Bench<'_>, group: Option<&AlertGroup>, why: 
     };
     let from = request.since.unwrap_or(request.at);
     let window = around(from, request.at, config.bundle.margin, clock::now());
-    Ok(Subject { incident: None, headline, request, diagnosis, window, happened: Vec::new() })
+    let alerts = group.map(|group| group.alerts.clone()).unwrap_or_default();
+    Ok(Subject { incident: None, headline, request, diagnosis, window, happened: Vec::new(), alerts, payload })
 }

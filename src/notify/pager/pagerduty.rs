@@ -74,7 +74,8 @@ pub(super) fn dedup_key(group_key: &str) -> String {
 fn trigger(routing_key: &str, key: &str, incident: &Incident, message: &Message, page: Option<&str>) -> Value {
     let severity = match message.tone {
         Tone::Critical => "critical",
-        Tone::Warning => "warning",
+        // Somebody is to be called: what nobody graded is not put below a warning.
+        Tone::Warning | Tone::Firing => "warning",
         Tone::Good | Tone::Unknown => "info",
     };
     let source = incident.diagnosis.as_ref().map(|d| {

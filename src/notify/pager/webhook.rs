@@ -111,7 +111,7 @@ pub(super) fn call(secret: &str, news: &News<'_>, now: Timestamp) -> Call {
                 _ if !incident.open => Severity::Resolved,
                 Tone::Critical => Severity::Critical,
                 Tone::Warning => Severity::Warning,
-                Tone::Good | Tone::Unknown => Severity::Unknown,
+                Tone::Firing | Tone::Good | Tone::Unknown => Severity::Unknown,
             },
             labels: common_labels(&active(&incident.alerts)),
             started_at: incident.started_at,

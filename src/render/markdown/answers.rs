@@ -2,7 +2,9 @@
 
 use super::super::Words;
 use super::{code, fence, line, plain, table};
+use crate::render::facts::length;
 use crate::report::{Deployment, Distribution, Goal, Hardware, Model, Question, Workload};
+use crate::signal::{Unit, format_value};
 
 /// Pods that are named for a command line.
 const NAMED: usize = 5;
@@ -15,11 +17,15 @@ pub(super) fn goal(goal: &Goal, words: &Words) -> String {
         let at = since.strftime("%Y-%m-%d %H:%M:%S UTC").to_string();
         out.push_str(&format!("{}\n\n", line(&words.line("doc-begun", &[("at", at.into())]))));
     }
-    let head = ["doc-what", "doc-limit", "doc-actual", "doc-source"].map(|key| words.text(key, &[]));
+    let head = ["doc-what", "doc-expected", "doc-actual", "doc-limit", "doc-source"].map(|key| words.text(key, &[]));
     let rows: Vec<Vec<String>> = goal
         .expected
         .iter()
-        .map(|one| vec![plain(&one.title), code(&one.limit), plain(&one.actual), plain(&one.source)])
+        .map(|one| {
+            let expected = one.expected.clone().unwrap_or_else(|| words.text("expected-unknown", &[]));
+            let limit = if one.limit.is_empty() { String::new() } else { code(&one.limit) };
+            vec![plain(&one.title), plain(&expected), plain(&one.actual), limit, plain(&one.source)]
+        })
         .collect();
     out.push_str(&table(&head, &rows));
     if !goal.changed.is_empty() {
@@ -102,11 +108,12 @@ pub(super) fn hardware(hardware: &Hardware, words: &Words) -> String {
 
 pub(super) fn workload(workload: &Workload, words: &Words) -> String {
     let head = ["doc-lengths", "doc-requests", "doc-mean", "doc-half", "doc-nine", "doc-all", "doc-earlier"];
-    let shown = |value: f64| format!("{value:.0}");
     let row = |key, of: &Distribution| {
-        let earlier = of.earlier.map(|(mean, p50)| format!("{} / {}", shown(mean), shown(p50))).unwrap_or_default();
-        let mut row = vec![words.text(key, &[])];
-        row.extend([of.count, of.mean, of.p50, of.p90, of.p99].map(shown));
+        let tokens = |value: f64| format_value(value, Unit::Tokens);
+        let range = |quantile| length(of, quantile, words);
+        let earlier = of.earlier.map(|(mean, p50)| format!("{} / {}", tokens(mean), range(p50))).unwrap_or_default();
+        let mut row = vec![words.text(key, &[]), format_value(of.count, Unit::Requests), tokens(of.mean)];
+        row.extend([of.p50, of.p90, of.p99].map(range));
         row.push(earlier);
         row
     };

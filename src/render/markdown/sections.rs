@@ -1,8 +1,10 @@
 //! Every section of a report, and `report.md` of all.
 
-use super::super::facts::{facts, hits, verdict};
+use super::super::Words;
+use super::super::evidence::checked_parts;
+use super::super::facts::{alerted, facts, hits, misfit, verdict};
+use super::super::logs::unknown as logs_unknown;
 use super::super::whole::fixes;
-use super::super::{Words, evidence_parts};
 use super::{answers, code, fence, line, parts, plain, tables};
 use crate::clock;
 use crate::diagnose::{Diagnosis, Outcome, SymptomVerdict};
@@ -90,7 +92,7 @@ pub(super) fn section(which: Section, report: &Report, words: &Words) -> String 
     match which {
         Section::Summary => summary(report, words),
         Section::Chain => diagnosis.map(|diagnosis| chain(diagnosis, words)).unwrap_or_default(),
-        Section::Evidence => diagnosis.map(|d| parts(&evidence_parts(d, words), 3)).unwrap_or_default(),
+        Section::Evidence => diagnosis.map(|d| parts(&checked_parts(d, words), 3)).unwrap_or_default(),
         Section::Fixes => diagnosis.map(|d| parts(&fixes(d, words), 3)).unwrap_or_default(),
         Section::Goal => answers::goal(&report.answers.goal, words),
         Section::Model => answers::model(&report.answers.model, words),
@@ -123,6 +125,9 @@ fn summary(report: &Report, words: &Words) -> String {
         let pieces = [("since", since.into()), ("long", long.into()), ("state", state.into())];
         lines.push(line(&words.line("doc-since", &pieces)));
     }
+    if let Some(alerts) = alerted(&report.alerts, words) {
+        lines.push(line(&words.line("doc-alerted", &[("alerts", alerts.into())])));
+    }
     if let Some(diagnosis) = &report.diagnosis {
         let pool = diagnosis.scope.labels.iter().map(|(name, value)| code(&format!("{name}={value}")));
         lines.push(pool.collect::<Vec<_>>().join(" "));
@@ -154,15 +159,28 @@ fn chain(diagnosis: &Diagnosis, words: &Words) -> String {
     let Some(root) = diagnosis.root() else {
         return format!("{}\n\n", line(&words.line("why-none", &[])));
     };
-    let symptom = (&diagnosis.symptom.title, &diagnosis.symptom.evidence);
-    let via = root.via.iter().map(|link| (&link.title, &link.evidence));
-    let links = [symptom].into_iter().chain(via).chain([(&root.title, &root.evidence)]);
+    let misfit = misfit(diagnosis, words);
+    let since = |id: &str| diagnosis.timeline.iter().find(|onset| onset.id == id).map(|onset| onset.at);
+    let symptom = &diagnosis.symptom;
+    let felt = (&symptom.playbook, &symptom.title, &symptom.evidence);
+    let via = root.via.iter().map(|link| (&link.id, &link.title, &link.evidence));
+    let alone = root.id == symptom.playbook;
+    let mut links: Vec<_> = [felt].into_iter().chain(via).collect();
+    links.extend((!alone).then_some((&root.id, &root.title, &root.evidence)));
+    // An order that the times contradict is not told.
+    let mark = if misfit.is_some() { "-" } else { "1." };
+    if misfit.is_some() {
+        links.sort_by_key(|(id, ..)| (since(id).is_none(), since(id)));
+    }
     let mut out = String::new();
-    for (title, evidence) in links {
+    for (_, title, evidence) in links {
         let met: Vec<String> = facts(evidence, Outcome::Met, words).iter().map(|fact| plain(fact)).collect();
-        out.push_str(&format!("1. **{}**: {}\n", plain(title), met.join("; ")));
+        out.push_str(&format!("{mark} **{}**: {}\n", plain(title), met.join("; ")));
     }
     out.push('\n');
+    if let Some(misfit) = misfit {
+        out.push_str(&format!("{}\n\n", line(&misfit)));
+    }
     let mut onsets: Vec<_> = diagnosis.timeline.iter().collect();
     onsets.sort_by_key(|onset| onset.at);
     for onset in onsets {
@@ -177,7 +195,7 @@ fn logs(logs: &[LogSeen], words: &Words) -> String {
     let mut out = String::new();
     for log in logs.iter().take(LOGS) {
         let report = &log.report;
-        if report.findings.is_empty() {
+        if report.findings.is_empty() && report.unknown.count == 0 {
             continue;
         }
         out.push_str(&format!("**{}**\n\n", code(&log.name)));
@@ -197,6 +215,9 @@ fn logs(logs: &[LogSeen], words: &Words) -> String {
             let when = found.first.as_deref().map(code).unwrap_or_default();
             let rank = words.text(rank, &[]);
             out.push_str(&format!("- {when} {} ({rank}, {}×)\n", plain(&found.title), found.count));
+        }
+        if report.unknown.count > 0 {
+            logs_unknown(&report.unknown, words).iter().for_each(|text| out.push_str(&format!("- {}\n", line(text))));
         }
         out.push('\n');
     }

@@ -1,10 +1,11 @@
 //! What stands in tables.
 
 use super::super::Words;
+use super::super::facts::{measured, moved_by};
 use super::{code, plain, table};
 use crate::alert::AlertStatus;
 use crate::redact::Redacted;
-use crate::report::{Happened, HappenedKind, Measured, Report, Stage, Version, moved};
+use crate::report::{Happened, HappenedKind, Measured, Report, Stage, Version};
 use crate::signal::format_value;
 
 /// Rows of a table; the rest stands in summary.json.
@@ -27,12 +28,8 @@ fn bounded(head: &[String], rows: Vec<Vec<String>>, words: &Words) -> String {
 pub(super) fn metrics(metrics: &[Measured], words: &Words) -> String {
     let rows = metrics.iter().filter(|one| one.before.or(one.during).or(one.after).is_some());
     let rows = rows.map(|one| {
-        let shown = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), |value| format_value(value, one.unit));
-        let change = moved(one)
-            .filter(|change| change.is_finite())
-            .map(|change| format!("{:+.0} %", change * 100.0))
-            .unwrap_or_default();
-        vec![plain(&one.title), shown(one.before), shown(one.during), shown(one.after), change]
+        let shown = |value: Option<f64>| measured(one, value, words);
+        vec![plain(&one.title), shown(one.before), shown(one.during), shown(one.after), moved_by(one)]
     });
     let head = head(["doc-what", "doc-before", "doc-during", "doc-after", "doc-change"], words);
     bounded(&head, rows.collect(), words)
@@ -57,6 +54,7 @@ fn kind(kind: HappenedKind, words: &Words) -> String {
         HappenedKind::Alert => "doc-kind-alert",
         HappenedKind::Onset => "doc-kind-onset",
         HappenedKind::Restart => "doc-kind-restart",
+        HappenedKind::Presence => "doc-kind-presence",
         HappenedKind::Rollout => "doc-kind-rollout",
         HappenedKind::Silence => "doc-kind-silence",
         HappenedKind::Message => "doc-kind-message",

@@ -2,6 +2,7 @@
 
 use super::sections::{section, title};
 use super::{line, plain};
+use crate::diagnose::Diagnosis;
 use crate::playbook::{Library, Ticket};
 use crate::render::{Line, Words};
 use crate::report::Report;
@@ -32,10 +33,24 @@ pub fn ticket(ticket: &Ticket, report: &Report, words: &Words) -> String {
     out
 }
 
-/// The forms that are of use: their engine was found, or they are nobody's in particular.
-pub fn tickets_for<'a>(library: &'a Library, report: &'a Report) -> impl Iterator<Item = &'a Ticket> {
+/// The forms of those whom the cause concerns, and the `named` ones, whatever the cause.
+pub fn tickets_for<'a>(
+    library: &'a Library,
+    report: &'a Report,
+    named: &'a [String],
+) -> impl Iterator<Item = &'a Ticket> {
     let found = |engine: &String| report.diagnosis.iter().flat_map(|d| &d.engines).any(|known| known.engine == *engine);
-    library.tickets.values().filter(move |ticket| ticket.engines.is_empty() || ticket.engines.iter().any(found))
+    let root = report.diagnosis.as_ref().and_then(Diagnosis::root).map(|root| root.id.as_str());
+    let concerns = move |ticket: &Ticket| {
+        let engine = ticket.engines.is_empty() || ticket.engines.iter().any(found);
+        let cause = match root {
+            _ if ticket.causes.is_empty() => true,
+            Some(root) => ticket.causes.iter().any(|cause| cause == root),
+            None => ticket.unknown,
+        };
+        engine && cause
+    };
+    library.tickets.values().filter(move |ticket| named.contains(&ticket.ticket) || concerns(ticket))
 }
 
 /// Text within a comment, which it cannot end.

@@ -100,7 +100,7 @@ impl Look {
             Tone::Critical => Self::Bad,
             Tone::Warning => Self::Warn,
             Tone::Good => Self::Good,
-            Tone::Unknown => Self::Mute,
+            Tone::Firing | Tone::Unknown => Self::Mute,
         }
     }
 }

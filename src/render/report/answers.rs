@@ -5,9 +5,8 @@ use maud::{Markup, html};
 use super::Around;
 use super::workload::drawn;
 use crate::render::page::html::{fold, line, moment, table};
-use crate::render::{Line, Words};
+use crate::render::{Line, Words, facts};
 use crate::report::{Answers, Measured, Question, Report, moved};
-use crate::signal::{Unit, format_value};
 
 /// Pods named beside a command line.
 const PODS: usize = 4;
@@ -106,8 +105,7 @@ pub(super) fn measured(key: &str, list: &[Measured], words: &Words) -> Markup {
     let all = [("report-what", true), ("report-before", true), ("report-during", true), ("report-after", over)];
     let heads = all.into_iter().chain([("report-change", true)]).filter(|(_, shown)| *shown);
     let heads: Vec<String> = heads.map(|(key, _)| say(key)).collect();
-    let value =
-        |m: &Measured, v: Option<f64>| html! { span.num { (v.map_or("–".to_owned(), |v| format_value(v, m.unit))) } };
+    let value = |m: &Measured, v: Option<f64>| html! { span.num { (facts::measured(m, v, words)) } };
     let row = |m: &&Measured| {
         let moved = moved(m).is_some();
         let title = html! {
@@ -115,7 +113,8 @@ pub(super) fn measured(key: &str, list: &[Measured], words: &Words) -> Markup {
             @if let Some(why) = &m.why { small { (line(&Line::of(why))) } }
         };
         let after = over.then(|| value(m, m.after));
-        let change = html! { span.num.dim[!moved] { @if moved { b { (change(m)) } } @else { (change(m)) } } };
+        let change =
+            html! { span.num.dim[!moved] { @if moved { b { (facts::moved_by(m)) } } @else { (facts::moved_by(m)) } } };
         [title, value(m, m.before), value(m, m.during)].into_iter().chain(after).chain([change]).collect()
     };
     let rows: Vec<Vec<Markup>> = told.iter().map(row).collect();
@@ -134,18 +133,6 @@ pub(super) fn measured(key: &str, list: &[Measured], words: &Words) -> Markup {
             }))
         }
     }
-}
-
-/// `▲ 2.2x`, `▼ 0.5x`, `≈`: of shares the difference in points, because a factor of a small share says nothing.
-fn change(m: &Measured) -> String {
-    let (Some(before), Some(during)) = (m.before, m.during) else { return String::new() };
-    let Some(by) = moved(m) else { return "≈".to_owned() };
-    let shown = match m.unit {
-        Unit::Ratio => format_value((during - before).abs(), Unit::Ratio),
-        _ if by.is_infinite() => String::new(),
-        _ => format_value(during / before, Unit::Factor),
-    };
-    format!("{} {shown}", if by > 0.0 { "▲" } else { "▼" })
 }
 
 fn workload(a: &Answers, words: &Words) -> Option<Markup> {
@@ -190,15 +177,17 @@ fn versions(a: &Answers, words: &Words) -> Option<Markup> {
 
 fn goal(a: &Answers, words: &Words) -> Option<Markup> {
     let g = &a.goal;
-    let heads = ["report-what", "report-expected", "report-actual", "report-source"].map(|key| words.text(key, &[]));
+    let heads = ["report-what", "report-expected", "report-actual", "report-limit", "report-source"]
+        .map(|key| words.text(key, &[]));
     let rows: Vec<Vec<Markup>> = g
         .expected
         .iter()
         .map(|e| {
             vec![
                 html! { (e.title) },
-                html! { code { (e.limit) } },
+                html! { (e.expected.clone().unwrap_or_else(|| words.text("expected-unknown", &[]))) },
                 html! { b { (e.actual) } },
+                html! { @if !e.limit.is_empty() { code { (e.limit) } } },
                 html! { small { (e.source) } },
             ]
         })

@@ -10,7 +10,7 @@ use crate::diagnose::Diagnosis;
 use crate::logs::Found;
 use crate::playbook::LogRank;
 use crate::render::page::html::{Look, fold, line, link, moment, pill, table};
-use crate::render::{Line, Words, facts};
+use crate::render::{Line, Words, facts, logs::unknown as unknown_errors};
 use crate::report::{Happened, HappenedKind, LogSeen, Part, Replica, Report, Stage};
 use crate::signal::{Unit, format_value};
 
@@ -54,6 +54,7 @@ fn happened(one: &Happened, form: &str, words: &Words) -> Markup {
         HappenedKind::Alert => "report-kind-alert",
         HappenedKind::Onset => "report-kind-onset",
         HappenedKind::Restart => "report-kind-restart",
+        HappenedKind::Presence => "report-kind-presence",
         HappenedKind::Rollout => "report-kind-rollout",
         HappenedKind::Silence => "report-kind-silence",
         HappenedKind::Message => "report-kind-message",
@@ -73,29 +74,34 @@ fn happened(one: &Happened, form: &str, words: &Words) -> Markup {
 pub(super) fn logs(report: &Report, words: &Words) -> Option<Markup> {
     let mut logs: Vec<&LogSeen> = report.logs.iter().collect();
     logs.sort_by_key(|log| (log.report.first_root.is_none(), log.report.findings.is_empty()));
+    // Replicas fail alike, and a step stands once.
+    let fix = report.diagnosis.iter().flat_map(|diagnosis| diagnosis.fix.now.iter().chain(&diagnosis.fix.lasting));
+    let mut said: BTreeSet<&str> = fix.map(|fix| fix.action.trim()).collect();
     (!logs.is_empty()).then(|| {
         html! { @for (i, log) in logs.iter().enumerate() {
             @let root = log.report.findings.iter().find(|found| Some(&found.id) == log.report.first_root.as_ref());
             @let title = html! {
                 code { (log.name) }
                 @if let Some(root) = root { (pill(Look::Bad, &root.title)) }
-                @else if log.report.findings.is_empty() { (pill(Look::Mute, &words.text("report-log-silent", &[]))) }
+                @else if log.report.findings.is_empty() && log.report.unknown.count == 0 { (pill(Look::Mute, &words.text("report-log-silent", &[]))) }
             };
-            (fold(&format!("log/{}", log.name), &title, i == 0, &log_of(log, root, words)))
+            (fold(&format!("log/{}", log.name), &title, i == 0, &log_of(log, root, &mut said, words)))
         } }
     })
 }
 
-fn log_of(log: &LogSeen, root: Option<&Found>, words: &Words) -> Markup {
+fn log_of<'a>(log: &'a LogSeen, root: Option<&'a Found>, said: &mut BTreeSet<&'a str>, words: &Words) -> Markup {
     let say = |key: &str| words.text(key, &[]);
     let others = log.report.findings.iter().filter(|found| !root.is_some_and(|root| std::ptr::eq(root, *found)));
     let shown: Vec<&Found> = root.into_iter().chain(others).take(FINDINGS).collect();
+    let unknown = &log.report.unknown;
     html! {
         @if !log.file.is_empty() { p.dim { code { (log.file) } } }
+        @if unknown.count > 0 { ul { @for text in unknown_errors(unknown, words) { li { (line(&text)) } } } }
         @for found in shown {
             h3 { (found.title) " " (rank(found.rank, words)) }
             p { (line(&Line::of(found.meaning.trim()))) }
-            @if let Some(action) = &found.action { p { b { (say("report-log-do")) " " } (line(&Line::of(action.trim()))) } }
+            @if let Some(action) = found.action.as_deref().filter(|action| said.insert(action.trim())) { p { b { (say("report-log-do")) " " } (line(&Line::of(action.trim()))) } }
             pre tabindex="0" { code { (found.text) } }
             p.dim {
                 (words.text("report-log-line", &[("line", found.line.to_string().into()), ("n", usize::try_from(found.count).unwrap_or(usize::MAX).into())]))

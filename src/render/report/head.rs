@@ -4,7 +4,7 @@ use maud::{Markup, html};
 
 use super::{Around, view};
 use crate::clock;
-use crate::diagnose::{CauseFound, Diagnosis, EvidenceResult, Fix, Outcome};
+use crate::diagnose::{CauseFound, Diagnosis, EvidenceResult, Fix, Judgement, Outcome};
 use crate::render::page::html::{Look, clock as clock_of, fold, line, link, moment, pill, sureness};
 use crate::render::{Line, Span, Words, facts, message, whole};
 use crate::report::Report;
@@ -20,11 +20,19 @@ pub(super) fn head(report: &Report, around: &Around<'_>, words: &Words) -> Marku
     let diagnosis = report.diagnosis.as_ref();
     let whom = message::hurt(&view);
     let what = message::what(&view);
+    let (tone, state) = match diagnosis.filter(|_| report.incident.is_none() && report.alerts.is_empty()) {
+        // Nothing fires: somebody asked.
+        Some(diagnosis) => {
+            let (tone, key) = whole::asked(diagnosis);
+            (tone, words.text(key, &[]))
+        }
+        None => (message::tone(&view), message::state(&view, words)),
+    };
     let title = if what.is_empty() { report.headline.clone() } else { what };
     html! {
         header.card #head data-part {
             p.above {
-                (pill(Look::of(message::tone(&view)), &message::state(&view, words)))
+                (pill(Look::of(tone), &state))
                 @if let Some(incident) = &report.incident { code { (incident.id) } }
                 @if !report.complete { (pill(Look::Warn, &words.text("report-incomplete", &[]))) }
                 span { (words.text("report-utc", &[])) }
@@ -84,8 +92,11 @@ fn facts_of(report: &Report, live: bool, words: &Words) -> Markup {
                     small { (words.text(how, &[("time", lasted.into())])) }
                 }))
             } @else {
-                (fact("report-at", html! { (moment(report.window.to)) }))
+                (fact("report-at", html! {
+                    (moment(report.diagnosis.as_ref().map_or(report.window.to, |diagnosis| diagnosis.at)))
+                }))
             }
+            @if let Some(alerts) = facts::alerted(&report.alerts, words) { (fact("report-alerted", html! { (alerts) })) }
             (fact("report-hurt", hurt(report, words)))
             (fact("report-sure", match root {
                 Some(root) => {
@@ -133,7 +144,7 @@ fn agreeing(root: &CauseFound) -> (usize, usize) {
     (agree, all().filter(|e| e.outcome != Outcome::NoData).count())
 }
 
-/// The chain as boxes, the cause first, as it happened.
+/// The chain as boxes, the cause first, as it happened; without arrows and in the order of time where the times do not fit.
 fn why(diagnosis: &Diagnosis, words: &Words) -> Markup {
     let since = |id: &str| diagnosis.timeline.iter().find(|onset| onset.id == id).map(|onset| onset.at);
     let drawn =
@@ -156,17 +167,25 @@ fn why(diagnosis: &Diagnosis, words: &Words) -> Markup {
         }, &[]))) } };
     };
     let also = whole::also(diagnosis, words);
-    let alone = root.id == diagnosis.symptom.playbook;
+    let misfit = facts::misfit(diagnosis, words);
+    let symptom = &diagnosis.symptom;
+    let sure = Some(sureness(root.verdict, words));
+    let mut boxes =
+        vec![(since(&root.id), drawn(Some("root"), "report-root", &root.title, &root.id, &root.evidence, sure))];
+    if root.id != symptom.playbook {
+        let link = |link: &Judgement| {
+            (since(&link.id), drawn(None, "report-mechanism", &link.title, &link.id, &link.evidence, None))
+        };
+        boxes.extend(root.via.iter().rev().map(link));
+        let felt = drawn(None, "report-symptom", &symptom.title, &symptom.playbook, &symptom.evidence, None);
+        boxes.push((since(&symptom.playbook), felt));
+    }
+    if misfit.is_some() {
+        boxes.sort_by_key(|(at, _)| (at.is_none(), *at));
+    }
     html! {
-        ol.chain {
-            (drawn(Some("root"), "report-root", &root.title, &root.id, &root.evidence, Some(sureness(root.verdict, words))))
-            @if !alone {
-                @for link in root.via.iter().rev() {
-                    (drawn(None, "report-mechanism", &link.title, &link.id, &link.evidence, None))
-                }
-                (drawn(None, "report-symptom", &diagnosis.symptom.title, &diagnosis.symptom.playbook, &diagnosis.symptom.evidence, None))
-            }
-        }
+        ol.chain.apart[misfit.is_some()] { @for (_, drawn) in &boxes { (drawn) } }
+        @if let Some(misfit) = &misfit { p.none { (line(misfit)) } }
         @if !root.meaning.trim().is_empty() { p.also { (line(&Line::of(root.meaning.trim()))) } }
         @if let Some(hits) = facts::hits(root, words) { p { (line(&hits)) } }
         @if let Some(also) = also { p.dim { (line(&also)) } }

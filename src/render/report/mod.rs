@@ -9,11 +9,13 @@ mod evidence;
 mod head;
 mod workload;
 
+use jiff::Timestamp;
 use maud::{Markup, PreEscaped, html};
 
 use super::page::html::{line, moment};
 use super::page::{Kept, Page};
 use super::{IncidentView, Line, Words};
+use crate::alert::{Alert, AlertStatus};
 use crate::report::Report;
 
 /// How often a page looks for news while its incident is open, seconds.
@@ -105,18 +107,28 @@ pub fn report_page(report: &Report, around: &Around<'_>, words: &Words) -> Strin
 /// What the incident's message is made of, as far as the report has it.
 fn view(report: &Report) -> IncidentView<'_> {
     let incident = report.incident.as_ref();
+    let first = report.alerts.iter().map(|alert| alert.starts_at).min();
     IncidentView {
         id: incident.map_or("", |incident| &incident.id),
         alerts: &report.alerts,
         truncated: incident.map_or(0, |incident| incident.truncated),
-        resolved_at: incident.and_then(|incident| incident.resolved_at.filter(|_| !incident.open)),
-        started_at: incident.map_or(report.window.from, |incident| incident.started_at),
+        resolved_at: match incident {
+            Some(incident) => incident.resolved_at.filter(|_| !incident.open),
+            None => over(&report.alerts),
+        },
+        started_at: incident.map_or_else(|| first.unwrap_or(report.window.from), |incident| incident.started_at),
         because: incident.and_then(|incident| incident.playbook.as_deref()),
         refired: incident.map_or(0, |incident| incident.refired),
         seen_before: incident.map_or(0, |incident| incident.seen_before),
         diagnosis: report.diagnosis.as_ref(),
         ..IncidentView::default()
     }
+}
+
+/// When the last of alerts that are all resolved ended.
+fn over(alerts: &[Alert]) -> Option<Timestamp> {
+    let all = alerts.iter().all(|alert| alert.status == AlertStatus::Resolved);
+    alerts.iter().map(|alert| alert.ends_at).max().filter(|_| all)
 }
 
 fn pictures(around: &Around<'_>, words: &Words) -> Option<Markup> {

@@ -3,6 +3,7 @@
 use maud::{Markup, html};
 
 use crate::render::Words;
+use crate::render::facts::length;
 use crate::render::page::html::fold;
 use crate::report::Distribution;
 use crate::signal::{Unit, format_value};
@@ -25,16 +26,16 @@ pub(super) fn drawn(title: &str, d: &Distribution, words: &Words) -> Markup {
         &[
             ("count", format_value(d.count, Unit::Requests).into()),
             ("mean", tokens(d.mean).into()),
-            ("half", tokens(d.p50).into()),
-            ("most", tokens(d.p90).into()),
-            ("nearly", tokens(d.p99).into()),
+            ("half", length(d, d.p50, words).into()),
+            ("most", length(d, d.p90, words).into()),
+            ("nearly", length(d, d.p99, words).into()),
         ],
     );
     let bound = |bound: &Option<f64>| bound.map_or("∞".to_owned(), |b| format_value(b, Unit::Requests));
     html! {
         p { b { (name) } " " (said) }
         @if let Some((mean, half)) = d.earlier {
-            p.dim { (words.text("report-spread-earlier", &[("mean", tokens(mean).into()), ("half", tokens(half).into())])) }
+            p.dim { (words.text("report-spread-earlier", &[("mean", tokens(mean).into()), ("half", length(d, half, words).into())])) }
         }
         (bars(&name, &said, d))
         (fold(&format!("{title}/buckets"), &html! { (say("report-buckets")) }, false, &html! {

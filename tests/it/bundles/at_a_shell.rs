@@ -149,3 +149,41 @@ fn secrets_leave_only_after_somebody_said_so() {
     with(&["--no-redact", "--yes-with-secrets"]).says(3, "Secrets were left in it");
     assert_eq!(shell.files().len(), 1);
 }
+
+#[test]
+fn the_alert_that_is_passed_stays_in_the_bundle_with_its_severity_and_as_it_came() {
+    let shell = Shell::new(NOWHERE);
+    let secret = format!("hf_{}", "aB3dE5gH7jK9".repeat(3));
+    let mut alert = serde_json::json!({
+        "status": "firing", "startsAt": "2026-11-20T03:00:00Z", "ours": "a field that nobody reads",
+        "labels": { "alertname": "LLMHighTTFT", "severity": "info", "namespace": "llm" },
+        "annotations": { "summary": format!("asked with {secret}") },
+    });
+    std::fs::write(shell.path("alert.json"), alert.to_string()).unwrap();
+    shell.run(&["--alert", "alert.json", "-o", "a.zip"]).says(3, "a.zip");
+    let zip = std::fs::read(shell.path("a.zip")).unwrap();
+    let text = |name: &str| String::from_utf8(super::entry(&zip, name)).unwrap();
+    let summary = read(&shell.path("a.zip"));
+    assert_eq!(summary["alerts"][0]["labels"], alert["labels"]);
+    let mut payload: serde_json::Value = serde_json::from_str(&text("raw/alert-payload.json")).unwrap();
+    let annotations = |value: &mut serde_json::Value| value.as_object_mut().unwrap().remove("annotations").unwrap();
+    let (kept, given) = (annotations(&mut payload).to_string(), annotations(&mut alert).to_string());
+    assert!(kept.contains("[redacted: hf-token") && given.contains(&secret), "{kept}");
+    assert_eq!(payload, alert, "everything else as it came");
+    assert!(text("raw/alerts.json").contains("LLMHighTTFT"));
+    for name in ["report.html", "report.md", "tickets/platform.md"] {
+        let text = text(name);
+        assert!(text.contains("LLMHighTTFT (severity info)") && !text.contains("WARNING"), "{name}: {text}");
+    }
+}
+
+#[test]
+fn the_receiver_that_is_named_gets_a_ticket() {
+    let shell = Shell::new(NOWHERE);
+    let pool = ["--playbook", "high-ttft", "--label", "namespace=llm", "-o", "x.zip", "--ticket"];
+    let with = |receiver: &str| shell.run(&[&pool[..], &[receiver]].concat());
+    with("nvdia").says(2, "there are cloud, nvidia, platform, sglang, vllm");
+    with("nvidia").says(3, "x.zip");
+    let zip = std::fs::read(shell.path("x.zip")).unwrap();
+    assert!(!super::entry(&zip, "tickets/nvidia.md").is_empty());
+}

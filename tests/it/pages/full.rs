@@ -94,7 +94,8 @@ impl Full {
 
     /// As a file of a bundle.
     pub(crate) fn page(&self, words: &Words) -> String {
-        let forms: Vec<_> = tickets_for(library(), &self.report)
+        let named = ["vllm".to_owned()];
+        let forms: Vec<_> = tickets_for(library(), &self.report, &named)
             .map(|form| (form.title.clone(), ticket(form, &self.report, &Words::english())))
             .collect();
         report_page(&self.report, &Around { pictures: &self.pictures, tickets: &forms, ..Around::default() }, words)

@@ -77,6 +77,7 @@ fn a_storm_is_one_message_with_the_worst_first() {
         whom: "prod/llama".into(),
         open,
         critical,
+        warning: true,
         since: at(i64::try_from(n).unwrap()),
         page: Some(format!("https://triage.example/incidents/i{n}")),
     };
@@ -96,6 +97,11 @@ fn a_storm_is_one_message_with_the_worst_first() {
     assert!(lines[0].text().starts_with("symptom 3 · prod/llama — 1 firing (1 critical)"), "{text}");
     assert!(lines.len() == 16 && lines[15].text().contains("and 27 more lines with 27 incidents"), "{text}");
     assert!(text.contains("[Show incidents]") && body.to_string().contains("\"value\":\"d1\""));
+    for (warning, word) in [(true, "WARNING"), (false, "FIRING")] {
+        view.incidents.iter_mut().for_each(|entry| (entry.critical, entry.warning) = (false, warning));
+        let headline = digest_message(&view, &Words::english()).headline;
+        assert!(headline.starts_with(&format!("{word} · storm")), "{headline}");
+    }
     view.incidents.iter_mut().for_each(|entry| entry.open = false);
     assert!(
         blocks(&digest_message(&view, &Words::english()))["text"]

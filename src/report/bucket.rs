@@ -1,0 +1,50 @@
+//! What a histogram knows of a quantile: no more than the bucket that it lies in.
+
+/// A histogram's bucket, in the unit of its values.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Bucket {
+    /// Between two bounds.
+    Between(f64, f64),
+    /// The last bound, or any value above it.
+    Beyond(f64),
+}
+
+/// A value and a bound that differ by less of themselves are the same: one of them was scaled.
+const SAME: f64 = 1e-9;
+
+/// The bucket of an interpolated quantile. `bounds` are the finite upper bounds, ascending; none without them.
+/// Source: <https://prometheus.io/docs/prometheus/latest/querying/functions/#histogram_quantile>.
+pub fn bucket(quantile: f64, bounds: &[f64]) -> Option<Bucket> {
+    let last = *bounds.last()?;
+    let at_most = |bound: f64| quantile <= bound + SAME * bound.abs();
+    if !quantile.is_finite() {
+        return None;
+    }
+    // What lies in the bucket without an end is told as the last bound.
+    if quantile >= last - SAME * last.abs() {
+        return Some(Bucket::Beyond(last));
+    }
+    let i = bounds.iter().position(|bound| at_most(*bound))?;
+    let low = if i == 0 { bounds[0].min(0.0) } else { bounds[i - 1] };
+    Some(Bucket::Between(low, bounds[i]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quantile_is_known_as_well_as_its_bucket_is_narrow() {
+        let bounds = [0.25, 0.5, 1.0];
+        for (quantile, known) in [
+            (0.1, Some(Bucket::Between(0.0, 0.25))),
+            (0.375, Some(Bucket::Between(0.25, 0.5))),
+            (0.5, Some(Bucket::Between(0.25, 0.5))),
+            (1.0, Some(Bucket::Beyond(1.0))),
+            (f64::NAN, None),
+        ] {
+            assert_eq!(bucket(quantile, &bounds), known, "{quantile}");
+        }
+        assert_eq!(bucket(0.4, &[]), None);
+    }
+}
