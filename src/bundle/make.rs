@@ -15,7 +15,7 @@ use crate::chart::{self, Chart};
 use crate::clock;
 use crate::diagnose::{Diagnosis, Request, diagnose};
 use crate::endpoint::{self, Answer, Said, Told};
-use crate::logs::{self, Log, Reader};
+use crate::logs::{self, Log, Patterns, Reader};
 use crate::playbook::{Library, Ticket};
 use crate::redact::{Kind, Redactor};
 use crate::render::{self, Around, Words};
@@ -85,11 +85,9 @@ async fn write(
         logs.extend(std::mem::take(&mut kubernetes.logs));
     }
     let part = Making::of(progress, "logs");
-    for log in logs {
-        let library = Arc::clone(&sources.library);
-        let reading = tokio::task::spawn_blocking(move || read(&library, log));
-        seen.logs.push(reading.await.map_err(|_| BundleError::Stopped)?);
-    }
+    let library = Arc::clone(&sources.library);
+    let reading = tokio::task::spawn_blocking(move || read(&library, logs));
+    seen.logs = reading.await.map_err(|_| BundleError::Stopped)?;
     learn(&redactor, subject, &seen);
     let (names, bytes) = files.logs(&mut seen.logs).await?;
     match seen.logs.len() {
@@ -97,7 +95,7 @@ async fn write(
         0 => part.over(String::new(), &missing, 0),
         n => {
             let cut = seen.logs.iter().filter(|(log, _)| log.cut);
-            missing.extend(cut.map(|(log, _)| (log.name(), "its beginning was left out".to_owned())));
+            missing.extend(cut.map(|(log, _)| (log.name(), "a part was left out".to_owned())));
             part.over(format!("{n} logs"), &missing, bytes);
         }
     }
@@ -209,11 +207,14 @@ fn told_by(library: &Library, answer: Answer) -> (Answer, Told) {
     (answer, told)
 }
 
-/// What a log says.
-fn read(library: &Library, log: Log) -> (Log, logs::Report) {
-    let mut reader = Reader::new(library.logs.values());
-    log.text.lines().for_each(|line| reader.line(line));
-    (log, reader.finish())
+/// What each log says.
+fn read(library: &Library, logs: Vec<Log>) -> Vec<(Log, logs::Report)> {
+    let patterns = Patterns::new(library.logs.values());
+    let read = |log: Log| {
+        let report = Reader::new(&patterns).text(&log.text);
+        (log, report)
+    };
+    logs.into_iter().map(read).collect()
 }
 
 /// The pool's pods, as far as they are known: the affected ones first.

@@ -1,24 +1,22 @@
 //! `logs`: what engines' logs say, on a laptop.
 
-use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
 
 use super::args::{HealthOutput, LogsArgs};
 use super::{USAGE, library};
-use crate::logs::{LINE_BYTES, Reader, Told, files, first};
+use crate::logs::{Patterns, Told, files, first, stream};
 use crate::playbook::{LogFile, suggestion};
-use crate::render::{self, Words};
+use crate::render::{self, Words, clean};
 
 /// The version of the JSON output; a change that breaks readers gives it another name.
 const SCHEMA: &str = "llm-diagnose/logs/v1";
 /// Exit status when something went wrong in a log.
 const ROOT_FOUND: u8 = 1;
-/// Of all files together, what is read; of larger ones the end.
-const BYTES: u64 = 256 << 20;
 
 #[derive(Serialize)]
 struct Answer<'a> {
@@ -47,16 +45,22 @@ pub(super) fn run(args: &LogsArgs) -> anyhow::Result<ExitCode> {
             bail!("no log of `{engine}` is known, only of {} {hint}", known.join(", "));
         }
     };
+    let patterns = Patterns::new(of);
     let (piped, named): (Vec<PathBuf>, Vec<PathBuf>) = args.files.iter().cloned().partition(|f| f == Path::new("-"));
     let mut logs = Vec::new();
     if !piped.is_empty() {
-        logs.push(standard_input(Reader::new(of.iter().copied()))?);
+        logs.push(standard_input(&patterns)?);
     }
-    let (read, missing) = files::read(&named, BYTES);
-    logs.extend(read.into_iter().map(|log| {
-        let report = Reader::new(of.iter().copied()).text(&log.text);
-        Told { name: log.source, pod: log.pod, container: log.container, cut: log.cut, report }
-    }));
+    let (found, mut missing) = files::find(&named);
+    for (path, meta) in &found {
+        let bar = bar(meta.len());
+        let told = files::stream(path, meta, &patterns, |file| bar.wrap_read(file));
+        bar.finish_and_clear();
+        match told {
+            Ok(told) => logs.push(told),
+            Err(why) => missing.push((clean(&path.to_string_lossy()), why)),
+        }
+    }
     let first = first(&logs);
     match args.output {
         HealthOutput::Json => {
@@ -78,34 +82,17 @@ pub(super) fn run(args: &LogsArgs) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// However long it is: nothing of it is kept.
-fn standard_input(mut reader: Reader<'_>) -> anyhow::Result<Told> {
-    let mut source = BufReader::new(std::io::stdin().lock());
-    let mut line = Vec::new();
-    while next(&mut source, &mut line).context("cannot read standard input to its end")? {
-        reader.line(&String::from_utf8_lossy(&line));
-    }
-    Ok(Told { name: "standard input".to_owned(), pod: None, container: None, cut: false, report: reader.finish() })
+fn standard_input(patterns: &Patterns<'_>) -> anyhow::Result<Told> {
+    let read = stream::read(patterns, std::io::stdin().lock());
+    let report = read.context("cannot read standard input to its end")?;
+    Ok(Told { name: "standard input".to_owned(), pod: None, container: None, cut: false, report })
 }
 
-/// The next line without its end, cut to what is looked at; false at the end of the log.
-fn next(source: &mut impl BufRead, line: &mut Vec<u8>) -> std::io::Result<bool> {
-    line.clear();
-    let mut any = false;
-    loop {
-        let buffer = source.fill_buf()?;
-        if buffer.is_empty() {
-            return Ok(any);
-        }
-        any = true;
-        let end = buffer.iter().position(|byte| *byte == b'\n');
-        let part = &buffer[..end.unwrap_or(buffer.len())];
-        let room = LINE_BYTES.saturating_sub(line.len()).min(part.len());
-        line.extend_from_slice(&part[..room]);
-        let used = end.map_or(buffer.len(), |end| end + 1);
-        source.consume(used);
-        if end.is_some() {
-            return Ok(true);
-        }
+/// How far a file is read, on a terminal; elsewhere it draws nothing. Of a `.gz` the packed bytes are counted.
+fn bar(bytes: u64) -> ProgressBar {
+    let bar = ProgressBar::with_draw_target(Some(bytes), ProgressDrawTarget::stderr());
+    match ProgressStyle::with_template("{bar:30} {bytes} / {total_bytes}  {eta}") {
+        Ok(style) => bar.with_style(style),
+        Err(_) => bar,
     }
 }

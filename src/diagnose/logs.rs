@@ -19,7 +19,7 @@ use super::{Judged, Outcome, Request};
 use crate::alert::{Alert, Labels, active, common_labels};
 use crate::clock;
 use crate::kubernetes::{self, Kubernetes};
-use crate::logs::{Found, Log, Reader, Report};
+use crate::logs::{Found, Log, Patterns, Reader, Report};
 use crate::loki::{self, Loki, LokiError};
 use crate::playbook::{Library, LogRank};
 
@@ -169,8 +169,9 @@ pub struct Told {
 pub fn told(library: &Library, logs: &[Log], since: Timestamp, at: Timestamp, window: Duration) -> Told {
     let mut told = Told::default();
     let until = clock::after(at, SKEW);
+    let patterns = Patterns::new(library.logs.values());
+    let reader = || Reader::new(&patterns);
     for log in logs.iter().take(LOGS_MOST) {
-        let reader = || Reader::new(library.logs.values());
         let report = reader().within(since, until).text(&log.text);
         let replica = replica(log);
         told.errors(library, &replica, &report);

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::moment::Moment;
 
-/// Shapes that are told apart; lines of further ones are only counted.
+/// Shapes that are told apart; when there are more, the rarer half is forgotten, but for the first.
 const SHAPES: usize = 256;
 /// Shapes that a report quotes, beside the first line.
 const QUOTED: usize = 3;
@@ -78,7 +78,7 @@ impl Errors {
         self.count += 1;
         let shape = shape(body);
         if self.shapes.len() >= SHAPES && !self.shapes.contains_key(&shape) {
-            return;
+            self.forget();
         }
         let shown = || line.chars().filter(|c| !c.is_control()).take(CHARS).collect();
         let first = || at.map(|moment| moment.text.clone());
@@ -89,6 +89,16 @@ impl Errors {
             text: shown(),
         });
         kind.count += 1;
+    }
+
+    /// A frequent shape may begin behind many rare ones.
+    fn forget(&mut self) {
+        let first = self.shapes.values().map(|one| one.line).min();
+        let mut ranks: Vec<_> = self.shapes.values().map(|one| (std::cmp::Reverse(one.count), one.line)).collect();
+        ranks.sort_unstable();
+        let last = ranks.get(SHAPES / 2).copied();
+        let rank = |one: &UnknownLine| (std::cmp::Reverse(one.count), one.line);
+        self.shapes.retain(|_, one| Some(rank(one)) < last || Some(one.line) == first);
     }
 
     pub(super) fn told(self) -> Unknown {
@@ -192,5 +202,16 @@ mod tests {
         let told = read(&text);
         assert_eq!(told.count, 2_000);
         assert!(told.lines.len() <= QUOTED + 1);
+    }
+
+    #[test]
+    fn a_frequent_error_that_begins_behind_many_rare_ones_is_quoted() {
+        let rare = |from: usize| (from..from + 400).map(|n| format!("ERROR {}\n", "x".repeat(n % 280 + 1)));
+        let frequent = (0..50).map(|n| format!("ERROR request {n} failed\n"));
+        let text: String = rare(0).chain(frequent).chain(rare(100)).collect();
+        let told = read(&text);
+        assert_eq!((told.count, told.lines[0].line), (850, 1), "the first is kept");
+        let one = told.lines.iter().find(|one| one.text == "ERROR request 0 failed").unwrap();
+        assert_eq!(one.count, 50);
     }
 }

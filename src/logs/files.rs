@@ -1,7 +1,7 @@
 //! Logs from files that somebody names: plain or `.gz`, or directories of them.
 //!
 //! A name may lead anywhere, so only ordinary files are opened: no symbolic links, pipes or devices. Of a file that is
-//! larger than its share the end is kept, for what happened last is at the end.
+//! larger than its share the beginning and the end are kept: how it was started, and what happened last.
 
 use std::collections::VecDeque;
 use std::fs::{File, Metadata};
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use flate2::read::MultiGzDecoder;
 
-use super::Log;
+use super::{Log, Patterns, Told, stream};
 
 /// Files of one directory that are read at most.
 const FILES_MOST: usize = 256;
@@ -20,6 +20,12 @@ const UNPACKED_MOST: u64 = 1 << 30;
 const PACKED: u64 = 10;
 /// Of a file, where it is looked whether it is text.
 const LOOKED_AT: usize = 8 << 10;
+/// Of a file that is cut, the part that is its beginning, and its bytes at most: the start tells versions, arguments and
+/// capacity.
+const HEAD_SHARE: u64 = 4;
+const HEAD_MOST: u64 = 1 << 20;
+/// Bytes of the line that tells what is left out.
+const MARK_BYTES: usize = 96;
 /// Bytes read at once.
 const CHUNK: usize = 64 << 10;
 
@@ -27,15 +33,7 @@ const CHUNK: usize = 64 << 10;
 ///
 /// The logs come in the order of `paths`, those of a directory by name; beside them what could not be read, and why.
 pub fn read(paths: &[PathBuf], bytes: u64) -> (Vec<Log>, Vec<(String, String)>) {
-    let mut missing = Vec::new();
-    let mut found: Vec<(PathBuf, Metadata)> = Vec::new();
-    for path in paths {
-        match look(path) {
-            Ok(meta) if meta.is_dir() => directory(path, &mut found, &mut missing),
-            Ok(meta) => found.push((path.clone(), meta)),
-            Err(why) => missing.push((shown(path), why)),
-        }
-    }
+    let (found, mut missing) = find(paths);
     // Small ones first, each with an equal share of what is left: what they do not need goes to the large ones.
     let mut turns: Vec<usize> = (0..found.len()).collect();
     turns.sort_by_key(|i| found.get(*i).map(|(path, meta)| meta.len() * if is_packed(path) { PACKED } else { 1 }));
@@ -56,6 +54,38 @@ pub fn read(paths: &[PathBuf], bytes: u64) -> (Vec<Log>, Vec<(String, String)>) 
     }
     logs.sort_by_key(|(i, _)| *i);
     (logs.into_iter().map(|(_, log)| log).collect(), missing)
+}
+
+/// The files that are there to be read, those of a directory by name; beside them what cannot be read, and why.
+pub fn find(paths: &[PathBuf]) -> (Vec<(PathBuf, Metadata)>, Vec<(String, String)>) {
+    let (mut found, mut missing) = (Vec::new(), Vec::new());
+    for path in paths {
+        match look(path) {
+            Ok(meta) if meta.is_dir() => directory(path, &mut found, &mut missing),
+            Ok(meta) => found.push((path.clone(), meta)),
+            Err(why) => missing.push((shown(path), why)),
+        }
+    }
+    (found, missing)
+}
+
+/// What a file says, whatever its length; `watched` sees the bytes as they are read from the disk.
+///
+/// # Errors
+/// What is wrong with the file, in a sentence without its name.
+pub fn stream<R: Read>(
+    path: &Path,
+    looked: &Metadata,
+    patterns: &Patterns<'_>,
+    watched: impl FnOnce(File) -> R,
+) -> Result<Told, String> {
+    let file = watched(open(path, looked)?);
+    let read = match is_packed(path) {
+        true => stream::read_text(patterns, MultiGzDecoder::new(file)),
+        false => stream::read_text(patterns, file),
+    };
+    let (pod, container) = whose(path);
+    Ok(Told { name: name(path), pod, container, cut: false, report: read.map_err(|error| why(path, &error))? })
 }
 
 /// What stands at a path, when it is something to read.
@@ -102,69 +132,124 @@ fn directory(path: &Path, found: &mut Vec<(PathBuf, Metadata)>, missing: &mut Ve
     }
 }
 
-/// The end of a file, in whole lines; true when its beginning is missing.
-fn text(path: &Path, looked: &Metadata, bytes: u64) -> Result<(String, bool), String> {
-    let say = |error: std::io::Error| match error.kind() {
+fn open(path: &Path, looked: &Metadata) -> Result<File, String> {
+    let say = |error: std::io::Error| why(path, &error);
+    let file = File::open(path).map_err(say)?;
+    match same(looked, &file.metadata().map_err(say)?) {
+        true => Ok(file),
+        false => Err("was replaced while it was opened".to_owned()),
+    }
+}
+
+/// Why a file cannot be read.
+fn why(path: &Path, error: &std::io::Error) -> String {
+    match error.kind() {
         ErrorKind::PermissionDenied => "may not be read".to_owned(),
+        ErrorKind::Unsupported => "is no text".to_owned(),
         ErrorKind::InvalidInput | ErrorKind::InvalidData if is_packed(path) => "is no whole .gz file".to_owned(),
         ErrorKind::UnexpectedEof if is_packed(path) => "is a .gz file that breaks off".to_owned(),
         _ => format!("cannot be read to its end: {error}"),
-    };
-    let mut file = File::open(path).map_err(say)?;
-    let opened = file.metadata().map_err(say)?;
-    if !same(looked, &opened) {
-        return Err("was replaced while it was opened".to_owned());
     }
-    let (mut raw, mut cut) = if is_packed(path) {
-        tail(MultiGzDecoder::new(file), bytes).map_err(say)?.ok_or_else(|| {
-            format!("unpacks to more than {} GiB: unpack it, and name the part that counts", UNPACKED_MOST >> 30)
-        })?
-    } else {
-        let cut = opened.len() > bytes;
-        if cut {
-            file.seek(SeekFrom::End(-i64::try_from(bytes).unwrap_or(i64::MAX))).map_err(say)?;
-        }
-        let mut raw = Vec::new();
-        file.take(bytes).read_to_end(&mut raw).map_err(say)?;
-        (raw, cut)
-    };
-    if raw.iter().take(LOOKED_AT).any(|byte| *byte == 0) {
-        return Err("is no text".to_owned());
-    }
-    if cut {
-        // The first line is a piece of one.
-        raw.drain(..raw.iter().position(|byte| *byte == b'\n').map_or(0, |at| at + 1));
-    }
-    let mut text =
-        String::from_utf8(raw).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned());
-    // Bytes that are no text grow when they are replaced.
-    while text.len() as u64 > bytes {
-        let over = text.len() - usize::try_from(bytes).unwrap_or(usize::MAX);
-        let from = text.bytes().skip(over).position(|byte| byte == b'\n').map_or(text.len(), |at| over + at + 1);
-        text.drain(..from);
-        cut = true;
-    }
-    Ok((text, cut))
 }
 
-/// The last `bytes` of what unpacks, and whether there was more; none when it does not come to an end.
-fn tail(mut source: impl Read, bytes: u64) -> std::io::Result<Option<(Vec<u8>, bool)>> {
-    let most = usize::try_from(bytes).unwrap_or(usize::MAX);
-    let (mut kept, mut all) = (VecDeque::new(), 0_u64);
-    let mut chunk = vec![0; CHUNK];
-    loop {
-        let count = match source.read(&mut chunk) {
-            Ok(0) => return Ok(Some((kept.into(), all > bytes))),
-            Ok(count) => count,
-            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-            Err(error) => return Err(error),
-        };
-        all += count as u64;
-        if all > UNPACKED_MOST {
-            return Ok(None);
+/// The beginning and the end of a file, in whole lines, with a mark between them that says how much is left out; true when
+/// something is.
+fn text(path: &Path, looked: &Metadata, bytes: u64) -> Result<(String, bool), String> {
+    let mut file = open(path, looked)?;
+    let ends = match is_packed(path) {
+        true => Ends::of_stream(MultiGzDecoder::new(file), bytes),
+        false => Ends::of_file(&mut file, bytes).map(Some),
+    };
+    let ends = ends.map_err(|error| why(path, &error))?.ok_or_else(|| {
+        format!("unpacks to more than {} GiB: unpack it, and name the part that counts", UNPACKED_MOST >> 30)
+    })?;
+    match ends.head.iter().chain(&ends.tail).take(LOOKED_AT).any(|byte| *byte == 0) {
+        true => Err("is no text".to_owned()),
+        false => Ok(ends.text(bytes)),
+    }
+}
+
+/// The first and the last bytes of a file.
+#[derive(Debug, Default)]
+struct Ends {
+    head: Vec<u8>,
+    tail: Vec<u8>,
+    /// Bytes of the whole.
+    all: u64,
+}
+
+impl Ends {
+    /// Bytes of the head: what an engine tells once, at its start.
+    fn head_bytes(bytes: u64) -> u64 {
+        (bytes / HEAD_SHARE).min(HEAD_MOST)
+    }
+
+    fn of_file(file: &mut File, bytes: u64) -> std::io::Result<Self> {
+        let mut ends = Self { all: file.metadata()?.len(), ..Self::default() };
+        let head = Self::head_bytes(bytes);
+        file.take(head).read_to_end(&mut ends.head)?;
+        if ends.all > bytes {
+            file.seek(SeekFrom::Start(ends.all - (bytes - head)))?;
         }
-        kept.extend(&chunk[..count]);
-        kept.drain(..kept.len().saturating_sub(most));
+        file.take(bytes - head).read_to_end(&mut ends.tail)?;
+        Ok(ends)
+    }
+
+    /// None when it does not come to an end.
+    fn of_stream(mut source: impl Read, bytes: u64) -> std::io::Result<Option<Self>> {
+        let mut ends = Self::default();
+        let head = Self::head_bytes(bytes);
+        (&mut source).take(head).read_to_end(&mut ends.head)?;
+        ends.all = ends.head.len() as u64;
+        let most = usize::try_from(bytes - head).unwrap_or(usize::MAX);
+        let (mut kept, mut chunk) = (VecDeque::new(), vec![0; CHUNK]);
+        loop {
+            let count = match source.read(&mut chunk) {
+                Ok(0) => break,
+                Ok(count) => count,
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error),
+            };
+            ends.all += count as u64;
+            if ends.all > UNPACKED_MOST {
+                return Ok(None);
+            }
+            kept.extend(&chunk[..count]);
+            kept.drain(..kept.len().saturating_sub(most));
+        }
+        ends.tail = kept.into();
+        Ok(Some(ends))
+    }
+
+    /// Both in at most `bytes`, and whether something is left out.
+    fn text(self, bytes: u64) -> (String, bool) {
+        let Self { mut head, mut tail, all } = self;
+        let most = usize::try_from(bytes).unwrap_or(usize::MAX);
+        let read = |raw: Vec<u8>| {
+            String::from_utf8(raw).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+        };
+        if (head.len() + tail.len()) as u64 >= all {
+            head.append(&mut tail);
+            let text = read(std::mem::take(&mut head));
+            if text.len() <= most {
+                return (text, false);
+            }
+            // Bytes that are no text grow when they are replaced.
+            tail = text.into_bytes();
+        }
+        // The head's last line and the tail's first one are pieces; the mark needs room too.
+        let room = usize::try_from(Self::head_bytes(bytes)).unwrap_or(usize::MAX);
+        head.truncate(head.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1));
+        let (mut head, tail) = (read(head), read(tail));
+        while head.len() > room {
+            head.pop();
+            head.truncate(head.rfind('\n').map_or(0, |at| at + 1));
+        }
+        let over = (head.len() + tail.len() + MARK_BYTES).saturating_sub(most);
+        let whole = |at: usize| tail.as_bytes()[at..].iter().position(|byte| *byte == b'\n').map(|end| at + end + 1);
+        let tail = &tail[whole(over.min(tail.len())).unwrap_or(tail.len())..];
+        let out = all.saturating_sub((head.len() + tail.len()) as u64);
+        (format!("{head}[llm-diagnose: {out} bytes of this log are left out here]\n{tail}"), true)
     }
 }
 
@@ -232,6 +317,31 @@ fn is_name(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_a_long_log_the_start_and_the_end_are_kept_with_what_is_left_out_between_them() {
+        let line = |n: u32| format!("line {n:06} ü {}\n", "x".repeat(80));
+        let log: String = (0..10_000).map(line).collect();
+        let directory = tempfile::tempdir().unwrap();
+        let plain = directory.path().join("a.log");
+        std::fs::write(&plain, &log).unwrap();
+        let packed = directory.path().join("b.log.gz");
+        let mut gz = flate2::write::GzEncoder::new(File::create(&packed).unwrap(), flate2::Compression::fast());
+        std::io::Write::write_all(&mut gz, log.as_bytes()).unwrap();
+        gz.finish().unwrap();
+        for path in [plain, packed] {
+            let (logs, missing) = read(std::slice::from_ref(&path), 100_000);
+            let Log { text, cut, .. } = &logs[0];
+            assert!(*cut && missing.is_empty() && text.len() <= 100_000 && text.len() > 90_000, "{}", text.len());
+            assert!(text.starts_with(&line(0)) && text.ends_with(&line(9_999)));
+            let mark = text.lines().find(|line| !line.starts_with("line ")).unwrap();
+            let left_out = log.len() - (text.len() - mark.len() - 1);
+            assert_eq!(mark, format!("[llm-diagnose: {left_out} bytes of this log are left out here]"));
+            assert!(text.lines().filter(|line| line.starts_with("line ")).all(|text| text.len() == line(0).len() - 1));
+            let (logs, _) = read(&[path], 10 << 20);
+            assert!(logs[0].text == log && !logs[0].cut);
+        }
+    }
 
     #[test]
     fn only_names_that_leave_no_doubt_tell_a_pod() {

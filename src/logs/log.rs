@@ -16,7 +16,7 @@ pub struct Log {
     pub previous: bool,
     /// Its lines, oldest first.
     pub text: String,
-    /// There was more than was taken: the beginning is missing.
+    /// There was more than was taken: of a file the middle is missing, where a line of the text says so, else the beginning.
     pub cut: bool,
 }
 

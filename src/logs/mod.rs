@@ -6,6 +6,8 @@ mod errors;
 pub mod files;
 mod log;
 mod moment;
+mod patterns;
+pub mod stream;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -14,12 +16,14 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::playbook::{Direction, LogFile, LogFinding, LogNumbers, LogRank};
+use crate::playbook::{Direction, LogFinding, LogNumbers, LogRank, pattern_matched};
 use crate::signal::Unit;
 use errors::Errors;
 pub use errors::{Unknown, UnknownLine};
 pub use log::Log;
 use moment::Moment;
+pub use patterns::Patterns;
+use patterns::Text;
 
 /// Of one line, what is looked at; the rest of a longer one is left out.
 pub const LINE_BYTES: usize = 16 << 10;
@@ -65,7 +69,7 @@ pub struct Told {
     pub pod: Option<String>,
     /// The container.
     pub container: Option<String>,
-    /// It was larger than what is read: the beginning is missing.
+    /// A part of it was not read; a log that is read as a stream is read whole.
     pub cut: bool,
     /// All that it says.
     #[serde(flatten)]
@@ -143,7 +147,7 @@ pub struct Numbers {
 /// Reads lines one by one.
 #[derive(Debug)]
 pub struct Reader<'a> {
-    files: Vec<&'a LogFile>,
+    patterns: &'a Patterns<'a>,
     within: Option<[Timestamp; 2]>,
     now: Option<Moment>,
     seen: BTreeMap<&'a str, u64>,
@@ -180,10 +184,10 @@ struct Series<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// A reader for one engine's log, or for whichever of `files` it turns out to be.
-    pub fn new(files: impl IntoIterator<Item = &'a LogFile>) -> Self {
+    /// A reader for one engine's log, or for whichever of the patterns' files it turns out to be.
+    pub fn new(patterns: &'a Patterns<'a>) -> Self {
         Self {
-            files: files.into_iter().collect(),
+            patterns,
             within: None,
             now: None,
             seen: BTreeMap::new(),
@@ -229,46 +233,47 @@ impl<'a> Reader<'a> {
         let at = self.now.clone();
         let when = at.as_ref().and_then(|moment| moment.at);
         let counts = self.within.zip(when).is_none_or(|([from, to], when)| from <= when && when <= to);
-        let mut explained = false;
-        for file in self.files.clone() {
-            let known = file.known_by.iter().filter(|text| line.contains(text.as_str())).count() as u64;
-            if known > 0 {
-                *self.seen.entry(&file.logs).or_default() += known;
-            }
-            for (startup, numbers) in
-                file.statistics.iter().map(|n| (false, n)).chain(file.startup.iter().map(|n| (true, n)))
-            {
-                if !(startup || counts) {
-                    continue;
+        let (mut lower, mut best) = (None, BTreeMap::<&str, (usize, &LogFinding)>::new());
+        for (of, text) in self.patterns.of(line) {
+            match text {
+                Text::Known(known) if line.contains(known) => *self.seen.entry(of).or_default() += 1,
+                Text::Statistics(numbers) if counts => self.add_numbers(of, false, numbers, line),
+                Text::Startup(numbers) => self.add_numbers(of, true, numbers, line),
+                Text::Finding(finding, pattern) if counts => {
+                    let lower = lower.get_or_insert_with(|| line.to_ascii_lowercase());
+                    // The longest pattern is the most specific one; of equal ones the last.
+                    if let Some(length) = pattern_matched(pattern, lower)
+                        && best.get(of).is_none_or(|(longest, _)| length >= *longest)
+                    {
+                        best.insert(of, (length, finding));
+                    }
                 }
-                for (name, value) in numbers.read(line).into_iter().flatten() {
-                    let Some((name, spec)) = numbers.values.get_key_value(name) else { continue };
-                    let series = self.numbers.entry((&file.logs, startup, name));
-                    series.or_insert_with(|| Series::new(&spec.title, spec.unit)).add(value);
-                }
+                Text::Known(_) | Text::Statistics(_) | Text::Finding(..) => {}
             }
-            if !counts {
-                continue;
-            }
-            // The longest pattern is the most specific one.
-            let best =
-                file.findings.iter().filter_map(|f| Some((f.matched(line)?, f))).max_by_key(|(length, _)| *length);
-            if let Some((_, finding)) = best {
-                explained = true;
-                let number = self.lines;
-                let tally = self.found.entry((&file.logs, &finding.id));
-                tally.or_insert_with(|| Tally::new(finding, number, at.clone(), line)).add(at.clone(), number);
-            }
+        }
+        let (number, explained) = (self.lines, !best.is_empty());
+        for (of, (_, finding)) in best {
+            let tally = self.found.entry((of, &finding.id));
+            tally.or_insert_with(|| Tally::new(finding, number, at.clone(), line)).add(at.clone(), number);
         }
         if counts {
             self.errors.line(line, self.lines, at.as_ref(), explained);
         }
     }
 
+    fn add_numbers(&mut self, of: &'a str, startup: bool, numbers: &'a LogNumbers, line: &str) {
+        for (name, value) in numbers.read(line).into_iter().flatten() {
+            let Some((name, spec)) = numbers.values.get_key_value(name) else { continue };
+            let series = self.numbers.entry((of, startup, name));
+            series.or_insert_with(|| Series::new(&spec.title, spec.unit)).add(value);
+        }
+    }
+
     /// What it all says.
     pub fn finish(self) -> Report {
         // What the engine says of itself decides; two engines share words such as "CUDA out of memory".
-        let anywhere: BTreeSet<&str> = self.files.iter().filter(|f| f.anywhere).map(|f| f.logs.as_str()).collect();
+        let anywhere: BTreeSet<&str> =
+            self.patterns.files.iter().filter(|f| f.anywhere).map(|f| f.logs.as_str()).collect();
         let engine = self.seen.iter().max_by_key(|(of, n)| (!anywhere.contains(*of), **n)).map(|(engine, _)| *engine);
         let engine = engine.or_else(|| self.found.keys().next().map(|(engine, _)| *engine));
         let own = |of: &str| Some(of) == engine || anywhere.contains(of);
@@ -281,7 +286,7 @@ impl<'a> Reader<'a> {
                 self.numbers.iter().filter(|((of, startup, _), _)| Some(*of) == engine && *startup == wanted);
             let mut numbers: Vec<Numbers> = of_engine.map(|((_, _, name), series)| series.numbers(name)).collect();
             // As data lists them, and of one line as the engine writes them.
-            let file = self.files.iter().find(|file| Some(file.logs.as_str()) == engine);
+            let file = self.patterns.files.iter().find(|file| Some(file.logs.as_str()) == engine);
             let listed = file.into_iter().flat_map(|file| if wanted { &file.startup } else { &file.statistics });
             let order: Vec<&str> = listed.flat_map(LogNumbers::in_order).collect();
             numbers.sort_by_key(|told| order.iter().position(|name| *name == told.name));

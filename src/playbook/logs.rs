@@ -133,7 +133,8 @@ pub struct LogExample {
 impl LogFinding {
     /// How many characters of its longest pattern stand in `line`; none when it does not match.
     pub fn matched(&self, line: &str) -> Option<usize> {
-        self.lines.iter().filter_map(|pattern| matched(pattern, line)).max()
+        let lower = line.to_ascii_lowercase();
+        self.lines.iter().filter_map(|pattern| matched(pattern, &lower)).max()
     }
 }
 
@@ -257,12 +258,10 @@ impl LogFile {
     }
 }
 
-/// How many characters of `pattern` stand in `line`, in order and whatever the case; `*` matches anything.
-fn matched(pattern: &str, line: &str) -> Option<usize> {
-    let line = line.to_lowercase();
-    let mut rest = line.as_str();
-    let mut matched = 0;
-    for part in pattern.split('*').map(|part| part.trim().to_lowercase()).filter(|part| !part.is_empty()) {
+/// How many characters of `pattern` stand in a line in lower case, in order; `*` matches anything.
+pub fn matched(pattern: &str, lower: &str) -> Option<usize> {
+    let (mut rest, mut matched) = (lower, 0);
+    for part in pattern.split('*').map(|part| part.trim().to_ascii_lowercase()).filter(|part| !part.is_empty()) {
         rest = &rest[rest.find(&part)? + part.len()..];
         matched += part.len();
     }
@@ -275,9 +274,10 @@ mod tests {
 
     #[test]
     fn a_pattern_is_found_in_order_whatever_stands_between() {
-        let line = "ValueError: Free memory on device cuda:0 (3/80 GiB) on startup is less than desired GPU memory";
-        assert_eq!(matched("free memory on device * is less than desired", line), Some(21 + 20));
-        assert_eq!(matched("is less than desired * free memory on device", line), None);
-        assert_eq!(matched("*", line), None, "a pattern without text matches nothing");
+        let line = "ValueError: Free memory on device cuda:0 (3/80 GiB) on startup is less than desired GPU memory"
+            .to_ascii_lowercase();
+        assert_eq!(matched("free memory on device * is less than desired", &line), Some(21 + 20));
+        assert_eq!(matched("is less than desired * free memory on device", &line), None);
+        assert_eq!(matched("*", &line), None, "a pattern without text matches nothing");
     }
 }

@@ -23,7 +23,10 @@ pub use condition::{Comparison, Condition, Op, Reference};
 pub use health::{Heading, QuickCheck, QuickLook};
 pub use library::{Children, Library, Node, NodeKind};
 pub use load::{CATALOG, Problem, REDACTION, SourceFile, load, nearest, parse, phrases, shipped, suggestion};
-pub use logs::{Known, LogExample, LogFile, LogFinding, LogNumbers, LogRank, LogValue, MemoryLine, known};
+pub use logs::{
+    Known, LogExample, LogFile, LogFinding, LogNumbers, LogRank, LogValue, MemoryLine, known,
+    matched as pattern_matched,
+};
 pub use redaction::{NameKind, Redaction, RedactionRule};
 pub use report::ReportSignals;
 pub use select::{Selection, select};

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use llm_diagnose::diagnose::{Beside, Diagnosis, LogSources, Outcome, Source, Verdict, diagnose_with, told};
-use llm_diagnose::logs::{Log, Reader};
-use llm_diagnose::render::{Words, diagnosis_message, terminal};
+use llm_diagnose::logs::{Log, Patterns, Reader, Told, files};
+use llm_diagnose::render::{self, Tone, Words, diagnosis_message, terminal};
 use serde_json::Value;
 
 use crate::chains::{asked, moment};
@@ -325,7 +325,7 @@ fn a_file_is_evidence_on_a_laptop() {
 
 #[test]
 fn gateways_errors_are_told_and_those_that_nobody_knows_are_counted_and_quoted() {
-    let read = |text: &str| Reader::new(library().logs.values()).text(text);
+    let read = |text: &str| Reader::new(&Patterns::new(library().logs.values())).text(text);
     let refused = "14:37:51 - LiteLLM Proxy:ERROR: proxy_server.py:7096 - litellm.proxy.proxy_server.async_data_generator(): \
                    Exception occured - litellm.APIError: APIError: OpenrouterException - Provider returned error\n";
     let odd = "10:09:50 - LiteLLM Proxy:ERROR: x.py:876 - flux capacitor 17 is empty\n";
@@ -342,7 +342,44 @@ fn gateways_errors_are_told_and_those_that_nobody_knows_are_counted_and_quoted()
 #[test]
 fn signal_9_alone_is_no_lack_of_host_memory() {
     let line = "Subprocess scheduler (pid=77) crashed with exit code -9. Triggering SIGQUIT for cleanup...";
-    let report = Reader::new([&library().logs["sglang"]]).text(line);
+    let report = Reader::new(&Patterns::new([&library().logs["sglang"]])).text(line);
     let root = report.root().unwrap();
     assert_eq!((root.id.as_str(), &root.cause, &root.tells), ("subprocess-killed", &None, &None));
+}
+
+#[test]
+fn a_long_file_is_read_whole_and_draws_no_progress_into_a_pipe() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("long.log");
+    let filler = "(APIServer pid=12) INFO: 10.0.0.7:4000 - POST /v1/chat/completions 200 OK\n".repeat(20_000);
+    std::fs::write(&file, format!("{DEATH}{filler}{}", DEATH.lines().last().unwrap())).unwrap();
+    let output = Command::new(BINARY).args(["logs", "--output", "json"]).arg(&file).output().unwrap();
+    assert_eq!(String::from_utf8(output.stderr).unwrap(), "");
+    let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&told["logs"][0]["lines"], &told["logs"][0]["cut"]), (&20_009.into(), &false.into()));
+    assert_eq!(told["logs"][0]["first_root"], "gpu-oom");
+}
+
+#[test]
+fn the_start_of_an_engine_is_told_although_its_long_log_is_cut() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("llama-0.log");
+    let filler = "(APIServer pid=12) INFO: 10.0.0.7:4000 - POST /v1/chat/completions 200 OK\n".repeat(20_000);
+    std::fs::write(&file, format!("{DEATH}{filler}{DEATH}")).unwrap();
+    let (logs, _) = files::read(&[file], 64 << 10);
+    let report = Reader::new(&Patterns::new(library().logs.values())).text(&logs[0].text);
+    let size = report.startup.iter().find(|n| n.name == "kv_cache_capacity_tokens").unwrap();
+    assert_eq!((size.last, size.count), (162_704.0, 2), "one of the start, one of the end");
+    assert_eq!(report.unknown.count, 0, "the mark is no error");
+}
+
+#[test]
+fn a_log_of_signs_alone_is_a_warning_that_names_the_most_frequent_one() {
+    let sign = "litellm.Timeout: APITimeoutError - Request timed out. Error_str: Request timed out.\n";
+    let other = "litellm.RateLimitError: RateLimitError: OpenAIException - Rate limit reached for requests\n";
+    let report = Reader::new(&Patterns::new(library().logs.values())).text(&format!("{other}{sign}{sign}"));
+    let told = Told { name: "x".to_owned(), pod: None, container: None, cut: false, report };
+    let message = render::logs(&[told], &[], &Words::english());
+    assert_eq!(message.tone, Tone::Warning);
+    assert!(message.headline.contains("a backend does not answer in time"), "{}", message.headline);
 }

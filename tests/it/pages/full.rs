@@ -8,7 +8,7 @@ use llm_diagnose::chart::{alt, svg};
 use llm_diagnose::diagnose::{Baseline, Diagnosis, Frame, diagnose, picture};
 use llm_diagnose::facts::{Rule, Windows, look};
 use llm_diagnose::kubernetes::{self, Container, Ended, Event, Node, Object, Pod};
-use llm_diagnose::logs::{Log, Reader};
+use llm_diagnose::logs::{Log, Patterns, Reader};
 use llm_diagnose::redact::Redacted;
 use llm_diagnose::render::{Around, Words, diagnosis_message, report_page, ticket, tickets_for};
 use llm_diagnose::report::{About, Asked, Happened, HappenedKind, Incident, Part, Report, Seen, Stage, Window, build};
@@ -56,7 +56,8 @@ impl Full {
         let logs: Vec<_> = logs
             .into_iter()
             .map(|log| {
-                let mut reader = Reader::new(library.logs.values());
+                let patterns = Patterns::new(library.logs.values());
+                let mut reader = Reader::new(&patterns);
                 log.text.lines().for_each(|line| reader.line(line));
                 (log, reader.finish())
             })
