@@ -177,7 +177,13 @@ impl Shelf {
         }
         let (mut removed, mut freed) = (0, 0);
         for Kept { name, bytes } in self.list(None)? {
-            fs::remove_file(self.path(&name))?;
+            match fs::remove_file(self.path(&name)) {
+                Ok(()) => {}
+                Err(error) if error.kind() == ErrorKind::NotFound => continue,
+                // What is removed already is room for the store.
+                Err(_) if removed > 0 => break,
+                Err(error) => return Err(error),
+            }
             (removed, freed) = (removed + 1, freed + bytes);
             if freed >= GIVEN_UP {
                 break;

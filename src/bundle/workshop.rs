@@ -219,7 +219,7 @@ impl Workshop {
         }
     }
 
-    /// Gives up bundles, the oldest first, because the disk of the store is full; whether there were any.
+    /// Removes the oldest bundles because the store's disk is full; returns whether any was removed.
     pub fn give_way(&self) -> bool {
         match self.shelf.give_way() {
             Ok(0) => false,

@@ -52,7 +52,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// How long one diagnosis is left to whoever has taken it.
+    /// How long a worker may keep a diagnosis before another worker takes it over.
     pub fn lease(&self) -> Duration {
         self.deadline.saturating_add(Duration::from_secs(30))
     }

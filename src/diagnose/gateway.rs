@@ -1,7 +1,7 @@
 //! Which gateways stand before a pool: those whose series name its model or its engines, and none else.
 //!
-//! What a gateway tells is of all requests that it sees. A gateway of other models, or of nobody knows whom, says
-//! nothing of this pool, however badly it fares.
+//! A gateway counts as evidence only when its series name this pool's model or engines. Errors of any other gateway say
+//! nothing about this pool.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -38,8 +38,12 @@ impl PoolNames {
         Self { models: of("model"), namespaces: of("namespace"), ..Self::default() }
     }
 
-    /// Learns from a serving engine's row whether it is the pool's, and what that one is called.
+    /// Reads a serving engine's row: it belongs to the pool and its names are kept, or it is noted as another pool's.
     pub(super) fn learn(&mut self, engine: &Engine, scope: &Scope, matchers: &[Matcher], row: &Labels) {
+        // Namespaces and addresses of another cluster are other ones, even where they are called the same.
+        if !in_cluster(engine, scope, row) {
+            return;
+        }
         let model = told(engine, "model", row);
         let namespace = told(engine, "namespace", row);
         let instance = row.get("instance").filter(|value| !value.is_empty());
@@ -61,8 +65,8 @@ impl PoolNames {
         self.models.iter().any(|own| same_model(own, model))
     }
 
-    /// Whether a URL, an address or a pod's name is one of the pool's engines.
-    fn has_address(&self, address: &str) -> bool {
+    /// Whether a URL, an address or a pod's name is one of the pool's engines, as a gateway of a namespace writes it.
+    fn has_address(&self, address: &str, beside: Option<&String>) -> bool {
         let address = address.split_once("://").map_or(address, |(_, rest)| rest);
         let address = address.split(['/', '?']).next().unwrap_or_default();
         if address.is_empty() {
@@ -78,11 +82,12 @@ impl PoolNames {
         // `service.namespace.svc`, `pod.service.namespace.svc`; without a namespace, the gateway's own.
         let within = |at: usize, namespace: &Option<String>| match (rest.get(at), namespace) {
             (Some(part), Some(own)) => part == own,
-            (None, _) | (_, None) => true,
+            (None, Some(own)) => beside.is_none_or(|gateway| gateway == own),
+            (_, None) => true,
         };
         self.instances.contains(address)
             || same_host()
-            || self.pods.iter().any(|(pod, namespace)| pod == name || (pod == first && within(1, namespace)))
+            || self.pods.iter().any(|(pod, namespace)| pod == first && within(1, namespace))
             || self.services.iter().any(|(service, namespace)| service == first && within(0, namespace))
     }
 
@@ -110,19 +115,37 @@ pub(super) fn before(
     own: &[&Labels],
     behind: &[(&Backends, &Labels)],
 ) -> Option<Vec<Matcher>> {
-    let in_cluster = |row: &Labels| {
-        let asked = scope.dimensions.get("cluster");
-        told(engine, "cluster", row).is_none_or(|cluster| asked.is_none_or(|asked| asked == cluster))
-    };
-    let own: Vec<&Labels> = own.iter().copied().filter(|row| in_cluster(row)).collect();
-    let behind: Vec<(&Backends, &Labels)> = behind.iter().copied().filter(|(_, row)| in_cluster(row)).collect();
+    let here = |row: &Labels| in_cluster(engine, scope, row);
+    let own: Vec<&Labels> = own.iter().copied().filter(|row| here(row)).collect();
+    let behind: Vec<(&Backends, &Labels)> = behind.iter().copied().filter(|(_, row)| here(row)).collect();
     if own.is_empty() {
         return None;
     }
-    by_place(engine, scope, pool, &own)
-        .or_else(|| by_name(engine, pool, &own, &behind))
-        .or_else(|| by_namespace(engine, pool, &own, &behind))
-        .map(|named| engine.own_series().chain(named).collect())
+    let named = || {
+        let mut matchers =
+            by_name(engine, pool, &own, &behind).or_else(|| by_namespace(engine, pool, &own, &behind))?;
+        if let Some(cluster) = scope.dimensions.get("cluster") {
+            matchers.extend(of_dimension(engine, &own, "cluster", cluster));
+        }
+        Some(matchers)
+    };
+    by_place(engine, scope, pool, &own).or_else(named).map(|named| engine.own_series().chain(named).collect())
+}
+
+/// Whether a row is of the scope's cluster, or names none.
+fn in_cluster(engine: &Engine, scope: &Scope, row: &Labels) -> bool {
+    let asked = scope.dimensions.get("cluster");
+    told(engine, "cluster", row).is_none_or(|cluster| asked.is_none_or(|asked| asked == cluster))
+}
+
+/// The matcher of a dimension, by the label that a row has with this value. What is shared by all carries no value.
+fn of_dimension(engine: &Engine, own: &[&Labels], dimension: &str, value: &str) -> Option<Matcher> {
+    let label = engine
+        .scope
+        .get(dimension)?
+        .iter()
+        .find(|label| own.iter().any(|row| row.get(*label).is_some_and(|told| told == value)))?;
+    Some(Matcher { or_absent: true, ..Matcher::one(label, value) })
 }
 
 /// Of a scope without a model, everything that stands where it says.
@@ -132,10 +155,8 @@ fn by_place(engine: &Engine, scope: &Scope, pool: &PoolNames, own: &[&Labels]) -
     }
     let mut matchers = Vec::new();
     for (dimension, value) in &scope.dimensions {
-        let labels = engine.scope.get(dimension).map(Vec::as_slice).unwrap_or_default();
-        match labels.iter().find(|label| own.iter().any(|row| row.get(*label) == Some(value))) {
-            // What it shares with others carries the label of nobody.
-            Some(label) => matchers.push(Matcher { or_absent: true, ..Matcher::one(label, value) }),
+        match of_dimension(engine, own, dimension, value) {
+            Some(matcher) => matchers.push(matcher),
             None if dimension == "namespace" => return None,
             None if dimension == "job" && pool.narrowed_by_job => return None,
             None => {}
@@ -157,7 +178,9 @@ fn by_name(
     };
     let named = |row: &Labels| says(models, row, &|model| pool.has_model(model));
     let serves = |of: &Backends, row: &Labels| {
-        says(&of.model, row, &|model| pool.has_model(model)) || says(&of.address, row, &|a| pool.has_address(a))
+        let beside = told(engine, "namespace", row);
+        says(&of.model, row, &|model| pool.has_model(model))
+            || says(&of.address, row, &|address| pool.has_address(address, beside))
     };
     let ours = |row: &Labels| !told(engine, "namespace", row).is_some_and(|namespace| pool.is_anothers(namespace));
     let every = || own.iter().copied().chain(behind.iter().map(|(_, row)| *row));
@@ -253,7 +276,7 @@ fn host(address: &str) -> &str {
 }
 
 /// The pools that only gateways show: what they serve that is none of these pools, dimension to value.
-pub fn apart(
+pub fn gateway_pools(
     library: &Library,
     rows: &[Labels],
     pools: &BTreeSet<BTreeMap<String, String>>,
@@ -375,6 +398,58 @@ mod tests {
     }
 
     #[test]
+    fn a_short_name_is_one_of_the_gateways_own_namespace() {
+        let of = "litellm_deployment_total_requests_total";
+        let mut engine = vllm("team-a", "a");
+        engine.insert(SERVICE.into(), "vllm".into());
+        engine.insert("pod".into(), "vllm-0".into());
+        for (namespace, at, named) in [
+            ("team-a", "http://vllm:8000/v1", true),
+            ("team-b", "http://vllm:8000/v1", false),
+            ("team-b", "http://vllm.team-a:8000/v1", true),
+            ("team-a", "http://vllm-0.vllm:8000/v1", true),
+            ("team-b", "http://vllm-0.vllm:8000/v1", false),
+            ("team-b", "http://vllm-0.vllm.team-a.svc:8000/v1", true),
+        ] {
+            let total = row(&[
+                ("__name__", "litellm_proxy_total_requests_metric_total"),
+                ("namespace", namespace),
+                ("requested_model", "x"),
+            ]);
+            let behind = row(&[("__name__", of), ("namespace", namespace), ("requested_model", "x"), ("api_base", at)]);
+            let rows = [engine.clone(), total, behind];
+            let seen = counts(&found(&[("namespace", "team-a"), ("model", "a")], &rows), "litellm");
+            assert_eq!(seen.is_some(), named, "{namespace} {at}");
+        }
+    }
+
+    #[test]
+    fn of_two_clusters_in_one_prometheus_a_gateway_is_of_its_own_cluster_only() {
+        let of = |cluster: &str, mut row: Labels| {
+            row.insert("cluster".into(), cluster.into());
+            row
+        };
+        let ray = || row(&[("__name__", "ray_serve_num_ongoing_http_requests"), ("namespace", "llm")]);
+        let rows = [
+            of("A", vllm("llm", "a")),
+            of("B", vllm("llm", "a")),
+            of("B", vllm("llm", "b")),
+            of("A", dynamo("llm", "a")),
+            of("B", dynamo("llm", "a")),
+            of("A", ray()),
+            of("B", ray()),
+        ];
+        let seen = found(&[("cluster", "A"), ("namespace", "llm"), ("model", "a")], &rows);
+        assert_eq!(counts(&seen, "dynamo").as_deref(), Some("model=~\"a|\",cluster=~\"A|\""));
+        // What another cluster serves in a namespace of the same name is not beside this pool.
+        assert_eq!(counts(&seen, "ray-serve-llm").as_deref(), Some("namespace=\"llm\",cluster=~\"A|\""));
+        let other = found(&[("cluster", "B"), ("namespace", "llm"), ("model", "a")], &rows);
+        assert_eq!(counts(&other, "ray-serve-llm"), None);
+        let nowhere = found(&[("cluster", "A"), ("model", "a")], &[rows[0].clone(), of("B", dynamo("llm", "a"))]);
+        assert_eq!(counts(&nowhere, "dynamo"), None);
+    }
+
+    #[test]
     fn of_two_pools_of_one_model_the_gateway_beside_one_is_not_the_others() {
         let rows = [vllm("prod", "a"), vllm("staging", "a"), dynamo("staging", "a")];
         let of = |namespace: &str| counts(&found(&[("namespace", namespace), ("model", "a")], &rows), "dynamo");
@@ -414,7 +489,7 @@ mod tests {
         let rows = [vllm("llm", "a"), dynamo("gateways", "a"), dynamo("gateways", "hosted")];
         let pools = BTreeSet::from([row(&[("namespace", "llm"), ("model", "a")])]);
         let alone = row(&[("namespace", "gateways"), ("model", "hosted")]);
-        assert_eq!(apart(&LIBRARY, &rows, &pools), BTreeSet::from([alone.clone()]));
+        assert_eq!(gateway_pools(&LIBRARY, &rows, &pools), BTreeSet::from([alone.clone()]));
         let seen = read_detection(&LIBRARY, &Scope { dimensions: alone, ..Scope::default() }, &rows);
         assert_eq!(seen.engines.iter().map(|seen| seen.engine.as_str()).collect::<Vec<_>>(), ["dynamo"]);
     }

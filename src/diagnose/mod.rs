@@ -41,7 +41,7 @@ pub use config::Config;
 pub use direct::{Because, DirectRead, Exporters, Remark, learn, look, targets};
 pub(crate) use evidence::evaluate;
 pub use fleet::{Hit, Place, fleet, hits, places};
-pub use gateway::apart;
+pub use gateway::gateway_pools;
 pub use impact::impact;
 pub use judge::{Judged, judge};
 pub use kept::Kept;

@@ -395,11 +395,13 @@ fn apart(there: &There<'_>, scope: &Scope) -> String {
     match told("model").or_else(|| told("namespace")) {
         Some((label, value)) => {
             format!(
-                "no {engine} series of the last hour has {label}=`{value}` or names the pool's engines: that gateway is no evidence"
+                "no {engine} series of the last hour has {label}=`{value}` or names the pool's engines: that gateway is not used as evidence"
             )
         }
         None => {
-            format!("no {engine} series of the last hour names the pool or its engines: that gateway is no evidence")
+            format!(
+                "no {engine} series of the last hour names the pool or its engines: that gateway is not used as evidence"
+            )
         }
     }
 }

@@ -27,7 +27,7 @@ pub fn known_names<'a>(
         Some(unknown) => {
             let hint = suggestion(unknown, known.iter().copied());
             let hint = hint.unwrap_or_else(|| "expected one of cluster, namespace, model_name, job, pod".to_owned());
-            Err(format!("label `{unknown}` tells no pool: {hint}"))
+            Err(format!("label `{unknown}` does not select a pool: {hint}"))
         }
     }
 }
@@ -63,7 +63,7 @@ mod tests {
     fn a_misspelt_label_is_shown_with_the_one_that_was_meant() {
         assert_eq!(known_names(["namespace", "model_name", "pod", "site"], ["site"]), Ok(()));
         let said = known_names(["modle_name"], []).unwrap_err();
-        assert_eq!(said, "label `modle_name` tells no pool: did you mean `model_name`?");
+        assert_eq!(said, "label `modle_name` does not select a pool: did you mean `model_name`?");
         assert!(known_names(["colour"], []).unwrap_err().contains("expected one of cluster, namespace, model_name"));
     }
 

@@ -2,7 +2,8 @@
 //!
 //! All engines' series get the same names and the same labels `cluster`, `namespace`, `model_name`, `engine`, so that
 //! alerts and dashboards need to be written once. Where a gateway tells the same as the engines behind it, its rule
-//! is silent as long as an engine of the same model has data. `llm:<signal>:replica` has one series per replica.
+//! is silent while an engine of the same model has data; a gateway whose series name no model is silent while an engine
+//! of its namespace has data. `llm:<signal>:replica` has one series per replica.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

@@ -9,7 +9,9 @@ use jiff::Timestamp;
 use super::checks::{Row, check, is_feature, is_gateways, is_idle, is_served, rows, signals};
 use super::{Health, Pool, SCHEMA, Seen, State};
 use crate::alert::Labels;
-use crate::diagnose::{EngineFound, Scope, apart, detection, last_day, nobody, observe_signals, orchestrated, pools};
+use crate::diagnose::{
+    EngineFound, Scope, detection, gateway_pools, last_day, nobody, observe_signals, orchestrated, pools,
+};
 use crate::playbook::Library;
 use crate::prom::{self, Prometheus};
 use crate::signal::EngineKind;
@@ -112,7 +114,7 @@ async fn one(library: &Library, rows: &[Row<'_>], source: Source<'_>, what: &Loo
     let (rows_of_hour, hour, day) = (hour.as_slice(), pools(library, &hour), pools(library, &day));
     let mut there: Vec<Labels> = hour.iter().cloned().collect();
     // A gateway of none of these pools is judged by itself.
-    there.extend(apart(library, rows_of_hour, &hour).into_iter().filter(|pool| !hour.contains(pool)));
+    there.extend(gateway_pools(library, rows_of_hour, &hour).into_iter().filter(|pool| !hour.contains(pool)));
     let mut gone: Vec<Labels> = day.difference(&hour).cloned().collect();
     if there.is_empty() && gone.is_empty() {
         let (why, enable) = nobody(library, EngineKind::Serving);

@@ -61,7 +61,7 @@ fn wrong_use_is_status_2_with_a_hint() {
         (&["diagnose", "--playbook", "high-ttft", "--label", "modle_name=x"], "did you mean `model_name`?"),
         (
             &["bundle", "--playbook", "high-ttft", "--label", "colour=x"],
-            "label `colour` tells no pool: expected one of",
+            "label `colour` does not select a pool: expected one of",
         ),
         (&["explain", "kv-cache-exhausted"], "did you mean `kv-cache-exhaustion`?"),
         (&["explain", "xid"], "Write `explain xid NUMBER`"),
