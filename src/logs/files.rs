@@ -79,7 +79,8 @@ pub fn stream<R: Read>(
     patterns: &Patterns<'_>,
     watched: impl FnOnce(File) -> R,
 ) -> Result<Told, String> {
-    let file = watched(open(path, looked)?);
+    // What is written meanwhile is not waited for.
+    let file = watched(open(path, looked)?).take(looked.len());
     let read = match is_packed(path) {
         true => stream::read_text(patterns, MultiGzDecoder::new(file)),
         false => stream::read_text(patterns, file),

@@ -4,8 +4,9 @@ use regex::{RegexSet, RegexSetBuilder};
 
 use crate::playbook::{LogFile, LogFinding, LogNumbers};
 
-/// The automaton's size; all texts of all engines need less than a tenth.
-const AUTOMATON_BYTES: usize = 64 << 20;
+/// The compiled texts, and what is remembered of them while lines are searched; beyond, the search only becomes slower.
+const COMPILED_BYTES: usize = 8 << 20;
+const REMEMBERED_BYTES: usize = 8 << 20;
 
 /// The texts of several log files of the playbooks, prepared once for any number of logs.
 #[derive(Debug)]
@@ -54,7 +55,7 @@ impl<'a> Patterns<'a> {
         let mut builder = RegexSetBuilder::new(&parts);
         // ASCII is enough: engines write their own texts in English.
         let builder = builder.case_insensitive(true).unicode(false);
-        let set = builder.size_limit(AUTOMATON_BYTES).dfa_size_limit(AUTOMATON_BYTES).build().ok();
+        let set = builder.size_limit(COMPILED_BYTES).dfa_size_limit(REMEMBERED_BYTES).build().ok();
         Self { files, set, texts }
     }
 
