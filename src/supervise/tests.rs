@@ -1,3 +1,5 @@
+//! The supervisor with loops that break.
+
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::sync::Notify;

@@ -21,6 +21,14 @@ pub(crate) struct Running {
     pub(crate) http: reqwest::Client,
 }
 
+/// Chooses an act in the menu of a message.
+pub(crate) async fn choose(slack: &FakeSlack, user: &str, message: &Message, act: &str) {
+    let shown: String = message.all_blocks().map(Value::to_string).collect();
+    let (_, value) = shown.split_once(&format!("\"{act} ")).unwrap_or_else(|| panic!("no {act}: {shown}"));
+    let option = format!("{act} {}", value.split('"').next().unwrap());
+    slack.choose(user, CHANNEL, &message.ts, "more", &option).await.unwrap();
+}
+
 /// One TLS provider for the process; reqwest panics without.
 pub(crate) fn tls() {
     let _ = rustls::crypto::ring::default_provider().install_default();

@@ -160,6 +160,7 @@ async fn a_message_lives_the_same_life_on_both() {
         store.postpone(page, at(11), Held::Failed, "busy").await.unwrap();
         let (messages, _, _) = take(&store, 12).await;
         assert_eq!(messages.iter().map(|m| m.tries).collect::<Vec<_>>(), [1]);
+        store.escalation_ended(page, "01J").await.unwrap();
         store.give_up(page, 99, "nobody there", at(12)).await.unwrap();
         assert_eq!(store.waiting(at(1_000), 5).await.unwrap(), vec![]);
 

@@ -6,7 +6,7 @@ use llm_diagnose_lab::slack::{Failure, FakeSlack, Message, Options};
 use llm_diagnose_lab::stack::Service;
 
 use super::summary;
-use crate::running::{BINARY, CHANNEL, SOON, group, tls, whole};
+use crate::running::{BINARY, CHANNEL, SOON, choose, group, tls, whole};
 
 pub(super) const ANN: &str = "U0ANN";
 
@@ -114,7 +114,7 @@ impl Stage {
 async fn the_button_puts_the_bundle_into_the_incidents_thread_and_it_is_written_down() {
     let stage = Stage::set(Options::unlimited(), "", "").await;
     let message = stage.slack.messages(CHANNEL).remove(0);
-    stage.slack.press(ANN, CHANNEL, &message.ts, "bundle").await.unwrap();
+    choose(&stage.slack, ANN, &message, "bundle").await;
     let answer = whole(&stage.said("The bundle of ").await);
     assert!(answer.contains("The file is uploaded"), "{answer}");
     let file = stage.slack.files().remove(0);
@@ -136,7 +136,7 @@ async fn who_may_only_look_and_who_is_none_of_us_gets_no_bundle_by_button_nor_co
     let message = stage.slack.messages(CHANNEL).remove(0);
     let refused = ["U0BEN", "U0GUEST", "U0STRANGER", "U0ROBOT"];
     for user in refused {
-        stage.slack.press(user, CHANNEL, &message.ts, "bundle").await.unwrap();
+        choose(&stage.slack, user, &message, "bundle").await;
         stage.slack.command(user, CHANNEL, "bundle").await.unwrap();
     }
     // Those who may not even look are refused the command before it is known which.

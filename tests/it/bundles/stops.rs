@@ -8,7 +8,7 @@ use llm_diagnose_lab::kubernetes::{FakeKubernetes, Mode};
 use llm_diagnose_lab::slack::Options;
 
 use super::in_slack::{ANN, Stage};
-use crate::running::{BINARY, CHANNEL, SOON, whole};
+use crate::running::{BINARY, CHANNEL, SOON, choose, whole};
 
 /// A service whose Prometheus takes connections and says nothing, and whose cluster hangs.
 async fn silent() -> (Stage, FakeKubernetes, std::net::TcpListener, tempfile::NamedTempFile) {
@@ -43,7 +43,7 @@ async fn a_service_that_is_stopped_while_a_bundle_waits_ends_in_time_and_tells_w
     let (mut stage, _cluster, _prometheus, _file) = silent().await;
     let bundles = stage.service.directory().join("state/bundles");
     let message = stage.slack.messages(CHANNEL).remove(0);
-    stage.slack.press(ANN, CHANNEL, &message.ts, "bundle").await.unwrap();
+    choose(&stage.slack, ANN, &message, "bundle").await;
     begun(&bundles).await;
     let began = Instant::now();
     let status = stage.service.terminate(Duration::from_secs(15)).await.unwrap();
@@ -53,7 +53,7 @@ async fn a_service_that_is_stopped_while_a_bundle_waits_ends_in_time_and_tells_w
     assert!(told, "{}\n{}", stage.slack.transcript(CHANNEL), stage.service.stderr());
     stage.service.restart().await.unwrap();
     stage.slack.wait_for(|state| state.connections() == 2, SOON).await.unwrap();
-    stage.slack.press(ANN, CHANNEL, &message.ts, "bundle").await.unwrap();
+    choose(&stage.slack, ANN, &message, "bundle").await;
     begun(&bundles).await;
 }
 

@@ -68,7 +68,7 @@ async fn a_night_that_only_a_log_explains_from_the_alert_to_the_bundle_opened_el
 
     // A part of the cluster hangs: who waits sees how far it is, and in the end what is missing.
     cluster.set_mode_of("/nodes", Mode::Hang);
-    night.press(ANN, "bundle").await;
+    night.choose(ANN, "bundle").await;
     let progress = all_of(&night.said("parts over").await);
     assert!(progress.contains("*done* metrics") && progress.contains("*running*"), "{progress}");
     let told = |state: &State| state.messages(CHANNEL).find(|m| all_of(m).contains("but not complete")).cloned();
@@ -87,7 +87,7 @@ async fn a_night_that_only_a_log_explains_from_the_alert_to_the_bundle_opened_el
 
     // All answer: the same cause in every dress, in the thread, on the page, and opened elsewhere.
     cluster.set_mode(Mode::Fine);
-    night.press(ANN, "bundle").await;
+    night.choose(ANN, "bundle").await;
     night.until(|state| bundles(state.files()).len() == 2).await;
     let (name, bytes) = bundles(&night.slack.files()).remove(1);
     let report = summary(&bytes);
@@ -122,7 +122,7 @@ async fn a_night_that_only_a_log_explains_from_the_alert_to_the_bundle_opened_el
     // Over: the numbers have an end too.
     night.resolve().await;
     night.message_with("RESOLVED after").await;
-    night.press(ANN, "bundle").await;
+    night.choose(ANN, "bundle").await;
     night.until(|state| bundles(state.files()).len() == 3).await;
     let (_, bytes) = bundles(&night.slack.files()).remove(2);
     let over = summary(&bytes);

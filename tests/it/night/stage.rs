@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::harness::simulated;
-use crate::running::{BINARY, CHANNEL, SOON, tls};
+use crate::running::{BINARY, CHANNEL, SOON, choose, tls};
 
 /// Who is on call.
 pub(super) const ANN: &str = "U0ANN";
@@ -167,13 +167,14 @@ impl Night {
         assert!(ack.delay < Duration::from_secs(3), "{ack:?}");
     }
 
+    /// Chooses an act in the menu of the incident's message.
+    pub(super) async fn choose(&self, user: &str, act: &str) {
+        choose(&self.slack, user, &self.message(), act).await;
+    }
+
     /// Chooses an act in the menu of the incident's message, which opens a form; returns the form.
     pub(super) async fn menu(&self, user: &str, act: &str) -> View {
-        let message = self.message();
-        let shown: String = message.all_blocks().map(Value::to_string).collect();
-        let (_, value) = shown.split_once(&format!("\"{act} ")).unwrap_or_else(|| panic!("no {act}: {shown}"));
-        let option = format!("{act} {}", value.split('"').next().unwrap());
-        self.slack.choose(user, CHANNEL, &message.ts, "more", &option).await.unwrap();
+        self.choose(user, act).await;
         self.until(|state| state.views().iter().any(|view| view.is_open && view.user == user)).await;
         self.slack.view(user).unwrap()
     }
@@ -260,7 +261,16 @@ pub(super) fn stable(transcript: &str, incident: &str) -> String {
         }
         out.push('\n');
     }
-    out
+    in_any_order(&out)
+}
+
+/// The posts of the thread sorted: which of two comes first depends on the machine.
+fn in_any_order(transcript: &str) -> String {
+    let mut parts = transcript.split("  ↳");
+    let message = parts.next().unwrap_or_default();
+    let mut posts: Vec<String> = parts.map(|post| format!("  ↳{post}")).collect();
+    posts.sort();
+    message.to_owned() + &posts.concat()
 }
 
 /// Everything that a message says, markup as sent.

@@ -4,7 +4,7 @@ use jiff::SignedDuration;
 use llm_diagnose::alert::{Alert, AlertStatus};
 use llm_diagnose::diagnose::{Fix, Outcome};
 use llm_diagnose::facts;
-use llm_diagnose::logs::{Log, Reader};
+use llm_diagnose::logs::{Log, Patterns, Reader};
 use llm_diagnose::render::{self, Around, IncidentView, diagnosis_message, incident_message, tickets_for};
 use llm_diagnose::report::{Distribution, Measured};
 use llm_diagnose::signal::{Unit, format_value};
@@ -213,7 +213,7 @@ fn a_step_stands_once() {
     diagnosis.fix.lasting = vec![step("Drain the odd replica and add two."), step("Write it down")];
     // Replicas that fail alike say the same in their logs.
     let crash = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.";
-    let read = Reader::new([&library().logs["vllm"]]).text(crash);
+    let read = Reader::new(&Patterns::new([&library().logs["vllm"]])).text(crash);
     let action = read.root().and_then(|found| found.action.clone()).unwrap_or_else(|| panic!("{read:?}"));
     let log = |pod: &str| (Log { pod: Some(pod.to_owned()), ..Log::default() }, read.clone());
     let of_logs = page(&reported_of("x", &diagnosis, Seen { logs: vec![log("a"), log("b")], ..Seen::default() }));
