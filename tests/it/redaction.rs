@@ -113,8 +113,8 @@ fn a_lost_field_tells_what_it_was_and_nothing_beside_it_is_lost() {
                      "--hf-token", "[redacted: argument]", "positional"],
             "env": [{"name": "HF_TOKEN", "value": gone}, {"name": "A", "value": "b"}],
             "headers": [["authorization", "[redacted: authorization]"], ["host", "y"]],
-            "messages": "[redacted: prompt]",
-            "input_ids": "[redacted: token-ids]", "input": {"p50": 1204.0}, "HF_TOKEN_x": "$(HF_TOKEN)",
+            "messages": ["[redacted: prompt]"],
+            "input_ids": ["[redacted: token-ids]"], "input": {"p50": 1204.0}, "HF_TOKEN_x": "$(HF_TOKEN)",
             "finding": {"text": "CUDA out of memory"},
             "answer": {"text": "[redacted: message]", "meta_info": {"prompt_tokens": 5}},
         })

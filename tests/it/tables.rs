@@ -93,7 +93,6 @@ fn a_memory_line_as_an_engine_writes_it_tells_the_direction() {
         ),
         ("INFO [kv_cache_utils.py:634] GPU KV cache size: 43,296 tokens", "vllm", Neither),
         ("User-specified max_model_len (65536) is greater than the derived max_model_len (x=32768)", "vllm", Neither),
-        ("Worker proc VllmWorker-1 died unexpectedly (exit code: -9), shutting down executor.", "vllm", Neither),
         ("Sequence group 1 is preempted because there is not enough KV cache space.", "vllm", Raise),
         ("RuntimeError: Not enough memory. Please try to increase --mem-fraction-static. Current", "sglang", Raise),
         ("KV cache pool is full. Retract requests. #retracted_reqs: 3, #new_token_ratio: 0.5", "sglang", Raise),
@@ -111,6 +110,8 @@ fn a_memory_line_as_an_engine_writes_it_tells_the_direction() {
         assert_eq!(told(line), [(engine, Some(direction))], "{line}");
     }
     assert_eq!(told("INFO: Started server process [1]"), []);
+    let killed = told("Worker proc VllmWorker-1 died unexpectedly (exit code: -9), shutting down executor.");
+    assert_eq!(killed, [("vllm", None)], "signal 9 alone says nothing of memory");
     let shared = told("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB");
     assert_eq!(shared, [("sglang", Some(Lower)), ("vllm", Some(Lower))], "both write it; the line does not tell which");
 }
