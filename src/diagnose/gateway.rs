@@ -44,8 +44,8 @@ impl PoolNames {
         if !in_cluster(engine, scope, row) {
             return;
         }
-        let model = told(engine, "model", row);
-        let namespace = told(engine, "namespace", row);
+        let model = engine.told("model", row);
+        let namespace = engine.told("namespace", row);
         let instance = row.get("instance").filter(|value| !value.is_empty());
         if !fits(matchers, row) {
             self.elsewhere.extend(namespace.map(|namespace| (namespace.clone(), model.cloned())));
@@ -58,7 +58,7 @@ impl PoolNames {
         let pod = POD_LABELS.iter().find_map(|label| row.get(*label).filter(|value| !value.is_empty()));
         self.pods.extend(pod.map(|pod| (pod.clone(), namespace.cloned())));
         self.services.extend(row.get(SERVICE).map(|service| (service.clone(), namespace.cloned())));
-        self.narrowed_by_job |= scope.dimensions.get("job").is_some_and(|job| Some(job) == told(engine, "job", row));
+        self.narrowed_by_job |= scope.dimensions.get("job").is_some_and(|job| Some(job) == engine.told("job", row));
     }
 
     fn has_model(&self, model: &str) -> bool {
@@ -135,7 +135,7 @@ pub(super) fn before(
 /// Whether a row is of the scope's cluster, or names none.
 fn in_cluster(engine: &Engine, scope: &Scope, row: &Labels) -> bool {
     let asked = scope.dimensions.get("cluster");
-    told(engine, "cluster", row).is_none_or(|cluster| asked.is_none_or(|asked| asked == cluster))
+    engine.told("cluster", row).is_none_or(|cluster| asked.is_none_or(|asked| asked == cluster))
 }
 
 /// The matcher of a dimension, by the label that a row has with this value. What is shared by all carries no value.
@@ -178,11 +178,11 @@ fn by_name(
     };
     let named = |row: &Labels| says(models, row, &|model| pool.has_model(model));
     let serves = |of: &Backends, row: &Labels| {
-        let beside = told(engine, "namespace", row);
+        let beside = engine.told("namespace", row);
         says(&of.model, row, &|model| pool.has_model(model))
             || says(&of.address, row, &|address| pool.has_address(address, beside))
     };
-    let ours = |row: &Labels| !told(engine, "namespace", row).is_some_and(|namespace| pool.is_anothers(namespace));
+    let ours = |row: &Labels| !engine.told("namespace", row).is_some_and(|namespace| pool.is_anothers(namespace));
     let every = || own.iter().copied().chain(behind.iter().map(|(_, row)| *row));
     let naming: Vec<&Labels> = own.iter().copied().filter(|row| named(row)).collect();
     let serving = behind.iter().filter(|(of, row)| named(row) || serves(of, row)).map(|(_, row)| *row);
@@ -192,7 +192,8 @@ fn by_name(
     }
     let mut matchers = Vec::new();
     let values = |label: &String, rows: &[&Labels]| -> BTreeSet<String> {
-        rows.iter().filter_map(|row| row.get(label).filter(|value| !value.is_empty())).cloned().collect()
+        let names = |value: &&String| !value.is_empty() && !(models.contains(label) && engine.no_model.contains(value));
+        rows.iter().filter_map(|row| row.get(label).filter(names)).cloned().collect()
     };
     if let Some(label) = models.iter().find(|label| own.iter().any(|row| row.contains_key(*label))) {
         let asked = values(label, &naming);
@@ -256,11 +257,6 @@ pub(super) fn behind(engine: &Engine, gateways: &[(&Engine, Vec<&Labels>)], rows
     })
 }
 
-/// What a row says of a dimension.
-fn told<'a>(engine: &Engine, dimension: &str, row: &'a Labels) -> Option<&'a String> {
-    engine.scope.get(dimension)?.iter().find_map(|label| row.get(label).filter(|value| !value.is_empty()))
-}
-
 /// Whether two names mean one model: providers and owners are written before it, `openai/`, `meta-llama/`.
 fn same_model(one: &str, other: &str) -> bool {
     let ends = |long: &str, short: &str| long.strip_suffix(short).is_some_and(|rest| rest.ends_with('/'));
@@ -282,13 +278,8 @@ pub fn gateway_pools(
     pools: &BTreeSet<BTreeMap<String, String>>,
 ) -> BTreeSet<BTreeMap<String, String>> {
     let gateways = library.engines.values().filter(|engine| engine.kind == EngineKind::Gateway);
-    let shown: Vec<(&Engine, &Labels)> = gateways
-        .flat_map(|engine| {
-            let names = engine.detected_by();
-            let own = rows.iter().filter(move |row| row.get("__name__").is_some_and(|name| names.contains(name)));
-            own.map(move |row| (engine, row))
-        })
-        .collect();
+    let shown: Vec<(&Engine, &Labels)> =
+        gateways.flat_map(|engine| telling(engine, rows).into_iter().map(move |row| (engine, row))).collect();
     if shown.is_empty() {
         return BTreeSet::new();
     }
@@ -299,11 +290,23 @@ pub fn gateway_pools(
         seen.iter().any(|seen| seen.engine == engine.engine && seen.matchers.iter().all(fits))
     };
     let alone = shown.into_iter().filter(|(engine, row)| !is_before(engine, row));
-    let pools = alone.map(|(engine, row)| {
-        let dimensions = engine.scope.keys().filter(|dimension| *dimension != "job");
-        dimensions.filter_map(|d| Some((d.clone(), told(engine, d, row)?.clone()))).collect::<BTreeMap<_, _>>()
-    });
-    pools.filter(|pool| !pool.is_empty()).collect()
+    alone.map(|(engine, row)| pool_of(engine, row)).filter(|pool| !pool.is_empty()).collect()
+}
+
+/// The rows of the series that show an engine, without those whose model is no model where others name one.
+pub(super) fn telling<'a>(engine: &Engine, rows: &'a [Labels]) -> Vec<&'a Labels> {
+    let names = engine.detected_by();
+    let own = rows.iter().filter(|row| row.get("__name__").is_some_and(|name| names.contains(name)));
+    let labels = || engine.scope.get("model").into_iter().flatten();
+    let no_model = |row: &&Labels| labels().any(|l| row.get(l).is_some_and(|value| engine.no_model.contains(value)));
+    let (without, with): (Vec<&Labels>, Vec<&Labels>) = own.partition(no_model);
+    if with.is_empty() { without } else { with }
+}
+
+/// The pool of a row, dimension to value. A job is no pool: one pool may be scraped by several.
+pub(super) fn pool_of(engine: &Engine, row: &Labels) -> BTreeMap<String, String> {
+    let dimensions = engine.scope.keys().filter(|dimension| *dimension != "job");
+    dimensions.filter_map(|dimension| Some((dimension.clone(), engine.told(dimension, row)?.clone()))).collect()
 }
 
 #[cfg(test)]
@@ -311,7 +314,7 @@ mod tests {
     use std::sync::LazyLock;
 
     use super::*;
-    use crate::diagnose::Found;
+    use crate::diagnose::{Found, pools};
     use crate::playbook::load;
     use crate::signal::matchers;
 
@@ -492,5 +495,27 @@ mod tests {
         assert_eq!(gateway_pools(&LIBRARY, &rows, &pools), BTreeSet::from([alone.clone()]));
         let seen = read_detection(&LIBRARY, &Scope { dimensions: alone, ..Scope::default() }, &rows);
         assert_eq!(seen.engines.iter().map(|seen| seen.engine.as_str()).collect::<Vec<_>>(), ["dynamo"]);
+    }
+
+    #[test]
+    fn a_value_that_names_no_model_is_no_pool_and_no_other_model() {
+        let total = |model: &str| {
+            row(&[
+                ("__name__", "litellm_proxy_total_requests_metric_total"),
+                ("namespace", "gateways"),
+                ("requested_model", model),
+            ])
+        };
+        let rows = [total("None"), total("other"), total("a")];
+        let alone = BTreeSet::from([row(&[("namespace", "gateways"), ("model", "a")])]);
+        assert_eq!(gateway_pools(&LIBRARY, &rows, &BTreeSet::new()), alone);
+        assert_eq!(pools(&LIBRARY, &rows), alone);
+        // One that had only refused requests is still there.
+        assert_eq!(pools(&LIBRARY, &rows[..2]), BTreeSet::from([row(&[("namespace", "gateways")])]));
+        let rows = [vllm("llm", "a"), total("None"), total("a")];
+        let own = BTreeSet::from([row(&[("namespace", "llm"), ("model", "a")])]);
+        assert_eq!(gateway_pools(&LIBRARY, &rows, &own), BTreeSet::new());
+        let seen = found(&[("namespace", "llm"), ("model", "a")], &rows);
+        assert_eq!(counts(&seen, "litellm").as_deref(), Some("requested_model=~\"a|\""));
     }
 }
