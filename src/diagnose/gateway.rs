@@ -3,13 +3,12 @@
 //! A gateway counts as evidence only when its series name this pool's model or engines. Errors of any other gateway say
 //! nothing about this pool.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use super::gather::POD_LABELS;
-use super::scope::{Scope, fits, read_detection};
+use super::scope::{Scope, fits};
 use crate::alert::Labels;
-use crate::playbook::Library;
-use crate::signal::{Backends, Engine, EngineKind, Matcher};
+use crate::signal::{Backends, Engine, Matcher};
 
 /// The label that Prometheus' discovery of Services and Endpoints is usually kept as.
 pub(super) const SERVICE: &str = "service";
@@ -271,51 +270,14 @@ fn host(address: &str) -> &str {
     }
 }
 
-/// The pools that only gateways show: what they serve that is none of these pools, dimension to value.
-pub fn gateway_pools(
-    library: &Library,
-    rows: &[Labels],
-    pools: &BTreeSet<BTreeMap<String, String>>,
-) -> BTreeSet<BTreeMap<String, String>> {
-    let gateways = library.engines.values().filter(|engine| engine.kind == EngineKind::Gateway);
-    let shown: Vec<(&Engine, &Labels)> =
-        gateways.flat_map(|engine| telling(engine, rows).into_iter().map(move |row| (engine, row))).collect();
-    if shown.is_empty() {
-        return BTreeSet::new();
-    }
-    let scopes = pools.iter().map(|pool| Scope { dimensions: pool.clone(), ..Scope::default() });
-    let seen: Vec<_> = scopes.flat_map(|scope| read_detection(library, &scope, rows).engines).collect();
-    let is_before = |engine: &Engine, row: &Labels| {
-        let fits = |m: &Matcher| row.get(&m.label).is_none_or(|value| m.accepts(Some(value)));
-        seen.iter().any(|seen| seen.engine == engine.engine && seen.matchers.iter().all(fits))
-    };
-    let alone = shown.into_iter().filter(|(engine, row)| !is_before(engine, row));
-    alone.map(|(engine, row)| pool_of(engine, row)).filter(|pool| !pool.is_empty()).collect()
-}
-
-/// The rows of the series that show an engine, without those whose model is no model where others name one.
-pub(super) fn telling<'a>(engine: &Engine, rows: &'a [Labels]) -> Vec<&'a Labels> {
-    let names = engine.detected_by();
-    let own = rows.iter().filter(|row| row.get("__name__").is_some_and(|name| names.contains(name)));
-    let labels = || engine.scope.get("model").into_iter().flatten();
-    let no_model = |row: &&Labels| labels().any(|l| row.get(l).is_some_and(|value| engine.no_model.contains(value)));
-    let (without, with): (Vec<&Labels>, Vec<&Labels>) = own.partition(no_model);
-    if with.is_empty() { without } else { with }
-}
-
-/// The pool of a row, dimension to value. A job is no pool: one pool may be scraped by several.
-pub(super) fn pool_of(engine: &Engine, row: &Labels) -> BTreeMap<String, String> {
-    let dimensions = engine.scope.keys().filter(|dimension| *dimension != "job");
-    dimensions.filter_map(|dimension| Some((dimension.clone(), engine.told(dimension, row)?.clone()))).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::LazyLock;
 
     use super::*;
-    use crate::diagnose::{Found, pools};
-    use crate::playbook::load;
+    use crate::diagnose::scope::read_detection;
+    use crate::diagnose::{Found, gateway_pools, pools};
+    use crate::playbook::{Library, load};
     use crate::signal::matchers;
 
     static LIBRARY: LazyLock<Library> = LazyLock::new(|| load(None).unwrap());

@@ -176,25 +176,6 @@ fn names_behind(engine: &Engine, of: &Backends) -> Vec<String> {
     of.series.iter().flat_map(|metric| engine.spellings(metric)).map(|(_, name)| name).collect()
 }
 
-/// The pools that the rows of [`detection`] or [`last_day`] show: dimension to value, as their serving engines tell it; each once.
-///
-/// Where only gateways are known, the pools are theirs.
-pub fn pools(library: &Library, rows: &[Labels]) -> BTreeSet<BTreeMap<String, String>> {
-    let shown = |engine: &Engine| -> Vec<BTreeMap<String, String>> {
-        let ours: Vec<Matcher> = engine.own_series().collect();
-        let own = gateway::telling(engine, rows).into_iter().filter(|row| fits(&ours, row));
-        own.map(|row| gateway::pool_of(engine, row)).collect()
-    };
-    let mut by_rank: BTreeMap<(EngineKind, bool), BTreeSet<BTreeMap<String, String>>> = BTreeMap::new();
-    for engine in library.engines.values().filter(|engine| engine.kind.is_pool()) {
-        let pools = shown(engine);
-        if !pools.is_empty() {
-            by_rank.entry((engine.kind, engine.stand_in)).or_default().extend(pools);
-        }
-    }
-    by_rank.into_values().next().unwrap_or_default()
-}
-
 /// The namespaces in which the rows of [`detection`] show an orchestrator at work.
 pub fn orchestrated(library: &Library, rows: &[Labels]) -> BTreeSet<String> {
     let platforms = library.engines.values().filter(|e| e.kind == EngineKind::Platform);
