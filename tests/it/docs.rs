@@ -30,7 +30,6 @@ const PAGES: [&str; 10] = [
     "docs/json-output.md",
     "docs/slack.md",
     "docs/store.md",
-    "docs/store.md",
     "docs/webhook.md",
 ];
 
