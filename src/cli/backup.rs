@@ -5,11 +5,15 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use clap::Args;
+use url::Url;
 
 use super::past::{StateArgs, block_on};
 use super::serve;
 use crate::clock;
 use crate::store::{self, STORE_FILE};
+
+/// Where PostgreSQL's tools take the password from: <https://www.postgresql.org/docs/current/libpq-pgpass.html>.
+const PASSWORD: &str = "It asks for the password, or takes it from ~/.pgpass or the file that PGPASSFILE names.";
 
 /// What is copied where.
 #[derive(Debug, Args)]
@@ -28,9 +32,9 @@ pub struct BackupArgs {
 pub(super) fn backup(args: &BackupArgs) -> anyhow::Result<ExitCode> {
     let config = args.state.config()?;
     if let Some(url) = &config.database.url_file {
-        let (file, url) = (quoted(&args.file)?, quoted(url)?);
+        let (file, database) = (quoted(&args.file)?, database(url)?);
         bail!(
-            "the store is a PostgreSQL, whose own tool backs it up:\n  pg_dump --format=custom --file={file} --dbname=\"$(cat {url})\""
+            "the store is a PostgreSQL, whose own tool backs it up:\n  pg_dump --format=custom --file={file} --dbname={database}\n{PASSWORD}"
         );
     }
     let from = serve::state_directory(&config).join(STORE_FILE);
@@ -46,9 +50,9 @@ pub(super) fn backup(args: &BackupArgs) -> anyhow::Result<ExitCode> {
 pub(super) fn restore(args: &BackupArgs) -> anyhow::Result<ExitCode> {
     let config = args.state.config()?;
     if let Some(url) = &config.database.url_file {
-        let (file, url) = (quoted(&args.file)?, quoted(url)?);
+        let (file, database) = (quoted(&args.file)?, database(url)?);
         bail!(
-            "the store is a PostgreSQL: stop every replica, then let its own tool restore it:\n  pg_restore --clean --if-exists --single-transaction --dbname=\"$(cat {url})\" {file}"
+            "the store is a PostgreSQL: stop every replica, then let its own tool restore it:\n  pg_restore --clean --if-exists --single-transaction --dbname={database} {file}\n{PASSWORD}"
         );
     }
     let directory = serve::state_directory(&config);
@@ -62,8 +66,48 @@ pub(super) fn restore(args: &BackupArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// The database's address as a shell takes it, without its password: every user of the machine sees arguments.
+fn database(url_file: &Path) -> anyhow::Result<String> {
+    let url = std::fs::read_to_string(url_file)
+        .with_context(|| format!("cannot read {} (`database.url_file`)", url_file.display()))?;
+    let url = without_password(url.trim())
+        .with_context(|| format!("{} (`database.url_file`) holds no address of a PostgreSQL", url_file.display()))?;
+    Ok(shlex::try_quote(&url).context("the address cannot be written in a shell")?.into_owned())
+}
+
+/// None where it is no address, because then nobody knows where a password stands in it.
+fn without_password(url: &str) -> Option<String> {
+    let mut url = Url::parse(url).ok().filter(|url| matches!(url.scheme(), "postgres" | "postgresql"))?;
+    // Fails only without a host, and then there is no password either.
+    let _ = url.set_password(None);
+    let kept = url.query().map(|query| {
+        let parts: Vec<&str> = query.split('&').filter(|part| !part.starts_with("password=")).collect();
+        parts.join("&")
+    });
+    url.set_query(kept.as_deref().filter(|query| !query.is_empty()));
+    Some(url.into())
+}
+
 /// A path as a shell takes it.
 fn quoted(path: &Path) -> anyhow::Result<String> {
     let path = path.to_string_lossy();
     Ok(shlex::try_quote(&path).context("the path cannot be written in a shell")?.into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::without_password;
+
+    #[test]
+    fn an_address_is_shown_without_its_password_wherever_that_stands() {
+        for (url, shown) in [
+            ("postgres://u:s3cret@db:5433/llm", Some("postgres://u@db:5433/llm")),
+            ("postgres://u:a%40b@db/llm?sslmode=require", Some("postgres://u@db/llm?sslmode=require")),
+            ("postgres:///llm?host=/run/pg&user=u&password=s3cret", Some("postgres:///llm?host=/run/pg&user=u")),
+            ("postgres://db/llm", Some("postgres://db/llm")),
+            ("u:s3cret@db", None),
+        ] {
+            assert_eq!(without_password(url).as_deref(), shown, "{url}");
+        }
+    }
 }

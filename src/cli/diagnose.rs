@@ -62,14 +62,17 @@ pub(super) fn run(args: DiagnoseArgs) -> anyhow::Result<ExitCode> {
             anstream::eprintln!("nothing that an alert would fire for: pass --playbook to look deeper");
             match args.output {
                 Output::Text => {
-                    let flags = health::flags([
-                        ("prometheus", args.prometheus.as_deref().map(redact::address)),
-                        ("config", args.config.as_deref().map(health::shown)),
-                        ("playbooks", args.playbooks.as_deref().map(health::shown)),
-                        ("at", args.what.when.at.map(|_| look.at.to_string())),
-                        ("window", args.window.map(health::duration)),
-                        ("deadline", args.deadline.map(health::duration)),
-                    ]);
+                    let flags = health::flags(
+                        [
+                            ("prometheus", args.prometheus.as_deref().map(redact::address)),
+                            ("config", args.config.as_deref().map(health::shown)),
+                            ("playbooks", args.playbooks.as_deref().map(health::shown)),
+                            ("at", args.what.when.at.map(|_| look.at.to_string())),
+                            ("window", args.window.map(health::duration)),
+                            ("deadline", args.deadline.map(health::duration)),
+                        ],
+                        &args.labels,
+                    );
                     anstream::print!("{}", render::health(&look, &flags, &words));
                 }
                 Output::Json | Output::Slack => anstream::println!("{}", serde_json::to_string_pretty(&look)?),

@@ -28,17 +28,17 @@ pub(super) fn run(args: HealthArgs) -> anyhow::Result<ExitCode> {
         window: args.window.unwrap_or(config.diagnose.window),
         deadline: args.deadline.unwrap_or(config.diagnose.deadline),
     };
-    // What the command asked for is asked by the next one too.
-    let flags = flags([
-        ("prometheus", args.prometheus.as_deref().map(redact::address)),
-        ("config", args.config.as_deref().map(shown)),
-        ("playbooks", args.playbooks.as_deref().map(shown)),
-        ("at", args.what.at.map(|_| at.to_string())),
-        ("window", args.window.map(duration)),
-        ("deadline", args.deadline.map(duration)),
-    ]);
-    let narrowed = args.scope.iter().map(|(name, value)| ("label", format!("{name}={value}")));
-    let flags: Vec<(&str, String)> = flags.into_iter().chain(narrowed).collect();
+    let flags = flags(
+        [
+            ("prometheus", args.prometheus.as_deref().map(redact::address)),
+            ("config", args.config.as_deref().map(shown)),
+            ("playbooks", args.playbooks.as_deref().map(shown)),
+            ("at", args.what.at.map(|_| at.to_string())),
+            ("window", args.window.map(duration)),
+            ("deadline", args.deadline.map(duration)),
+        ],
+        &args.scope,
+    );
     let configured = match args.prometheus {
         Some(url) => vec![prom::Config { url, ..prom::Config::default() }],
         None => config.prometheus,
@@ -64,9 +64,13 @@ pub(super) fn run(args: HealthArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(health.state.code()))
 }
 
-/// The flags that were given.
-pub(super) fn flags<const N: usize>(all: [(&'static str, Option<String>); N]) -> Vec<(&'static str, String)> {
-    all.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
+/// The flags that were given, `--label` among them: what a command asked for is asked by the next one too.
+pub(super) fn flags<const N: usize>(
+    all: [(&'static str, Option<String>); N],
+    labels: &[(String, String)],
+) -> Vec<(&'static str, String)> {
+    let labels = labels.iter().map(|(name, value)| ("label", format!("{name}={value}")));
+    all.into_iter().filter_map(|(name, value)| Some((name, value?))).chain(labels).collect()
 }
 
 /// A path as a flag takes it.
@@ -91,4 +95,17 @@ pub(crate) fn scope(labels: &[(String, String)]) -> anyhow::Result<BTreeMap<Stri
         scope.insert(dimension, value);
     }
     Ok(scope)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::flags;
+
+    #[test]
+    fn the_next_command_asks_with_the_same_flags_and_labels() {
+        let labels = [("namespace".to_owned(), "llm".to_owned()), ("cluster".to_owned(), "eu".to_owned())];
+        let kept = flags([("window", Some("4m".to_owned())), ("at", None)], &labels);
+        let kept: Vec<String> = kept.iter().map(|(name, value)| format!("--{name}={value}")).collect();
+        assert_eq!(kept, ["--window=4m", "--label=namespace=llm", "--label=cluster=eu"]);
+    }
 }

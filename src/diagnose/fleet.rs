@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::scope::{Scope, pools, workload_of};
+use super::scope::{Scope, workload_of};
+use super::shown::pools;
 use crate::alert::Labels;
 use crate::playbook::Library;
 use crate::signal::{Engine, EngineKind};

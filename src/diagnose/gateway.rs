@@ -3,13 +3,12 @@
 //! A gateway counts as evidence only when its series name this pool's model or engines. Errors of any other gateway say
 //! nothing about this pool.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use super::gather::POD_LABELS;
-use super::scope::{Scope, fits, read_detection};
+use super::scope::{Scope, fits};
 use crate::alert::Labels;
-use crate::playbook::Library;
-use crate::signal::{Backends, Engine, EngineKind, Matcher};
+use crate::signal::{Backends, Engine, Matcher};
 
 /// The label that Prometheus' discovery of Services and Endpoints is usually kept as.
 pub(super) const SERVICE: &str = "service";
@@ -44,8 +43,8 @@ impl PoolNames {
         if !in_cluster(engine, scope, row) {
             return;
         }
-        let model = told(engine, "model", row);
-        let namespace = told(engine, "namespace", row);
+        let model = engine.told("model", row);
+        let namespace = engine.told("namespace", row);
         let instance = row.get("instance").filter(|value| !value.is_empty());
         if !fits(matchers, row) {
             self.elsewhere.extend(namespace.map(|namespace| (namespace.clone(), model.cloned())));
@@ -58,7 +57,7 @@ impl PoolNames {
         let pod = POD_LABELS.iter().find_map(|label| row.get(*label).filter(|value| !value.is_empty()));
         self.pods.extend(pod.map(|pod| (pod.clone(), namespace.cloned())));
         self.services.extend(row.get(SERVICE).map(|service| (service.clone(), namespace.cloned())));
-        self.narrowed_by_job |= scope.dimensions.get("job").is_some_and(|job| Some(job) == told(engine, "job", row));
+        self.narrowed_by_job |= scope.dimensions.get("job").is_some_and(|job| Some(job) == engine.told("job", row));
     }
 
     fn has_model(&self, model: &str) -> bool {
@@ -135,7 +134,7 @@ pub(super) fn before(
 /// Whether a row is of the scope's cluster, or names none.
 fn in_cluster(engine: &Engine, scope: &Scope, row: &Labels) -> bool {
     let asked = scope.dimensions.get("cluster");
-    told(engine, "cluster", row).is_none_or(|cluster| asked.is_none_or(|asked| asked == cluster))
+    engine.told("cluster", row).is_none_or(|cluster| asked.is_none_or(|asked| asked == cluster))
 }
 
 /// The matcher of a dimension, by the label that a row has with this value. What is shared by all carries no value.
@@ -178,11 +177,11 @@ fn by_name(
     };
     let named = |row: &Labels| says(models, row, &|model| pool.has_model(model));
     let serves = |of: &Backends, row: &Labels| {
-        let beside = told(engine, "namespace", row);
+        let beside = engine.told("namespace", row);
         says(&of.model, row, &|model| pool.has_model(model))
             || says(&of.address, row, &|address| pool.has_address(address, beside))
     };
-    let ours = |row: &Labels| !told(engine, "namespace", row).is_some_and(|namespace| pool.is_anothers(namespace));
+    let ours = |row: &Labels| !engine.told("namespace", row).is_some_and(|namespace| pool.is_anothers(namespace));
     let every = || own.iter().copied().chain(behind.iter().map(|(_, row)| *row));
     let naming: Vec<&Labels> = own.iter().copied().filter(|row| named(row)).collect();
     let serving = behind.iter().filter(|(of, row)| named(row) || serves(of, row)).map(|(_, row)| *row);
@@ -192,7 +191,8 @@ fn by_name(
     }
     let mut matchers = Vec::new();
     let values = |label: &String, rows: &[&Labels]| -> BTreeSet<String> {
-        rows.iter().filter_map(|row| row.get(label).filter(|value| !value.is_empty())).cloned().collect()
+        let names = |value: &&String| !(value.is_empty() || models.contains(label) && engine.no_model.contains(value));
+        rows.iter().filter_map(|row| row.get(label).filter(names)).cloned().collect()
     };
     if let Some(label) = models.iter().find(|label| own.iter().any(|row| row.contains_key(*label))) {
         let asked = values(label, &naming);
@@ -256,11 +256,6 @@ pub(super) fn behind(engine: &Engine, gateways: &[(&Engine, Vec<&Labels>)], rows
     })
 }
 
-/// What a row says of a dimension.
-fn told<'a>(engine: &Engine, dimension: &str, row: &'a Labels) -> Option<&'a String> {
-    engine.scope.get(dimension)?.iter().find_map(|label| row.get(label).filter(|value| !value.is_empty()))
-}
-
 /// Whether two names mean one model: providers and owners are written before it, `openai/`, `meta-llama/`.
 fn same_model(one: &str, other: &str) -> bool {
     let ends = |long: &str, short: &str| long.strip_suffix(short).is_some_and(|rest| rest.ends_with('/'));
@@ -275,44 +270,14 @@ fn host(address: &str) -> &str {
     }
 }
 
-/// The pools that only gateways show: what they serve that is none of these pools, dimension to value.
-pub fn gateway_pools(
-    library: &Library,
-    rows: &[Labels],
-    pools: &BTreeSet<BTreeMap<String, String>>,
-) -> BTreeSet<BTreeMap<String, String>> {
-    let gateways = library.engines.values().filter(|engine| engine.kind == EngineKind::Gateway);
-    let shown: Vec<(&Engine, &Labels)> = gateways
-        .flat_map(|engine| {
-            let names = engine.detected_by();
-            let own = rows.iter().filter(move |row| row.get("__name__").is_some_and(|name| names.contains(name)));
-            own.map(move |row| (engine, row))
-        })
-        .collect();
-    if shown.is_empty() {
-        return BTreeSet::new();
-    }
-    let scopes = pools.iter().map(|pool| Scope { dimensions: pool.clone(), ..Scope::default() });
-    let seen: Vec<_> = scopes.flat_map(|scope| read_detection(library, &scope, rows).engines).collect();
-    let is_before = |engine: &Engine, row: &Labels| {
-        let fits = |m: &Matcher| row.get(&m.label).is_none_or(|value| m.accepts(Some(value)));
-        seen.iter().any(|seen| seen.engine == engine.engine && seen.matchers.iter().all(fits))
-    };
-    let alone = shown.into_iter().filter(|(engine, row)| !is_before(engine, row));
-    let pools = alone.map(|(engine, row)| {
-        let dimensions = engine.scope.keys().filter(|dimension| *dimension != "job");
-        dimensions.filter_map(|d| Some((d.clone(), told(engine, d, row)?.clone()))).collect::<BTreeMap<_, _>>()
-    });
-    pools.filter(|pool| !pool.is_empty()).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::LazyLock;
 
     use super::*;
-    use crate::diagnose::Found;
-    use crate::playbook::load;
+    use crate::diagnose::scope::read_detection;
+    use crate::diagnose::{Found, gateway_pools, pools};
+    use crate::playbook::{Library, load};
     use crate::signal::matchers;
 
     static LIBRARY: LazyLock<Library> = LazyLock::new(|| load(None).unwrap());
@@ -492,5 +457,27 @@ mod tests {
         assert_eq!(gateway_pools(&LIBRARY, &rows, &pools), BTreeSet::from([alone.clone()]));
         let seen = read_detection(&LIBRARY, &Scope { dimensions: alone, ..Scope::default() }, &rows);
         assert_eq!(seen.engines.iter().map(|seen| seen.engine.as_str()).collect::<Vec<_>>(), ["dynamo"]);
+    }
+
+    #[test]
+    fn a_value_that_names_no_model_is_no_pool_and_no_other_model() {
+        let total = |model: &str| {
+            row(&[
+                ("__name__", "litellm_proxy_total_requests_metric_total"),
+                ("namespace", "gateways"),
+                ("requested_model", model),
+            ])
+        };
+        let rows = [total("None"), total("other"), total("a")];
+        let alone = BTreeSet::from([row(&[("namespace", "gateways"), ("model", "a")])]);
+        assert_eq!(gateway_pools(&LIBRARY, &rows, &BTreeSet::new()), alone);
+        assert_eq!(pools(&LIBRARY, &rows), alone);
+        // One that had only refused requests is still there.
+        assert_eq!(pools(&LIBRARY, &rows[..2]), BTreeSet::from([row(&[("namespace", "gateways")])]));
+        let rows = [vllm("llm", "a"), total("None"), total("a")];
+        let own = BTreeSet::from([row(&[("namespace", "llm"), ("model", "a")])]);
+        assert_eq!(gateway_pools(&LIBRARY, &rows, &own), BTreeSet::new());
+        let seen = found(&[("namespace", "llm"), ("model", "a")], &rows);
+        assert_eq!(counts(&seen, "litellm").as_deref(), Some("requested_model=~\"a|\""));
     }
 }

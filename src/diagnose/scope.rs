@@ -81,7 +81,7 @@ pub struct Found {
     pub engines: Vec<EngineSeen>,
     /// The moment that serves as the past, when the pool was there.
     pub past: Option<Timestamp>,
-    /// Gateways that are there and do not name the pool, with the sentence that says so; they are no evidence.
+    /// Gateways that are there and do not name the pool, with the sentence that says so; they are not used as evidence.
     pub apart: BTreeMap<String, String>,
     /// What could not be used of the alert's labels, in sentences.
     pub notes: Vec<String>,
@@ -174,35 +174,6 @@ pub fn detection(library: &Library) -> String {
 /// Every spelling of the series that name what is behind a gateway.
 fn names_behind(engine: &Engine, of: &Backends) -> Vec<String> {
     of.series.iter().flat_map(|metric| engine.spellings(metric)).map(|(_, name)| name).collect()
-}
-
-/// The pools that the rows of [`detection`] or [`last_day`] show: dimension to value, as their serving engines tell it; each once.
-///
-/// Where only gateways are known, the pools are theirs. A job is no pool: one pool may be scraped by several.
-pub fn pools(library: &Library, rows: &[Labels]) -> BTreeSet<BTreeMap<String, String>> {
-    let told = |engine: &Engine| -> Vec<BTreeMap<String, String>> {
-        let names = engine.detected_by();
-        let there = rows.iter().filter(|row| row.get("__name__").is_some_and(|name| names.contains(name)));
-        there
-            .filter(|row| fits(&engine.own_series().collect::<Vec<_>>(), row))
-            .map(|row| {
-                let dimensions = engine.scope.iter().filter(|(dimension, _)| *dimension != "job");
-                let valued = dimensions.filter_map(|(dimension, labels)| {
-                    let value = labels.iter().find_map(|label| row.get(label).filter(|v| !v.is_empty()))?;
-                    Some((dimension.clone(), value.clone()))
-                });
-                valued.collect()
-            })
-            .collect()
-    };
-    let mut by_rank: BTreeMap<(EngineKind, bool), BTreeSet<BTreeMap<String, String>>> = BTreeMap::new();
-    for engine in library.engines.values().filter(|engine| engine.kind.is_pool()) {
-        let pools = told(engine);
-        if !pools.is_empty() {
-            by_rank.entry((engine.kind, engine.stand_in)).or_default().extend(pools);
-        }
-    }
-    by_rank.into_values().next().unwrap_or_default()
 }
 
 /// The namespaces in which the rows of [`detection`] show an orchestrator at work.

@@ -113,8 +113,11 @@ async fn one(library: &Library, rows: &[Row<'_>], source: Source<'_>, what: &Loo
     let orchestrated = orchestrated(library, &hour);
     let (rows_of_hour, hour, day) = (hour.as_slice(), pools(library, &hour), pools(library, &day));
     let mut there: Vec<Labels> = hour.iter().cloned().collect();
-    // A gateway of none of these pools is judged by itself.
-    there.extend(gateway_pools(library, rows_of_hour, &hour).into_iter().filter(|pool| !hour.contains(pool)));
+    // A gateway of none of these pools is judged by itself. Each pool costs a reading of all rows, so the asked come first.
+    let asked = |pool: &&Labels| what.scope.iter().all(|(name, value)| pool.get(name).is_none_or(|told| told == value));
+    let (first, rest): (Vec<&Labels>, Vec<&Labels>) = hour.iter().partition(asked);
+    let known = first.into_iter().chain(rest).take(MOST_POOLS).cloned().collect();
+    there.extend(gateway_pools(library, rows_of_hour, &known).into_iter().filter(|pool| !hour.contains(pool)));
     let mut gone: Vec<Labels> = day.difference(&hour).cloned().collect();
     if there.is_empty() && gone.is_empty() {
         let (why, enable) = nobody(library, EngineKind::Serving);

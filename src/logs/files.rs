@@ -56,8 +56,13 @@ pub fn read(paths: &[PathBuf], bytes: u64) -> (Vec<Log>, Vec<(String, String)>) 
     (logs.into_iter().map(|(_, log)| log).collect(), missing)
 }
 
+/// A file that can be read.
+pub type FoundFile = (PathBuf, Metadata);
+/// A path that cannot be read, and why.
+pub type MissingFile = (String, String);
+
 /// The files that are there to be read, those of a directory by name; beside them what cannot be read, and why.
-pub fn find(paths: &[PathBuf]) -> (Vec<(PathBuf, Metadata)>, Vec<(String, String)>) {
+pub fn find(paths: &[PathBuf]) -> (Vec<FoundFile>, Vec<MissingFile>) {
     let (mut found, mut missing) = (Vec::new(), Vec::new());
     for path in paths {
         match look(path) {

@@ -135,6 +135,9 @@ pub struct Engine {
     pub pool: Vec<String>,
     /// The scope's dimension (`cluster`, `namespace`, `model`, …) to the label names it may have here.
     pub scope: BTreeMap<String, Vec<String>>,
+    /// Values of its model labels that name no model.
+    #[serde(default)]
+    pub no_model: Vec<String>,
     /// Of a gateway: the series whose labels name the engines behind it.
     #[serde(default)]
     pub backends: Vec<Backends>,
@@ -192,6 +195,12 @@ impl Engine {
     /// Matchers that leave out another program's series of the same names.
     pub fn own_series(&self) -> impl Iterator<Item = Matcher> {
         self.foreign.iter().map(|label| Matcher::one(label, ""))
+    }
+
+    /// What a row says of a scope's dimension; none where its label is absent, empty, or a word that names no model.
+    pub fn told<'a>(&self, dimension: &str, row: &'a BTreeMap<String, String>) -> Option<&'a String> {
+        let says = |value: &&String| !(value.is_empty() || dimension == "model" && self.no_model.contains(value));
+        self.scope.get(dimension)?.iter().find_map(|label| row.get(label).filter(says))
     }
 
     /// Puts a site's own labels before those of the file.

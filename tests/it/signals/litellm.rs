@@ -9,6 +9,7 @@ const NEWBORN: usize = 121;
 const REFUSED: usize = 122;
 const LIMITED: usize = 123;
 const BEHIND: usize = 124;
+const BACKENDS: usize = 142;
 
 /// 100 requests of clients and 20 refused scrapes; what became of the requests stands in code, class and key.
 const FAILURES: [(&str, &str, &str, u32); 8] = [
@@ -33,7 +34,26 @@ pub(super) fn pages() -> Vec<Page> {
     pages.extend(minute(LIMITED, "limited", "litellm-0", &uncounted(&limited), &limited));
     pages.extend(minute(BEHIND, "gateways", "litellm-0", &at_zero(), &read("healthy-t1")));
     pages.extend(minute(BEHIND, "behind", "vllm-0", &vllm("t0"), &vllm("t1")));
+    pages.extend(minute(BACKENDS, "backends", "litellm-0", &uncounted(&backends()), &backends()));
     pages
+}
+
+/// A model whose one deployment fails while the other answers, and models with one that fails mostly or in part.
+fn backends() -> String {
+    let answers = |model: &str, id: &str, good: u32, bad: u32| {
+        let total = format!("route=\"/v1/chat/completions\",requested_model=\"{model}\",hashed_api_key=\"{id}\"");
+        let of = format!("requested_model=\"{model}\",model_id=\"{id}\"");
+        let failure = "exception_status=\"500\",exception_class=\"Openai.InternalServerError\"";
+        format!(
+            "litellm_proxy_total_requests_metric_total{{{total}}} {}\n\
+             litellm_deployment_success_responses_total{{{of}}} {good}\n\
+             litellm_deployment_failure_responses_total{{{of},{failure}}} {bad}\n",
+            good + bad
+        )
+    };
+    [("pair", "1", 50, 0), ("pair", "2", 5, 45), ("mostly", "3", 10, 40), ("partly", "4", 40, 10)]
+        .map(|(model, id, good, bad)| answers(model, id, good, bad))
+        .concat()
 }
 
 /// The first page as it would be if the series of the second one had been there: LiteLLM's at zero, the process' own.
@@ -161,7 +181,7 @@ fn limits_keys_and_unknown_models_are_told_apart_by_class_and_refused_scrapes_do
         &[
             ("gateway_request_rate", 100.0 / 60.0),
             ("error_ratio", 0.04),
-            ("client_error_ratio", 0.11),
+            ("client_error_ratio", 0.06),
             ("gateway_key_refusal_ratio", 0.05),
             ("gateway_backend_auth_ratio", 0.0),
             ("gateway_key_limit_ratio", 0.05),
@@ -195,4 +215,12 @@ fn engines_tell_what_users_feel_and_the_proxy_before_them_only_its_own() {
     // It lives in a namespace of its own.
     assert_values(&seen, &[("gateway_ttft_p99", 0.048_22), ("gateway_request_rate", 64.0 / 60.0)]);
     assert_eq!(seen.found.notes, Vec::<String>::new());
+}
+
+#[test]
+fn a_backend_fails_beside_others_only_where_another_one_answers() {
+    let failing = |model: &str| {
+        value(&read(BACKENDS, &[("namespace", "backends"), ("model", model)]), "gateway_backends_failing")
+    };
+    assert_eq!([failing("pair"), failing("mostly"), failing("partly")], [Some(1.0), Some(0.0), Some(0.0)]);
 }

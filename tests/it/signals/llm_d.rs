@@ -125,7 +125,6 @@ fn two_pickers_that_emit_every_name_twice_count_once() {
         ("gateway_overload_ratio", 0.025),
         ("gateway_auth_error_ratio", 0.0),
         ("gateway_key_refusal_ratio", 0.0),
-        ("gateway_key_limit_ratio", 0.025),
         ("gateway_unknown_model_ratio", 0.025),
         ("gateway_backends_ready", 4.0),
         ("gateway_scorer_errors", 12.0 / 60.0),

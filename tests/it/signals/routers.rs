@@ -125,8 +125,6 @@ fn sglangs_router_tells_each_signal_or_says_that_it_cannot() {
         ("gateway_cooldown_rate", 0.1),
         ("gateway_auth_error_ratio", 0.0),
         ("gateway_key_refusal_ratio", 0.0),
-        ("gateway_key_limit_ratio", 0.05),
-        ("gateway_unreached_ratio", 0.1),
         ("gateway_unknown_model_ratio", 0.02),
         ("gateway_backends_ready", 1.0),
         ("gateway_models_gone", 0.0),
@@ -175,7 +173,6 @@ fn ray_serve_tells_each_signal_or_says_that_it_cannot() {
         ("gateway_overload_ratio", 0.04),
         ("gateway_auth_error_ratio", 0.0),
         ("gateway_key_refusal_ratio", 0.0),
-        ("gateway_key_limit_ratio", 0.0),
         ("gateway_unknown_model_ratio", 0.03),
         ("gateway_backends_ready", 1.0),
     ];
