@@ -109,7 +109,19 @@ pub(super) async fn answer(
     beside: Beside<'_>,
 ) -> anyhow::Result<Triage> {
     let labels: Labels = labels.iter().cloned().collect();
-    target::known_values(library, source, &labels, request.at, request.deadline).await?;
+    // Beside the diagnosis, so that a Prometheus that hangs costs its time once.
+    let known = target::known_values(library, source, &labels, request.at, request.deadline);
+    let (known, answered) = futures::future::join(known, answer_about(library, source, request, named, beside)).await;
+    known.and(answered)
+}
+
+async fn answer_about(
+    library: &Library,
+    source: Source<'_>,
+    request: &mut Request,
+    named: Option<&str>,
+    beside: Beside<'_>,
+) -> anyhow::Result<Triage> {
     if let Some(typed) = named {
         let found = target::find(library, &[source], typed, request.at, request.deadline).await?;
         let (_, place, pod) = target::only(found, typed)?;

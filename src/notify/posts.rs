@@ -128,7 +128,13 @@ impl Notifier {
         let look = Look { subject: post.id.clone(), channel, thread: Some(ts), since, looks: 0 };
         match self.seek(slack, &look).await? {
             Sought::Missing => Ok(true),
-            Sought::Stands => Ok(false),
+            Sought::Stands => {
+                // What changed since it was said did not get a post of its own, because this one still waited.
+                if post.kind == PostKind::Change {
+                    self.store.queue_change(&post.incident, &post.delivery, self.store.now()).await?;
+                }
+                Ok(false)
+            }
             Sought::Later(due, why) => {
                 self.metrics.delivery("thread", "retried", None);
                 self.store.post_postponed(post, due, Held::Unknown, &why).await?;

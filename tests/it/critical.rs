@@ -192,7 +192,8 @@ fn of_pool(name: &str, namespace: &str) -> Value {
 #[tokio::test]
 async fn in_a_storm_each_pool_that_becomes_critical_calls_once() {
     let run = start(Options::unlimited(), "  storm: { incidents: 1 }\n  posts_burst: 50\n").await;
-    let digests = |s: &State| s.messages(PAGES).filter(|m| m.content.text.contains("storm of")).count();
+    // The first incident has a message of its own.
+    let digests = |s: &State| s.messages(PAGES).filter(|m| m.thread_ts.is_none()).count().saturating_sub(1);
     run.send(&of_pool("Odd0", "pool-a")).await;
     until(&run, |s| calls(s).len() == 1).await;
     for i in 1..6 {

@@ -50,9 +50,10 @@ async fn forty_resets_after_slacks_effect_leave_one_message_for_each_of_forty_in
         run.send(&named(i, "firing", &["a"])).await;
     }
     resolved(&run, INCIDENTS).await;
-    let (_, metrics) = run.get("/metrics").await;
     let found = format!("llm_diagnose_deliveries_total{{sink=\"look\",result=\"found\"}} {INCIDENTS}");
-    assert!(metrics.contains(&found), "{metrics}");
+    let all_found = async { while !run.get("/metrics").await.1.contains(&found) {} };
+    tokio::time::timeout(LATE, all_found).await.unwrap_or_else(|_| panic!("{}", run.service.stderr()));
+    assert_eq!(run.slack.with(|s| tops(s).len()), INCIDENTS, "{}", run.service.stderr());
     let looks = run.slack.calls().iter().filter(|call| call.method == "conversations.history").count();
     assert!(looks <= INCIDENTS, "looks of one moment share their answer: {looks}");
 }

@@ -7,7 +7,7 @@ use llm_diagnose::config::Config;
 use serde_json::{Value, json};
 
 use crate::harness::{fixture, run};
-use crate::running::{Running, group};
+use crate::running::{CHANNEL, Running, group};
 use browser::Browser;
 use full::Full;
 
@@ -69,6 +69,7 @@ async fn incidents_are_found_by_text_label_cause_and_state() {
     let late = incident(&run, "LLMHighTTFT", "critical", &["pod-late"]).await;
     let strange = incident(&run, "Strange", "warning", &[HOSTILE]).await;
     run.send(&group("Strange", "resolved", "warning", &[HOSTILE])).await;
+    run.wait_for(CHANNEL, |m| m.contains("Cannot tell")).await;
     for (query, found, not) in [
         ("q=pod-late", &late, &strange),
         ("label=pod%3Dpod-late,namespace%3Dllm", &late, &strange),

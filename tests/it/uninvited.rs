@@ -26,7 +26,7 @@ impl Uninvited {
         let slack = FakeSlack::start(options).await.unwrap();
         let config = format!(
             "listen: 127.0.0.1:$PORT\nstate_dir: $DIR/state\nprometheus: [{{ url: \"http://127.0.0.1:1\" }}]\n\
-             slack: {{ api_url: \"{}\", channel: \"{CHANNEL}\", act: {{ groups: [S0ONCALL] }}, escalate: U0BEN, \
+             slack: {{ api_url: \"{}\", channel: \"{CHANNEL}\", act: {{ users: [U0BEN] }}, escalate: S0ONCALL, \
              routes: [{{ labels: {{ severity: page }}, channel: \"{CRITICAL}\" }}] }}\n",
             slack.base_url
         );

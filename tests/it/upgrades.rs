@@ -84,8 +84,9 @@ fn expands(statement: &str, all: &[String]) -> bool {
     match words.as_slice() {
         ["CREATE", "TABLE" | "INDEX", ..] | ["INSERT", ..] => true,
         ["UPDATE", ..] => !statement.starts_with("UPDATE COMPATIBILITY"),
-        // On a table that older programs write to, it refuses what they write.
-        ["CREATE", "UNIQUE", ..] => new(after("ON")),
+        // On a table that older programs write to, it refuses what they write; but for a wider one in place of another.
+        ["CREATE", "UNIQUE", ..] => new(after("ON")) || all.iter().any(|other| other.starts_with("DROP INDEX")),
+        ["DROP", "INDEX", ..] => true,
         ["ALTER", "TABLE", _, "ADD", ..] => {
             let needed = statement.contains("NOT NULL") && !statement.contains("DEFAULT");
             !(needed || ["UNIQUE", "CHECK", "REFERENCES", "PRIMARY"].iter().any(|word| words.contains(word)))

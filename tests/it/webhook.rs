@@ -101,7 +101,11 @@ async fn readiness_names_every_check_and_fails_only_when_alerts_would_be_lost() 
         .map(|c| (c["name"].as_str().unwrap(), c["ok"].as_bool().unwrap()))
         .collect();
     assert_eq!((status, body["status"].as_str()), (200, Some("degraded")));
-    assert_eq!(checks, [("store", true), ("prometheus/default", false), ("slack", true)]);
+    let channels = [("slack channel #critical", true), ("slack channel #llm-alerts", true)];
+    assert_eq!(
+        checks,
+        [[("store", true), ("prometheus/default", false), ("slack", true)].as_slice(), &channels].concat()
+    );
     assert_eq!(run.get("/healthz").await, (200, "ok\n".to_owned()));
 }
 

@@ -122,7 +122,7 @@ async fn a_night_that_only_a_log_explains_from_the_alert_to_the_bundle_opened_el
     // Over: the numbers have an end too.
     night.resolve().await;
     night.message_with("RESOLVED after").await;
-    night.choose(ANN, "bundle").await;
+    night.press(ANN, "bundle").await;
     night.until(|state| bundles(state.files()).len() == 3).await;
     let (_, bytes) = bundles(&night.slack.files()).remove(2);
     let over = summary(&bytes);

@@ -265,7 +265,7 @@ pub(super) fn stable(transcript: &str, incident: &str) -> String {
 }
 
 /// The posts of the thread sorted: which of two comes first depends on the machine.
-fn in_any_order(transcript: &str) -> String {
+pub(super) fn in_any_order(transcript: &str) -> String {
     let mut parts = transcript.split("  ↳");
     let message = parts.next().unwrap_or_default();
     let mut posts: Vec<String> = parts.map(|post| format!("  ↳{post}")).collect();
