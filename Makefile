@@ -1,6 +1,8 @@
 # The only entry points; each installs what it needs.
 CARGO ?= cargo
 FAULT ?= longer-prompts
+# Most tests wait for other programs, so more of them run at once than a small machine has cores.
+TEST_THREADS ?= 4
 BIN := target/debug/llm-diagnose
 
 .PHONY: help demo test lint scenarios bench generate packages build dashboard-check upgrade-check
@@ -18,7 +20,7 @@ demo: packages build ## A simulated fleet breaks and is diagnosed; FAULT=traffic
 	@FAULT=$(FAULT) target/debug/demo
 
 test: packages lint dashboard-check ## Everything that must hold
-	$(CARGO) test --workspace --no-fail-fast
+	RUST_TEST_THREADS=$(TEST_THREADS) $(CARGO) test --workspace --no-fail-fast
 	$(BIN) check
 	$(BIN) test
 
