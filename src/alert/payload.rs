@@ -4,6 +4,7 @@
 //! by one: the most severe are kept whole, of the others only who they are and whether they fire.
 
 use std::cmp::Ordering;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::io::{self, Read};
 
@@ -21,6 +22,8 @@ const LEFT_OUT_BYTES: usize = 16 << 20;
 const IDENTITY_BYTES: usize = 64;
 /// Bytes of one alert, or of everything that stands beside the alerts, at most.
 const ELEMENT_BYTES: usize = 4 << 20;
+/// Names of alerts under which a group is looked for that was too large to be read.
+const TOO_LARGE_NAMES: usize = 20;
 /// What the reader says of such an element.
 const TOO_LONG: &str = "one of its elements is larger than 4 MiB";
 
@@ -115,14 +118,18 @@ impl AlertGroup {
     }
 
     /// What can be told of a body that is too large to be read, from its beginning: an alert that says so, with the labels
-    /// of the first alert, so that it goes where that one would go. None when no alert stands there.
+    /// of the first alert, so that it goes where that one would go. It is over when the group is, whose status stands before
+    /// its alerts in what Alertmanager sends. None when no alert stands there.
+    ///
+    /// Source of the order: <https://github.com/prometheus/alertmanager/blob/main/template/template.go>, `Data`.
     pub fn too_large(beginning: &[u8]) -> Option<Self> {
         let labels: Labels = first(beginning, br#""labels":"#)?;
         let receiver: String = first(beginning, br#""receiver":"#).unwrap_or_default();
         let summary = "Too large to read: of this notification only the first alert is known. Set max_alerts in \
                        Alertmanager, or raise webhook.body_limit here.";
+        let alerts = find(beginning, br#""alerts":"#).unwrap_or_default();
         let alert = Alert {
-            status: AlertStatus::Firing,
+            status: first(&beginning[..alerts], br#""status":"#).unwrap_or(AlertStatus::Firing),
             annotations: Labels::from([("summary".to_owned(), summary.to_owned())]),
             starts_at: first(beginning, br#""startsAt":"#)?,
             ends_at: never(),
@@ -131,16 +138,32 @@ impl AlertGroup {
             labels,
         };
         let mut group = Self::of_alert(alert);
-        group.group_key = format!("too large to read: {receiver}/{:?}", group.alerts[0].name());
+        group.group_key = too_large_key(&receiver, group.alerts[0].name());
         group.receiver = receiver;
         group.replace_nul();
         Some(group)
     }
+
+    /// The group keys under which a body of this group was told that was too large to be read, some at most.
+    pub fn too_large_keys(&self) -> BTreeSet<String> {
+        let names: BTreeSet<&str> = self.alerts.iter().map(Alert::name).collect();
+        let names = names.into_iter().take(TOO_LARGE_NAMES);
+        names.map(|name| too_large_key(&self.receiver, name)).filter(|key| *key != self.group_key).collect()
+    }
+}
+
+fn too_large_key(receiver: &str, name: &str) -> String {
+    format!("too large to read: {receiver}/{name:?}")
+}
+
+/// Where a part of a JSON text stands first.
+fn find(json: &[u8], part: &[u8]) -> Option<usize> {
+    json.windows(part.len()).position(|window| window == part)
 }
 
 /// The value after the first `key` in a part of a JSON text.
 fn first<T: for<'de> Deserialize<'de>>(json: &[u8], key: &[u8]) -> Option<T> {
-    let at = json.windows(key.len()).position(|part| part == key)? + key.len();
+    let at = find(json, key)? + key.len();
     serde_json::Deserializer::from_slice(&json[at..]).into_iter().next()?.ok()
 }
 

@@ -18,7 +18,7 @@ const PAGE: usize = 15;
 pub(super) async fn list(desk: &Desk, inbound: &Inbound, id: &str, from: &str) {
     let words = &desk.words;
     let mut incidents = match desk.store.digest_incidents(id).await {
-        Ok(incidents) => incidents,
+        Ok(spoken) => spoken.incidents,
         Err(error) => {
             error!(%error, "cannot read a digest's incidents");
             return say(desk, inbound, "act-store").await;

@@ -7,14 +7,14 @@ use tracing::error;
 use super::Desk;
 use super::acts::{Attempt, failed, over};
 use super::commands::short;
-use super::talk::{into_thread, message, say, tell};
+use super::talk::{Put, message, put_into_thread, say, tell};
 use crate::render::{Act, Line, Part, Span, Tone};
 use crate::slack::{Inbound, is_person};
 use crate::store::{AuditEntry, AuditResult, Incident};
 
 /// Nobody is called twice for one incident within this time.
 const ONCE_WITHIN: Duration = Duration::from_secs(300);
-/// How long the answer waits for the pager.
+/// How long the answer waits for the delivery.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 /// How often it looks.
 const LOOK: Duration = Duration::from_millis(200);
@@ -32,11 +32,15 @@ pub(super) async fn escalate(desk: &Desk, inbound: &Inbound, incident: &Incident
     let begun = Attempt::begin_once(desk, inbound, what.as_str(), &incident.id, ONCE_WITHIN, "escalate-already");
     let Some(attempt) = begun.await else { return };
     let Some(span) = person(whom) else { return page(desk, inbound, incident, whom, attempt).await };
-    match call(desk, inbound, incident, span).await {
-        Ok(()) => {
+    match call(desk, inbound, incident, span, attempt.id()).await {
+        Ok(Put::Stands) => {
             // The id would be noise; the post in the thread names them.
             attempt.end(desk, AuditResult::Done, whom, "").await;
             say(desk, inbound, "escalate-done").await;
+        }
+        Ok(Put::Waits) => {
+            let [done, waits] = ["escalate-done", "escalate-waits"].map(|key| desk.words.line(key, &[]));
+            tell_end(desk, inbound, attempt.id(), done, waits).await;
         }
         Err(error) => {
             attempt.end(desk, AuditResult::Failed, whom, &error).await;
@@ -45,8 +49,8 @@ pub(super) async fn escalate(desk: &Desk, inbound: &Inbound, incident: &Incident
     }
 }
 
-/// Lets a pager call, and tells how that ended. The delivery writes it into the attempt's line of the audit log, so that
-/// any replica may make it; what takes longer is told by the thread alone.
+/// Lets a pager call. The delivery writes how that ended into the attempt's line of the audit log, so that any replica may
+/// make it; what takes longer is told by the thread alone.
 async fn page(desk: &Desk, inbound: &Inbound, incident: &Incident, pager: &str, attempt: Attempt) {
     if let Err(error) = desk.store.page(&incident.id, pager, attempt.id(), desk.store.now()).await {
         let error = error.to_string();
@@ -54,13 +58,18 @@ async fn page(desk: &Desk, inbound: &Inbound, incident: &Incident, pager: &str, 
         return failed(desk, inbound, "escalate-failed", &error).await;
     }
     desk.deliveries.notify_one();
-    let ended = tokio::time::timeout(ANSWER_WITHIN, ended(desk, attempt.id())).await;
+    let [done, waits] =
+        ["escalation-called", "escalation-begun"].map(|key| desk.words.line(key, &[("pager", pager.into())]));
+    tell_end(desk, inbound, attempt.id(), done, waits).await;
+}
+
+/// Tells how a delivery that calls somebody ended; `waits` when that takes long.
+async fn tell_end(desk: &Desk, inbound: &Inbound, escalation: &str, done: Line, waits: Line) {
+    let ended = tokio::time::timeout(ANSWER_WITHIN, ended(desk, escalation)).await;
     match ended.ok().flatten() {
-        Some(AuditEntry { result: AuditResult::Done, .. }) => {
-            tell(desk, inbound, desk.words.line("escalation-called", &[("pager", pager.into())])).await;
-        }
+        Some(AuditEntry { result: AuditResult::Done, .. }) => tell(desk, inbound, done).await,
         Some(entry) => failed(desk, inbound, "escalate-failed", &entry.detail).await,
-        None => tell(desk, inbound, desk.words.line("escalation-begun", &[("pager", pager.into())])).await,
+        None => tell(desk, inbound, waits).await,
     }
 }
 
@@ -90,7 +99,13 @@ fn person(whom: &str) -> Option<Span> {
 }
 
 /// Mentions them in the incident's thread, with what is known, so that they need not read upwards.
-async fn call(desk: &Desk, inbound: &Inbound, incident: &Incident, whom: Span) -> Result<(), String> {
+async fn call(
+    desk: &Desk,
+    inbound: &Inbound,
+    incident: &Incident,
+    whom: Span,
+    escalation: &str,
+) -> Result<Put, String> {
     let words = &desk.words;
     let told = desk.notifier.message(incident);
     let asks = [("who", Span::User(inbound.who.user.clone()).into()), ("headline", told.headline.into())];
@@ -103,7 +118,7 @@ async fn call(desk: &Desk, inbound: &Inbound, incident: &Incident, whom: Span) -
     let command = Line::default().code(format!("/llm-diagnose bundle {}", short(&incident.id)));
     parts.push(Part::Note(words.line("escalate-bundle", &[("command", command.into())])));
     let body = message(Tone::Critical, &call, parts);
-    into_thread(desk, &incident.id, inbound, &body).await.map_err(|error| error.to_string())
+    put_into_thread(desk, &incident.id, inbound, &body, escalation).await.map_err(|error| error.to_string())
 }
 
 #[cfg(test)]

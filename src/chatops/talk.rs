@@ -53,10 +53,30 @@ pub(super) async fn into_thread(
     asked: &Inbound,
     body: &SlackMessage,
 ) -> Result<(), SlackError> {
-    match desk.store.queue_answer(incident, body, desk.store.now()).await {
+    put_into_thread(desk, incident, asked, body, "").await.map(drop)
+}
+
+/// Where something was put.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Put {
+    /// It waits for its delivery into the thread.
+    Waits,
+    /// It stands where it was asked.
+    Stands,
+}
+
+/// As [`into_thread`]; of what waits, the line `escalation` of the audit log learns how it ended.
+pub(super) async fn put_into_thread(
+    desk: &Desk,
+    incident: &str,
+    asked: &Inbound,
+    body: &SlackMessage,
+    escalation: &str,
+) -> Result<Put, SlackError> {
+    match desk.store.queue_answer(incident, body, escalation, desk.store.now()).await {
         Ok(true) => {
             desk.deliveries.notify_one();
-            return Ok(());
+            return Ok(Put::Waits);
         }
         Ok(false) => {}
         Err(error) => warn!(%error, incident.id = incident, "cannot keep what the thread is to be told"),
@@ -64,5 +84,5 @@ pub(super) async fn into_thread(
     let place = &asked.place;
     let channel = if place.channel.is_empty() { desk.config.channel.as_str() } else { place.channel.as_str() };
     let to = Destination { channel, thread: place.thread.as_deref().or(place.message.as_deref()) };
-    desk.notifier.answer(&desk.slack, Answer::Post(to), body).await.map(drop)
+    desk.notifier.answer(&desk.slack, Answer::Post(to), body).await.map(|_| Put::Stands)
 }

@@ -100,7 +100,7 @@ pub fn admit(known: Option<&Known>, group: &AlertGroup, now: Timestamp, rules: &
     let left_out = not_kept(known, group, fires);
     let decided = |reason, state, incident| Admission { reason, state, incident, gone: Vec::new(), left_out };
     match known {
-        Some(known) if is_late(known, &said, now, rules) => {
+        Some(known) if is_late(known, group, &said, now, rules) => {
             decided(AdmitReason::Late, known.state, Some(known.id.clone()))
         }
         Some(known) if known.state == State::Open => Admission { left_out, ..on_open(known, group, &said, now, rules) },
@@ -124,14 +124,23 @@ fn not_kept(known: Option<&Known>, group: &AlertGroup, fires: bool) -> u64 {
 }
 
 /// Whether it repeats the past: it brings no news, but says that ended episodes fire. Alertmanager gives an alert that
-/// fires again another start, unless it had only lost sight of it.
-fn is_late(known: &Known, said: &BTreeMap<(String, Timestamp), AlertStatus>, now: Timestamp, rules: &Rules) -> bool {
+/// fires again another start, unless it had only lost sight of it. Of a group that is too large to be kept, as many episodes
+/// may be unknown as were left out before.
+fn is_late(
+    known: &Known,
+    group: &AlertGroup,
+    said: &BTreeMap<(String, Timestamp), AlertStatus>,
+    now: Timestamp,
+    rules: &Rules,
+) -> bool {
     use AlertStatus::{Firing, Resolved};
     let steps: Vec<_> = said.iter().map(|(episode, status)| (known.episodes.get(episode), status)).collect();
-    let news = |step: &(Option<&AlertStatus>, &AlertStatus)| matches!(step, (None, _) | (Some(Firing), Resolved));
+    let unknown = steps.iter().filter(|(before, _)| before.is_none()).count() as u64;
+    let left_out = if group.left_out.is_empty() { 0 } else { known.left_out_most };
     let changed = known.resolved_at.unwrap_or(known.notified_at);
     clock::between(changed, now) <= rules.duplicate_within
-        && !steps.iter().any(news)
+        && unknown <= left_out
+        && !steps.contains(&(Some(&Firing), &Resolved))
         && steps.contains(&(Some(&Resolved), &Firing))
 }
 

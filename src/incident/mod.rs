@@ -67,6 +67,8 @@ pub struct Known {
     pub resolved_at: Option<Timestamp>,
     /// Alerts of its last notification of which nothing is kept.
     pub left_out: u64,
+    /// The most of which nothing was kept of one notification.
+    pub left_out_most: u64,
     /// Something critical fires, or did at the end.
     pub critical: bool,
     /// Every episode, (fingerprint, start), with its last status.

@@ -8,12 +8,12 @@ use tracing::{error, info, warn};
 
 use super::refused::pause_refused;
 use super::seek::Sought;
-use super::{Lane, MOST_REPOSTS, MOST_TRIES, Notifier, To, pause};
+use super::{Lane, MOST_REPOSTS, MOST_TRIES, Notifier, To, calling, pause};
 use crate::clock;
 use crate::diagnose::Scope;
-use crate::render::{self, DigestEntry, DigestView, Words};
-use crate::slack::{Mark, Slack, SlackError};
-use crate::store::{Digest, Held, Incident, Look, StoreError};
+use crate::render::{self, DigestEntry, DigestView, Told, Words};
+use crate::slack::{Slack, SlackError};
+use crate::store::{Called, Digest, Held, Incident, Look, Mention, Place, Spoken, StoreError};
 
 /// The shortest time between two edits of a digest: a storm would use up the edits of the whole workspace.
 const BETWEEN_EDITS: Duration = Duration::from_secs(5);
@@ -32,9 +32,12 @@ fn pool(incident: &Incident) -> String {
     }
 }
 
-/// The channel to which an incident is routed: the digest may have moved from there to the default channel.
-fn routed<'a>(incident: &Incident, mentions: &'a BTreeMap<String, (String, bool)>, digest: &'a Digest) -> &'a str {
-    mentions.get(&incident.id).map_or(digest.channel.as_str(), |(channel, _)| channel.as_str())
+/// An incident's id to its place.
+type Places = BTreeMap<String, Place>;
+
+/// Who was called for an incident.
+fn called<'a>(incident: &Incident, places: &'a Places) -> Option<&'a Called> {
+    places.get(&incident.id).and_then(|place| place.called.as_ref())
 }
 
 /// The first few names, and how many there are besides.
@@ -47,17 +50,42 @@ fn named<'a>(pools: impl ExactSizeIterator<Item = &'a String>, words: &Words) ->
     names.join(", ")
 }
 
+/// Who is to be called, and for which pools: each pool of a storm calls each person once, with the first of its incidents
+/// that names them.
+fn calls<'a, 'b>(
+    incidents: &'a [Incident],
+    places: &Places,
+    whom: impl Fn(&'a Incident) -> Vec<&'b str>,
+) -> BTreeMap<&'b str, BTreeMap<String, &'a Incident>> {
+    let mut before: BTreeMap<String, Vec<&Called>> = BTreeMap::new();
+    for incident in incidents {
+        before.entry(pool(incident)).or_default().extend(called(incident, places));
+    }
+    let mut calls: BTreeMap<&str, BTreeMap<String, &Incident>> = BTreeMap::new();
+    for incident in incidents {
+        for id in whom(incident) {
+            let pool = pool(incident);
+            if !before[&pool].iter().any(|called| called.includes(id)) {
+                calls.entry(id).or_default().entry(pool).or_insert(incident);
+            }
+        }
+    }
+    calls
+}
+
 impl Notifier {
     pub(super) async fn deliver_digest(&self, digest: &Digest) -> Result<(), StoreError> {
-        let incidents = self.store.digest_incidents(&digest.id).await?;
+        let spoken = self.store.digest_incidents(&digest.id).await?;
+        let incidents = &spoken.incidents;
         let Some(slack) = &self.slack else {
             let why = "Slack is no longer configured";
-            return self.store.digest_given_up(digest, &incidents, why, self.store.now()).await;
+            return self.store.digest_given_up(digest, spoken.revisions, why, self.store.now()).await;
         };
-        let message = match incidents.as_slice() {
-            // Of one incident there is more to say than a line.
-            [one] => self.message(one),
-            _ => render::digest_message(&self.digest_view(digest, &incidents), &self.words),
+        // Of one incident there is more to say than a line.
+        let alone = incidents.first().filter(|_| incidents.len() == 1 && spoken.unreadable == 0);
+        let message = match alone {
+            Some(one) => self.message(one),
+            None => render::digest_message(&self.digest_view(digest, &spoken), &self.words),
         };
         let first = digest.posted.is_none();
         if let (true, Some(since)) = (first, digest.began)
@@ -65,64 +93,77 @@ impl Notifier {
         {
             return Ok(());
         }
-        let mentions = self.store.digest_mentions(&digest.id).await?;
-        let calls = self.calls(digest, &incidents, &mentions);
-        // Edits keep the mention, or it would vanish from where people find it.
-        let called = mentions.values().any(|(_, mentioned)| *mentioned);
-        let critical = incidents.iter().find_map(|incident| self.whom(incident, routed(incident, &mentions, digest)));
-        let whom = if first { calls.keys().next().map(String::as_str) } else { critical.filter(|_| called) };
-        let mark = Mark { mention: whom.is_some(), ..Mark::new(&digest.id) };
+        let places = self.store.digest_places(&digest.id).await?;
+        let whom = |incident| self.whom_of_digest(incident, &places, digest);
+        let calls = calls(incidents, &places, whom);
+        let shown: BTreeSet<&str> = match first {
+            true => calls.keys().copied().collect(),
+            // Edits keep the mentions, or they would vanish from where people find them.
+            false => {
+                let kept = |incident| {
+                    let before = called(incident, &places);
+                    whom(incident).into_iter().filter(move |id| before.is_some_and(|called| called.includes(id)))
+                };
+                incidents.iter().flat_map(kept).collect()
+            }
+        };
+        let shown: Vec<&str> = shown.into_iter().collect();
+        let mark = calling(&digest.id, &shown, &Called::default().and(&shown));
         let to = To::of(&digest.channel, digest.posted.as_ref(), mark);
-        let (answer, took) = self.send(slack, to, &message, whom).await;
+        let (answer, took) = self.send(slack, to, &message, &shown).await;
         let now = self.store.now();
         let posted = match answer {
             Ok(posted) => (posted.channel, posted.ts),
-            Err(error) => return self.digest_failed(slack, digest, &incidents, &error, took, now).await,
+            Err(error) => return self.digest_failed(slack, digest, &spoken, &error, took, now).await,
         };
         let done = if first { "posted" } else { "updated" };
         self.metrics.delivery("digest", done, Some(took));
         info!(digest.id = digest.id, incidents = incidents.len(), "{done} a digest");
         let next = clock::after(now, BETWEEN_EDITS);
-        self.store.digest_delivered(digest, &posted, &incidents, next).await?;
-        for (whom, pools) in calls.iter().skip(usize::from(first)) {
-            let Some((incident, (channel, _))) =
-                pools.values().next().and_then(|incident| mentions.get_key_value(incident.id.as_str()))
+        self.store.digest_delivered(digest, &posted, spoken.revisions, next).await?;
+        if let Some(one) = alone {
+            self.tell_alone(one, places.get(&one.id), now).await?;
+        }
+        // An edit notifies nobody.
+        for (whom, pools) in calls.iter().filter(|_| !first) {
+            let Some((incident, place)) =
+                pools.values().next().and_then(|incident| places.get_key_value(incident.id.as_str()))
             else {
                 continue;
             };
             let about = named(pools.keys(), &self.words);
-            self.store.queue_mention(incident, channel, [whom, &about], now).await?;
+            self.store.queue_mention(incident, &place.channel, [whom, &about], now).await?;
         }
         // Who reads the digest has read of all of them.
         for incident in incidents.iter().filter(|incident| incident.open && incident.critical) {
-            if let Some((channel, false)) = mentions.get(&incident.id) {
-                let since = incident.critical_at.unwrap_or(now);
-                self.store.mentioned(&incident.id, channel, since).await?;
+            let Some(Place { channel, called: before, .. }) = places.get(&incident.id) else { continue };
+            let whom = whom(incident);
+            if before.as_ref().is_none_or(|called| whom.iter().any(|id| !called.includes(id))) {
+                let called = before.clone().unwrap_or_default().and(&whom);
+                let mention = Mention { since: incident.critical_at.unwrap_or(now), called };
+                self.store.mentioned(&incident.id, channel, &mention).await?;
             }
         }
         Ok(())
     }
 
-    /// Who is to be called, and for which pools: each pool of a storm calls once, with the first of its incidents that is
-    /// critical.
-    fn calls<'a>(
-        &self,
-        digest: &Digest,
-        incidents: &'a [Incident],
-        mentions: &BTreeMap<String, (String, bool)>,
-    ) -> BTreeMap<String, BTreeMap<String, &'a Incident>> {
-        let mentioned = |incident: &Incident| mentions.get(&incident.id).is_some_and(|(_, mentioned)| *mentioned);
-        let known: BTreeSet<String> = incidents.iter().filter(|incident| mentioned(incident)).map(pool).collect();
-        let mut calls: BTreeMap<String, BTreeMap<String, &Incident>> = BTreeMap::new();
-        for incident in incidents.iter().filter(|incident| !mentioned(incident)) {
-            let pool = pool(incident);
-            if let Some(whom) =
-                self.whom(incident, routed(incident, mentions, digest)).filter(|_| !known.contains(&pool))
-            {
-                calls.entry(whom.to_owned()).or_default().entry(pool).or_insert(incident);
+    /// The thread of a digest that speaks for one incident is told what changes, as that of the incident's own message.
+    async fn tell_alone(&self, one: &Incident, place: Option<&Place>, now: Timestamp) -> Result<(), StoreError> {
+        let Some(place) = place else { return Ok(()) };
+        let knows = Told::of(&self.view(one));
+        match &place.told {
+            Some(told) => self.queue_changes(&one.id, &place.channel, told, &knows, now).await,
+            None => {
+                let told = serde_json::to_string(&knows).unwrap_or_default();
+                self.store.told(&one.id, &place.channel, &told).await
             }
         }
-        calls
+    }
+
+    /// Whom an incident of a digest calls in the channel to which it is routed.
+    fn whom_of_digest(&self, incident: &Incident, places: &Places, digest: &Digest) -> Vec<&str> {
+        let channel = places.get(&incident.id).map_or(digest.channel.as_str(), |place| place.channel.as_str());
+        self.whom(incident, channel)
     }
 
     /// Whether a digest that was being posted before is to be posted again: not when it stands already.
@@ -140,12 +181,13 @@ impl Notifier {
         }
     }
 
-    fn digest_view(&self, digest: &Digest, incidents: &[Incident]) -> DigestView {
+    fn digest_view(&self, digest: &Digest, spoken: &Spoken) -> DigestView {
         DigestView {
             id: digest.id.clone(),
             topic: digest.topic.clone(),
             opened_at: digest.opened_at,
-            incidents: incidents.iter().map(|incident| DigestEntry::of(&self.view(incident))).collect(),
+            incidents: spoken.incidents.iter().map(|incident| DigestEntry::of(&self.view(incident))).collect(),
+            unreadable: spoken.unreadable,
             interactive: self.interactive,
         }
     }
@@ -154,7 +196,7 @@ impl Notifier {
         &self,
         slack: &Slack,
         digest: &Digest,
-        incidents: &[Incident],
+        spoken: &Spoken,
         error: &SlackError,
         took: Duration,
         now: Timestamp,
@@ -168,7 +210,7 @@ impl Notifier {
             count("rate_limited");
             return self.store.digest_postponed(digest, clock::after(now, *wait), Held::Failed, &note).await;
         }
-        let more = digest.tries + 1 < MOST_TRIES || incidents.iter().any(|incident| incident.open);
+        let more = digest.tries + 1 < MOST_TRIES || spoken.incidents.iter().any(|incident| incident.open);
         if error.is_gone()
             && digest.posted.is_some()
             && self.store.forget_digest_message(digest, MOST_REPOSTS, now).await?
@@ -200,6 +242,6 @@ impl Notifier {
         }
         count("failed");
         error!(digest.id = digest.id, channel = digest.channel, reason = note, "gave up delivering a digest");
-        self.store.digest_given_up(digest, incidents, &note, now).await
+        self.store.digest_given_up(digest, spoken.revisions, &note, now).await
     }
 }

@@ -6,11 +6,11 @@ use jiff::Timestamp;
 use tracing::{error, info, warn};
 
 use super::seek::Sought;
-use super::{Lane, MOST_REPOSTS, MOST_TRIES, Notifier, To, pause};
+use super::{Lane, MOST_REPOSTS, MOST_TRIES, Notifier, To, calling, pause};
 use crate::clock;
 use crate::render::{self, Told};
 use crate::slack::{Mark, Slack, SlackError};
-use crate::store::{Delivery, Held, Incident, Look, Said, Sink, StoreError};
+use crate::store::{Delivery, Held, Incident, Look, Mention, Said, Sink, StoreError};
 
 impl Notifier {
     pub(super) async fn deliver_message(&self, delivery: &Delivery) -> Result<(), StoreError> {
@@ -44,14 +44,17 @@ impl Notifier {
         {
             return Ok(());
         }
-        // A new message calls somebody once. Its edits keep the mention, or it would vanish from where people find it.
-        let calls = self.whom(incident, &delivery.channel);
-        let whom = calls.filter(|_| first != delivery.mentioned);
+        let whom = self.whom(incident, &delivery.channel);
+        let (called, calls): (Vec<&str>, Vec<&str>) = whom.into_iter().partition(|id| delivery.called.includes(id));
+        let since = incident.critical_at.unwrap_or(self.store.now());
+        let mention = Mention { since, called: delivery.called.and(&calls) };
+        // Edits keep the mentions, or they would vanish from where people find them.
+        let shown = if first { &calls } else { &called };
         let knows = Told::of(&self.view(incident));
         let told = serde_json::to_string(&knows).ok();
-        let mark = Mark { id: incident.id.clone(), mention: whom.is_some(), told: told.clone() };
+        let mark = Mark { told: told.clone(), ..calling(&incident.id, &calls, &mention.called) };
         let to = To::of(&delivery.channel, delivery.posted.as_ref(), mark);
-        let (answer, took) = self.send(slack, to, &self.message(incident), whom).await;
+        let (answer, took) = self.send(slack, to, &self.message(incident), shown).await;
         let now = self.store.now();
         let posted = match answer {
             Ok(posted) => posted,
@@ -63,19 +66,46 @@ impl Notifier {
         let done = if first { "posted" } else { "updated" };
         self.metrics.delivery("slack", done, Some(took));
         info!(incident.id = delivery.incident, channel = posted.channel, "{done} the incident's message");
-        let since = incident.critical_at.unwrap_or(now);
-        let said = Said { mention: whom.filter(|_| first).map(|_| since), told };
+        let said = Said { mention: (first && !calls.is_empty()).then(|| mention.clone()), told };
         let place = (posted.channel, posted.ts);
         self.store.delivered(delivery, Some(&place), incident.revision, &said, now).await?;
-        if let Some(whom) = calls.filter(|_| !first && !delivery.mentioned) {
-            self.store.queue_mention(&incident.id, &delivery.channel, [whom, ""], now).await?;
-            self.store.mentioned(&incident.id, &delivery.channel, since).await?;
+        if !first {
+            self.call_in_thread(&incident.id, &delivery.channel, &calls, &mention).await?;
         }
-        let told: Option<Told> = delivery.told.as_deref().and_then(|told| serde_json::from_str(told).ok());
-        match told.and_then(|told| render::changes(&told, &knows, &self.words)) {
-            Some(_) => self.store.queue_change(&incident.id, &delivery.channel, now).await,
+        match &delivery.told {
+            Some(told) => self.queue_changes(&incident.id, &delivery.channel, told, &knows, now).await,
             None => Ok(()),
         }
+    }
+
+    /// The incident's thread in this channel is to be told what changed since it was `told`, if anything did.
+    pub(super) async fn queue_changes(
+        &self,
+        incident: &str,
+        channel: &str,
+        told: &str,
+        knows: &Told,
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        let told: Option<Told> = serde_json::from_str(told).ok();
+        match told.and_then(|told| render::changes(&told, knows, &self.words)) {
+            Some(_) => self.store.queue_change(incident, channel, now).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Calls these in the thread of the incident's message in this channel: an edit notifies nobody.
+    pub(super) async fn call_in_thread(
+        &self,
+        incident: &str,
+        channel: &str,
+        calls: &[&str],
+        mention: &Mention,
+    ) -> Result<(), StoreError> {
+        for whom in calls {
+            self.store.queue_mention(incident, channel, [whom, ""], self.store.now()).await?;
+        }
+        if calls.is_empty() { Ok(()) } else { self.store.mentioned(incident, channel, mention).await }
     }
 
     /// Whether a message that was being posted before is to be posted again: not when it stands already.

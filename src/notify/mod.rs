@@ -5,6 +5,7 @@
 
 mod answers;
 mod digests;
+mod escalation;
 mod messages;
 mod pager;
 mod posts;
@@ -25,7 +26,7 @@ use crate::playbook::Library;
 use crate::prom::{Prometheus, choose};
 use crate::render::{self, IncidentView, Message, SlackMessage, Words};
 use crate::slack::{self, Destination, Mark, Posted, Slack, SlackError};
-use crate::store::{Incident, Store, Work};
+use crate::store::{Called, Incident, Store, Work};
 use crate::telemetry::Metrics;
 pub use answers::{ANSWER_WITHIN, Answer};
 pub use pager::{Pager, PagerClient, PagerKind, PagerOn, schema as webhook_schema};
@@ -148,19 +149,21 @@ impl Notifier {
         (!self.public_url.is_empty()).then(|| format!("{}/incidents", self.public_url))
     }
 
-    /// Whom an incident calls in this channel while it is critical: whoever the routes of its critical alerts name there. A
-    /// channel to which none of its alerts was ever routed stands in for one that did not take the message.
-    fn whom(&self, incident: &Incident, channel: &str) -> Option<&str> {
+    /// Whom an incident calls in this channel while it is critical: everybody whom the routes of its critical alerts name
+    /// there, each once. A channel to which none of its alerts was ever routed stands in for one that did not take the
+    /// message.
+    fn whom(&self, incident: &Incident, channel: &str) -> Vec<&str> {
+        let mut whom = Vec::new();
         if !incident.open || !incident.critical {
-            return None;
+            return whom;
         }
         let goes_there = |alert: &Alert| self.config.channel_for(&alert.labels) == channel;
         let stands_in = !incident.alerts.iter().any(goes_there);
-        let firing = incident.firing();
-        firing
-            .into_iter()
-            .filter(|alert| alert.is_critical() && (stands_in || goes_there(alert)))
-            .find_map(|alert| self.config.mention_for(&alert.labels))
+        let calls = |alert: &&Alert| alert.is_critical() && (stands_in || goes_there(alert));
+        for alert in incident.firing().into_iter().filter(calls) {
+            whom.extend(self.config.mention_for(&alert.labels).filter(|id| !whom.contains(id)));
+        }
+        whom
     }
 
     /// Delivers what was taken, or says in the store when to try again.
@@ -180,21 +183,22 @@ impl Notifier {
         error!(sink, %error, "cannot work on a delivery");
     }
 
-    /// Posts or edits a message; one that Slack cannot take is sent once more, short and plain.
+    /// Posts or edits a message that begins with mentions, which notify only in a new one. One that Slack cannot take is
+    /// sent once more, short and plain.
     async fn send(
         &self,
         slack: &Slack,
         to: To<'_>,
         message: &Message,
-        call: Option<&str>,
+        call: &[&str],
     ) -> (Result<Posted, SlackError>, Duration) {
         let started = Instant::now();
-        let mut answer = to.send(slack, &called(render::slack(message), call)).await;
+        let mut answer = to.send(slack, &render::slack(message).calling(call)).await;
         if let Err(error) = &answer
             && error.is_about_content()
         {
             warn!(reason = %error, "Slack does not take the message: sending a shorter one");
-            answer = to.send(slack, &called(render::slack(&render::short(message)), call)).await;
+            answer = to.send(slack, &render::slack(&render::short(message)).calling(call)).await;
         }
         (answer, started.elapsed())
     }
@@ -224,12 +228,9 @@ impl<'a> To<'a> {
     }
 }
 
-/// Calls somebody where Slack notifies of it; edits notify nobody.
-fn called(body: SlackMessage, whom: Option<&str>) -> SlackMessage {
-    match whom {
-        Some(whom) => body.calling(whom),
-        None => body,
-    }
+/// The mark of a message that calls these; `called` are they and whoever was called before.
+fn calling(id: &str, calls: &[&str], called: &Called) -> Mark {
+    Mark { mention: !calls.is_empty(), called: Some(called.to_string()), ..Mark::new(id) }
 }
 
 /// The pause after so many failures in a row.

@@ -27,7 +27,9 @@ enum Made {
 impl Notifier {
     pub(super) async fn deliver_post(&self, post: &Post) -> Result<(), StoreError> {
         let (Some(slack), Some(incident)) = (&self.slack, self.store.incident(&post.incident).await?) else {
-            return self.store.post_given_up(post, "there is no Slack or no such incident", self.store.now()).await;
+            let why = "there is no Slack or no such incident";
+            self.post_ended(post, Err(why)).await?;
+            return self.store.post_given_up(post, why, self.store.now()).await;
         };
         if let Some(since) = post.began
             && !self.may_post(slack, post, since).await?
@@ -43,10 +45,12 @@ impl Notifier {
                 if let Some(told) = told.and_then(|told| serde_json::to_string(&told).ok()) {
                     self.store.told(&post.incident, &post.delivery, &told).await?;
                 }
+                self.post_ended(post, Ok(())).await?;
                 self.store.posted(post, ts.as_deref()).await
             }
             Ok(Made::Needless(why)) => {
                 debug!(incident.id = post.incident, kind = post.kind.as_str(), why, "left out a post in the thread");
+                self.post_ended(post, Err(why)).await?;
                 self.store.post_needless(post, why).await
             }
             Err(error) => {
@@ -93,7 +97,7 @@ impl Notifier {
                 let Ok(message) = serde_json::from_str::<Message>(&post.body) else {
                     return Ok(Made::Needless("another version wrote it"));
                 };
-                let posted = self.send(slack, To::New(thread, mark), &message, None).await.0?;
+                let posted = self.send(slack, To::New(thread, mark), &message, &[]).await.0?;
                 Ok(Made::Posted(Some(posted.ts), None))
             }
             PostKind::Answer => {
@@ -129,6 +133,7 @@ impl Notifier {
         match self.seek(slack, &look).await? {
             Sought::Missing => Ok(true),
             Sought::Stands => {
+                self.post_ended(post, Ok(())).await?;
                 // What changed since it was said did not get a post of its own, because this one still waited.
                 if post.kind == PostKind::Change {
                     self.store.queue_change(&post.incident, &post.delivery, self.store.now()).await?;
@@ -183,6 +188,7 @@ impl Notifier {
             return Ok("retried");
         }
         warn!(incident.id = post.incident, kind = post.kind.as_str(), reason = note, "gave up a post in the thread");
+        self.post_ended(post, Err(&note)).await?;
         self.store.post_given_up(post, &note, now).await?;
         Ok("failed")
     }

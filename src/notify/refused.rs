@@ -12,7 +12,7 @@ use super::{MOST_TRIES, Notifier};
 use crate::clock;
 use crate::render::{self, Line, SlackMessage};
 use crate::slack::{Destination, Mark, Slack, SlackError, is_person};
-use crate::store::{Delivery, Held, Incident, Refusal, StoreError};
+use crate::store::{Delivery, Held, Incident, Mention, Refusal, StoreError};
 
 /// The first pause after a refusal; it doubles up to [`LONGEST_REFUSED`].
 const FIRST_PAUSE: Duration = Duration::from_secs(2);
@@ -99,12 +99,14 @@ impl Notifier {
         now: Timestamp,
     ) -> Result<(), StoreError> {
         let fallback = &self.config.channel;
-        let Some(whom) = self.whom(incident, closed).filter(|_| closed != fallback) else { return Ok(()) };
-        if self.store.is_unmentioned(&incident.id, fallback).await? {
-            self.store.queue_mention(&incident.id, fallback, [whom, ""], now).await?;
-            self.store.mentioned(&incident.id, fallback, incident.critical_at.unwrap_or(now)).await?;
+        let mut calls = self.whom(incident, closed);
+        if calls.is_empty() || closed == fallback {
+            return Ok(());
         }
-        Ok(())
+        let Some(called) = self.store.called(&incident.id, fallback).await? else { return Ok(()) };
+        calls.retain(|id| !called.includes(id));
+        let mention = Mention { since: incident.critical_at.unwrap_or(now), called: called.and(&calls) };
+        self.call_in_thread(&incident.id, fallback, &calls, &mention).await
     }
 
     /// Remembers for all replicas that a channel does not take messages, and tells people once.

@@ -1,5 +1,6 @@
 //! Looks in Slack for what may stand there already: before something is posted again whose answer was lost, and a few
-//! times afterwards, because Slack may have the effect of a call long after the caller gave up.
+//! times afterwards, because Slack may have the effect of a call long after the caller gave up: within minutes, when the
+//! incident ends, and a day later.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,11 +13,12 @@ use tracing::{info, warn};
 use super::{Lane, Notifier, pause};
 use crate::clock;
 use crate::slack::{Found, Slack, SlackError};
-use crate::store::{Look, Said, Standing, StoreError};
+use crate::store::{Called, Look, Mention, Said, Standing, StoreError};
 
 /// When a message is looked for that may have appeared a second time, counted from the last time.
 const LOOKS: [Duration; 3] = [Duration::from_secs(20), Duration::from_secs(60), Duration::from_secs(300)];
-/// A look that Slack could not answer for so long is given up.
+/// The last look comes so long after the call, one before it when the incident ends. A look that Slack could not answer for
+/// so long is given up.
 const LONGEST: Duration = Duration::from_secs(86_400);
 /// What all pages of one look may take.
 const WITHIN: Duration = Duration::from_secs(20);
@@ -118,8 +120,12 @@ impl Notifier {
                 self.remove(slack, look, &channel, extra).await;
             }
         }
-        let looks = look.looks as usize + 1;
-        self.store.looked(look, LOOKS.get(looks).map(|wait| clock::after(now, *wait))).await
+        let next = match LOOKS.get(look.looks as usize + 1) {
+            Some(wait) => Some(clock::after(now, *wait)),
+            // The end of its incident brings it forward.
+            None => Some(clock::after(look.since, LONGEST)).filter(|last| *last > now),
+        };
+        self.store.looked(look, next).await
     }
 
     /// A message that was found becomes the one that stands, when none does.
@@ -127,9 +133,11 @@ impl Notifier {
         let posted = (channel.to_owned(), found.ts.clone());
         // Whoever was called for what was critical then is not called for what becomes critical later.
         let at = clock::parse_time(&found.ts).map_or(look.since, |at| at.max(look.since));
-        let said = Said { mention: found.mark.mention.then_some(at), told: found.mark.told.clone() };
+        let called = Called::read(found.mark.called.as_deref());
+        let mention = found.mark.mention.then_some(Mention { since: at, called });
+        let said = Said { mention, told: found.mark.told.clone() };
         Ok(self.store.found_message(&look.subject, &look.channel, &posted, &said, now).await?
-            || self.store.found_digest(&look.subject, &posted, said.mention, now).await?
+            || self.store.found_digest(&look.subject, &posted, said.mention.as_ref(), now).await?
             || self.store.found_post(&look.subject, &found.ts, said.told.as_deref()).await?)
     }
 

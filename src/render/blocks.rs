@@ -52,10 +52,13 @@ pub struct SlackMessage {
 }
 
 impl SlackMessage {
-    /// Begins with a mention, which notifies when the message is posted.
+    /// Begins with mentions, which notify when the message is posted.
     #[must_use]
-    pub fn calling(mut self, whom: &str) -> Self {
-        let mention = mrkdwn(&Line(vec![Span::whom(whom)]));
+    pub fn calling(mut self, whom: &[&str]) -> Self {
+        if whom.is_empty() {
+            return self;
+        }
+        let mention = whom.iter().map(|id| mrkdwn(&Line(vec![Span::whom(id)]))).collect::<Vec<_>>().join(" ");
         self.text = format!("{mention} {}", self.text);
         if let Some(Value::String(first)) = self.blocks.first_mut().and_then(|block| block.pointer_mut("/text/text")) {
             *first = format!("{mention} {first}");

@@ -26,6 +26,8 @@ pub struct DigestView {
     pub opened_at: Timestamp,
     /// Its incidents.
     pub incidents: Vec<DigestEntry>,
+    /// How many more there are that cannot be read.
+    pub unreadable: usize,
     /// Whether somebody listens to buttons.
     pub interactive: bool,
 }
@@ -102,6 +104,9 @@ pub fn digest_message(view: &DigestView, words: &Words) -> Message {
         let n = ("n", (worst.len() - LINES).into());
         lines.push(words.line("digest-more", &[n, ("incidents", incidents.into())]));
     }
+    if view.unreadable > 0 {
+        lines.push(words.line("digest-unreadable", &[("n", view.unreadable.into())]));
+    }
     let mut parts = vec![Part::Section(words.text("digest-title", &[]), lines)];
     let times = view.incidents.iter().map(|entry| entry.since);
     if let (Some(oldest), Some(newest)) = (times.clone().min(), times.max()) {
@@ -123,7 +128,7 @@ pub fn digest_message(view: &DigestView, words: &Words) -> Message {
         topic => clip(topic, 120),
     };
     let counts = [("firing", firing.into()), ("critical", critical.into()), ("resolved", resolved.into())];
-    let total = words.text("digest-storm", &[("n", view.incidents.len().into())]);
+    let total = words.text("digest-storm", &[("n", (view.incidents.len() + view.unreadable).into())]);
     let headline = said(&[words.text(state, &[]), total, topic, words.text("digest-counts", &counts)]);
     Message { tone, headline, parts }
 }

@@ -350,6 +350,8 @@ fn reason(reason: &str, words: &Words) -> String {
         "still_firing" => "reason-still-firing",
         "resolved" => "reason-resolved",
         "refired" => "reason-refired",
+        "unreadable" => "reason-unreadable",
+        "told_whole" => "reason-told-whole",
         other => return other.replace('_', " "),
     };
     words.text(key, &[])

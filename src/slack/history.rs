@@ -24,6 +24,9 @@ pub struct Mark {
     /// It mentions somebody.
     #[serde(default)]
     pub mention: bool,
+    /// Who has been called for the incident, by this message or before: ids with blanks between them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub called: Option<String>,
     /// What its reader knows of the incident, as json.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub told: Option<String>,

@@ -11,6 +11,9 @@ use ulid::Ulid;
 use super::connections::Connection;
 use super::deliveries::Sink;
 use super::digests::{self, Storm};
+use super::looks::look_again;
+use super::replaced::{end_too_large, replace_unreadable};
+use super::unreadable::Unreadable;
 use super::{Store, StoreError, from_nanoseconds, nanoseconds};
 use crate::alert::{Alert, AlertGroup, AlertStatus};
 use crate::clock::{from_unix_ms, unix_ms};
@@ -87,7 +90,7 @@ impl Store {
         let mut out = Vec::with_capacity(groups.len());
         for (group, wanted) in groups {
             sqlx::query("SAVEPOINT one").execute(&mut *tx).await?;
-            let result = admit_one(&mut tx, group, wanted, now, rules).await;
+            let result = admit_one(&mut tx, group, wanted, now, rules, &self.unreadable).await;
             let result = match result {
                 // The database may have ended the transaction by itself, and what was done before it is gone too.
                 Err(error) if error.is_full() => return Err(error),
@@ -112,8 +115,9 @@ async fn admit_one(
     wanted: &Wanted,
     now: Timestamp,
     rules: &Rules,
+    unreadable: &Unreadable,
 ) -> Result<Admitted, StoreError> {
-    let known = known(db, group).await?;
+    let known = known(db, group, unreadable).await?;
     let admission = admit(known.as_ref(), group, now, rules);
     let reason = admission.reason;
     // What repeats the past says nothing new.
@@ -152,6 +156,9 @@ async fn admit_one(
             .await?;
         }
     }
+    if reason != AdmitReason::Late {
+        end_too_large(db, group, now_ms).await?;
+    }
     event(db, &id, now_ms, "notified", reason.as_str()).await?;
     if let Some(digest) = &digest {
         event(db, &id, now_ms, "digested", digest).await?;
@@ -161,40 +168,41 @@ async fn admit_one(
 
 /// The open incident of a group, else the one resolved last. An incident that an older version opened has no source and
 /// belongs to the first that has its group key.
-async fn known(db: &mut Connection, group: &AlertGroup) -> Result<Option<Known>, StoreError> {
-    let row = sqlx::query(
-        "SELECT id, state, notified_ms, resolved_ms, truncated, critical FROM incidents
+async fn known(db: &mut Connection, group: &AlertGroup, unreadable: &Unreadable) -> Result<Option<Known>, StoreError> {
+    let rows = sqlx::query(
+        "SELECT id, state, notified_ms, resolved_ms, truncated, left_out_most, critical FROM incidents
          WHERE group_key = $1 AND (source = $2 OR source IS NULL)
          ORDER BY CASE state WHEN 'open' THEN 0 ELSE 1 END, CASE WHEN source IS NULL THEN 1 ELSE 0 END, opened_ms DESC
          LIMIT 1",
     )
     .bind(&group.group_key)
     .bind(group.source())
-    .fetch_optional(&mut *db)
+    // Leaves out what cannot even be fetched.
+    .fetch_all(&mut *db)
     .await?;
-    let found = match row {
-        Some(row) => Some(read_known(db, &row).await?),
+    let found = match rows.first() {
+        Some(row) => unreadable.without("incident", row, read_known(db, row).await)?,
         None => None,
     };
     if found.as_ref().is_some_and(|known| known.state == State::Open) || group.sender.is_some() {
         return Ok(found);
     }
-    Ok(shared(db, group).await?.or(found))
+    Ok(shared(db, group, unreadable).await?.or(found))
 }
 
 /// The open incident that has alerts of this group, whatever its source. Where nothing is configured for the sender, the
 /// clusters of a group's alerts change with the alerts that are in it.
-async fn shared(db: &mut Connection, group: &AlertGroup) -> Result<Option<Known>, StoreError> {
+async fn shared(db: &mut Connection, group: &AlertGroup, unreadable: &Unreadable) -> Result<Option<Known>, StoreError> {
     let rows = sqlx::query(
-        "SELECT id, state, notified_ms, resolved_ms, truncated, critical FROM incidents WHERE group_key = $1 AND state = 'open'
-         ORDER BY opened_ms DESC LIMIT $2",
+        "SELECT id, state, notified_ms, resolved_ms, truncated, left_out_most, critical FROM incidents
+         WHERE group_key = $1 AND state = 'open' ORDER BY opened_ms DESC LIMIT $2",
     )
     .bind(&group.group_key)
     .bind(SOURCES)
     .fetch_all(&mut *db)
     .await?;
     for row in &rows {
-        let known = read_known(db, row).await?;
+        let Some(known) = unreadable.without("incident", row, read_known(db, row).await)? else { continue };
         if group.alerts.iter().any(|alert| known.episodes.contains_key(&alert.episode())) {
             return Ok(Some(known));
         }
@@ -217,12 +225,14 @@ async fn read_known(db: &mut Connection, row: &AnyRow) -> Result<Known, StoreErr
         })
         .collect::<Result<BTreeMap<_, _>, sqlx::Error>>()?;
     let state: &str = row.try_get("state")?;
+    let (left_out, most): (i64, Option<i64>) = (row.try_get("truncated")?, row.try_get("left_out_most")?);
     Ok(Known {
         id,
         state: if state == "open" { State::Open } else { State::Resolved },
         notified_at: from_unix_ms(row.try_get("notified_ms")?),
         resolved_at: row.try_get::<Option<i64>, _>("resolved_ms")?.map(from_unix_ms),
-        left_out: u64::try_from(row.try_get::<i64, _>("truncated")?).unwrap_or_default(),
+        left_out: u64::try_from(left_out).unwrap_or_default(),
+        left_out_most: u64::try_from(most.unwrap_or(left_out)).unwrap_or_default(),
         critical: row.try_get::<i64, _>("critical")? == 1,
         episodes,
     })
@@ -239,13 +249,14 @@ async fn open(
 ) -> Result<(String, Option<String>), StoreError> {
     let id = Ulid::generate().to_string();
     let now_ms = unix_ms(now);
+    replace_unreadable(db, group, &id, now_ms).await?;
     let started = group.alerts.iter().map(|a| a.starts_at).min().unwrap_or(now);
     let unseen = reason == AdmitReason::ResolvedUnseen;
     let due = (wanted.selection.is_some() && !unseen).then_some(now_ms);
     sqlx::query(
         "INSERT INTO incidents (id, group_key, state, playbook, because, reason, started_ms, opened_ms, notified_ms,
-           resolved_ms, truncated, external_url, diagnose_due_ms, source)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $8, $9, $10, $11, $12, $13)",
+           resolved_ms, truncated, left_out_most, external_url, diagnose_due_ms, source)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $8, $9, $10, $10, $11, $12, $13)",
     )
     .bind(&id)
     .bind(&group.group_key)
@@ -334,6 +345,7 @@ async fn change(
     // Every change calls for another look; at the end, for what it has cost.
     sqlx::query(
         "UPDATE incidents SET state = $2, reason = $3, notified_ms = $4, resolved_ms = $5, truncated = $6,
+           left_out_most = CASE WHEN COALESCE(left_out_most, truncated) > $6 THEN COALESCE(left_out_most, truncated) ELSE $6 END,
            refired = refired + $7, revision = revision + 1, diagnose_tries = 0, impact = NULL,
            source = COALESCE(source, $8), diagnose_due_ms = CASE WHEN playbook IS NULL THEN NULL ELSE $4 END
          WHERE id = $1",
@@ -361,6 +373,9 @@ async fn change(
     .await?;
     if reason == AdmitReason::Refired {
         digests::revive(db, id).await?;
+    }
+    if resolved {
+        look_again(db, id, now_ms).await?;
     }
     if resolved && wanted.selection.is_some() {
         // The last word waits a moment for what it has cost, as the first one does for the diagnosis.

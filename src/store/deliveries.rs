@@ -5,6 +5,7 @@ use sqlx::Row;
 
 use super::admission::event;
 use super::connections::Connection;
+use super::mentions::{Called, Mention};
 use super::refusals::accepts;
 use super::{Store, StoreError};
 use crate::clock::unix_ms;
@@ -52,8 +53,8 @@ pub struct Delivery {
     pub posted: Option<(String, String)>,
     /// How often in a row it failed before.
     pub tries: u32,
-    /// Somebody was mentioned since the incident became critical.
-    pub mentioned: bool,
+    /// Who was called since the incident became critical.
+    pub called: Called,
     /// The line of the audit log that asks this pager to call somebody.
     pub escalation: Option<String>,
     /// What the thread has been told last, as the one who told it wrote it.
@@ -88,8 +89,8 @@ impl Held {
 /// What a new message did besides standing there.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Said {
-    /// It mentioned somebody: since when the incident had been critical.
-    pub mention: Option<Timestamp>,
+    /// It mentioned somebody.
+    pub mention: Option<Mention>,
     /// From what on the thread is to be told changes.
     pub told: Option<String>,
 }
@@ -113,7 +114,8 @@ impl Store {
         sqlx::query(
             "UPDATE deliveries SET posted_to = $4, posted_ts = $5, due_ms = $7, tries = 0, note = NULL,
                revision = CASE WHEN escalation IS NULL THEN $6 ELSE 0 END, began_ms = NULL,
-               told = COALESCE(told, $8), mentioned_ms = COALESCE($9, mentioned_ms), owner = NULL,
+               told = COALESCE(told, $8), mentioned_ms = COALESCE($9, mentioned_ms),
+               mentioned = COALESCE($10, mentioned), owner = NULL,
                state = CASE WHEN state = 'pending' AND escalation IS NULL
                               AND $6 >= (SELECT revision FROM incidents WHERE id = $1)
                             THEN 'delivered' ELSE state END
@@ -127,7 +129,8 @@ impl Store {
         .bind(revision)
         .bind(unix_ms(now))
         .bind(&said.told)
-        .bind(said.mention.map(unix_ms))
+        .bind(said.mention.as_ref().map(|mention| unix_ms(mention.since)))
+        .bind(said.mention.as_ref().map(|mention| mention.called.to_string()))
         .execute(&mut *tx)
         .await?;
         // An edit says nothing of posts: a channel may take the one and refuse the other.
@@ -156,8 +159,9 @@ impl Store {
         let mut tx = self.begin().await?;
         let found = sqlx::query(
             "UPDATE deliveries SET posted_to = $3, posted_ts = $4, revision = 0, due_ms = $5, tries = 0, note = NULL,
-               told = COALESCE(told, $6), mentioned_ms = COALESCE($7, mentioned_ms), owner = NULL,
-               began_ms = NULL, state = CASE WHEN state = 'failed' THEN 'pending' ELSE state END
+               told = COALESCE(told, $6), mentioned_ms = COALESCE($7, mentioned_ms),
+               mentioned = COALESCE($8, mentioned), owner = NULL, began_ms = NULL,
+               state = CASE WHEN state = 'failed' THEN 'pending' ELSE state END
              WHERE incident_id = $1 AND sink = 'slack' AND channel = $2 AND posted_ts IS NULL
                AND state IN ('pending', 'failed')",
         )
@@ -167,7 +171,8 @@ impl Store {
         .bind(&posted.1)
         .bind(unix_ms(now))
         .bind(&said.told)
-        .bind(said.mention.map(unix_ms))
+        .bind(said.mention.as_ref().map(|mention| unix_ms(mention.since)))
+        .bind(said.mention.as_ref().map(|mention| mention.called.to_string()))
         .execute(&mut *tx)
         .await?
         .rows_affected()
@@ -231,34 +236,6 @@ impl Store {
             .bind(told)
             .execute(&self.write)
             .await?;
-        Ok(())
-    }
-
-    /// Whether the incident has a message of its own in this channel, which stands in for no other, and nobody was
-    /// mentioned there since the incident became critical.
-    ///
-    /// # Errors
-    /// When the store fails.
-    pub async fn is_unmentioned(&self, incident: &str, channel: &str) -> Result<bool, StoreError> {
-        let count: i64 = sqlx::query_scalar(
-            "SELECT COUNT(*) FROM deliveries d JOIN incidents i ON i.id = d.incident_id
-             WHERE d.incident_id = $1 AND d.sink = 'slack' AND d.channel = $2 AND d.stands_in_for IS NULL
-               AND COALESCE(d.mentioned_ms, -1) < COALESCE(i.critical_ms, 0)",
-        )
-        .bind(incident)
-        .bind(channel)
-        .fetch_one(&self.read)
-        .await?;
-        Ok(count > 0)
-    }
-
-    /// Somebody has been mentioned in this channel for an incident that had been critical since `at`.
-    ///
-    /// # Errors
-    /// When the store fails.
-    pub async fn mentioned(&self, incident: &str, channel: &str, at: Timestamp) -> Result<(), StoreError> {
-        let mark = "UPDATE deliveries SET mentioned_ms = $3 WHERE incident_id = $1 AND sink = 'slack' AND channel = $2";
-        sqlx::query(mark).bind(incident).bind(channel).bind(unix_ms(at)).execute(&self.write).await?;
         Ok(())
     }
 

@@ -9,6 +9,7 @@ use ulid::Ulid;
 
 use super::connections::Connection;
 use super::incidents::{of_incident, read, select_incidents};
+use super::mentions::Mention;
 use super::refusals::accepts;
 use super::{Held, Incident, Store, StoreError};
 use crate::clock::{from_unix_ms, unix_ms};
@@ -47,6 +48,17 @@ pub struct Digest {
     pub tries: u32,
     /// Since when it was being posted before, without a known result: it may stand in Slack already.
     pub began: Option<Timestamp>,
+}
+
+/// What a digest speaks for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Spoken {
+    /// Its incidents, oldest first.
+    pub incidents: Vec<Incident>,
+    /// How many more there are that cannot be read.
+    pub unreadable: usize,
+    /// The sum of the revisions of all.
+    pub revisions: i64,
 }
 
 /// The digest that a new incident joins in the transaction that opens it; none when it gets a message of its own.
@@ -121,14 +133,23 @@ pub(super) async fn revive(db: &mut Connection, incident: &str) -> Result<(), St
 }
 
 impl Store {
-    /// The incidents that a digest speaks for, oldest first; empty when there is no such digest.
+    /// What a digest speaks for; empty when there is no such digest.
     ///
     /// # Errors
     /// When the store fails.
-    pub async fn digest_incidents(&self, digest: &str) -> Result<Vec<Incident>, StoreError> {
+    pub async fn digest_incidents(&self, digest: &str) -> Result<Spoken, StoreError> {
+        // Before the incidents: what changes in between is told once more. What cannot be read counts as told, or the digest
+        // would be edited for ever.
+        let row = sqlx::query(
+            "SELECT CAST(COALESCE(SUM(i.revision), 0) AS BIGINT) AS revisions, COUNT(DISTINCT i.id) AS incidents
+             FROM deliveries d JOIN incidents i ON i.id = d.incident_id WHERE d.digest_id = $1",
+        );
+        let row = row.bind(digest).fetch_one(&self.read).await?;
+        let (revisions, all): (i64, i64) = (row.try_get("revisions")?, row.try_get("incidents")?);
         let sql = select_incidents!("id IN (SELECT incident_id FROM deliveries WHERE digest_id = $1) ORDER BY id");
         let rows = sqlx::query(sql).bind(digest).fetch_all(&self.read).await?;
         let mut incidents = self.unreadable.rest("incident", &rows, |row| read(row, &self.unreadable));
+        let unreadable = usize::try_from(all).unwrap_or_default().saturating_sub(incidents.len());
         let rows = sqlx::query(
             "SELECT incident_id, status, alert FROM alerts
              WHERE incident_id IN (SELECT incident_id FROM deliveries WHERE digest_id = $1)
@@ -143,40 +164,7 @@ impl Store {
                 incidents[at].alerts.push(alert);
             }
         }
-        Ok(incidents)
-    }
-
-    /// The deliveries that a digest speaks for: incident to the delivery's channel, and whether somebody was mentioned
-    /// since the incident became critical.
-    ///
-    /// # Errors
-    /// When the store fails.
-    pub async fn digest_mentions(&self, digest: &str) -> Result<BTreeMap<String, (String, bool)>, StoreError> {
-        let rows = sqlx::query(
-            "SELECT d.incident_id, d.channel,
-                    CAST(CASE WHEN d.mentioned_ms >= COALESCE(i.critical_ms, 0) THEN 1 ELSE 0 END AS BIGINT) AS mentioned
-             FROM deliveries d JOIN incidents i ON i.id = d.incident_id WHERE d.digest_id = $1",
-        )
-        .bind(digest)
-        .fetch_all(&self.read)
-        .await?;
-        rows.iter()
-            .map(|row| {
-                let mentioned = row.try_get::<i64, _>("mentioned")? == 1;
-                Ok((row.try_get("incident_id")?, (row.try_get("channel")?, mentioned)))
-            })
-            .collect()
-    }
-
-    /// The incidents that a digest speaks for, oldest first.
-    ///
-    /// # Errors
-    /// When the store fails.
-    pub async fn incidents_of_digest(&self, digest: &str, most: u32) -> Result<Vec<String>, StoreError> {
-        let ids = sqlx::query_scalar(
-            "SELECT DISTINCT incident_id FROM deliveries WHERE digest_id = $1 ORDER BY incident_id LIMIT $2",
-        );
-        Ok(ids.bind(digest).bind(i64::from(most)).fetch_all(&self.read).await?)
+        Ok(Spoken { incidents, unreadable, revisions })
     }
 
     /// A digest's message stands where it belongs and tells everything up to these revisions; the next edit comes no
@@ -188,10 +176,9 @@ impl Store {
         &self,
         digest: &Digest,
         posted: &(String, String),
-        incidents: &[Incident],
+        revisions: i64,
         next: Timestamp,
     ) -> Result<(), StoreError> {
-        let told = revisions(incidents);
         let mut tx = self.begin().await?;
         self.unjoined(&mut tx, digest).await?;
         sqlx::query(
@@ -207,7 +194,7 @@ impl Store {
         .bind(&digest.id)
         .bind(&posted.0)
         .bind(&posted.1)
-        .bind(told)
+        .bind(revisions)
         .bind(unix_ms(next))
         .execute(&mut *tx)
         .await?;
@@ -218,8 +205,8 @@ impl Store {
         Ok(())
     }
 
-    /// A digest's message that was posted before, and whose answer was lost, has been found. `called` is when it
-    /// mentioned somebody, if it did. False when another one stands there meanwhile.
+    /// A digest's message that was posted before, and whose answer was lost, has been found, with whom it
+    /// called, if anybody. False when another one stands there meanwhile.
     ///
     /// # Errors
     /// When the store fails.
@@ -227,7 +214,7 @@ impl Store {
         &self,
         digest: &str,
         posted: &(String, String),
-        called: Option<Timestamp>,
+        mention: Option<&Mention>,
         now: Timestamp,
     ) -> Result<bool, StoreError> {
         let mut tx = self.begin().await?;
@@ -238,14 +225,15 @@ impl Store {
         );
         let found = found.bind(digest).bind(&posted.0).bind(&posted.1).bind(unix_ms(now));
         let found = found.execute(&mut *tx).await?.rows_affected() > 0;
-        if let Some(called) = called.filter(|_| found) {
+        if let Some(mention) = mention.filter(|_| found) {
             sqlx::query(
-                "UPDATE deliveries SET mentioned_ms = $2 WHERE digest_id = $1 AND COALESCE(mentioned_ms, -1) < $2
+                "UPDATE deliveries SET mentioned_ms = $2, mentioned = $3 WHERE digest_id = $1 AND COALESCE(mentioned_ms, -1) < $2
                    AND incident_id IN (SELECT id FROM incidents WHERE state = 'open' AND critical = 1
                                          AND COALESCE(critical_ms, 0) <= $2)",
             )
             .bind(digest)
-            .bind(unix_ms(called))
+            .bind(unix_ms(mention.since))
+            .bind(mention.called.to_string())
             .execute(&mut *tx)
             .await?;
         }
@@ -326,14 +314,14 @@ impl Store {
         Ok(())
     }
 
-    /// Given up with these incidents, with the reason; the next that joins tries again, also one that did meanwhile.
+    /// Given up at these revisions, with the reason; the next that joins tries again, also one that did meanwhile.
     ///
     /// # Errors
     /// When the store fails.
     pub async fn digest_given_up(
         &self,
         digest: &Digest,
-        incidents: &[Incident],
+        revisions: i64,
         note: &str,
         now: Timestamp,
     ) -> Result<(), StoreError> {
@@ -347,17 +335,13 @@ impl Store {
         )
         .bind(&digest.id)
         .bind(note)
-        .bind(revisions(incidents))
+        .bind(revisions)
         .bind(unix_ms(now))
         .execute(&mut *tx)
         .await?;
         tx.commit().await?;
         Ok(())
     }
-}
-
-fn revisions(incidents: &[Incident]) -> i64 {
-    incidents.iter().map(|incident| incident.revision).sum()
 }
 
 pub(super) fn digest(row: &sqlx::any::AnyRow) -> Result<Digest, StoreError> {

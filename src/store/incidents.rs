@@ -9,6 +9,7 @@ use sqlx::any::AnyRow;
 use super::admission::event;
 use super::connections::Connection;
 use super::deliveries::outdate;
+use super::looks::look_again;
 use super::unreadable::Unreadable;
 use super::{Store, StoreError};
 use crate::alert::{Alert, AlertStatus};
@@ -326,6 +327,7 @@ impl Store {
         .await?;
         for id in &resolved {
             outdate(&mut tx, id).await?;
+            look_again(&mut tx, id, unix_ms(now)).await?;
         }
         tx.commit().await?;
         Ok(u64::try_from(resolved.len()).unwrap_or(u64::MAX))

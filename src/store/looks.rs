@@ -4,8 +4,12 @@ use jiff::Timestamp;
 use sqlx::Row;
 use sqlx::any::AnyRow;
 
+use super::connections::Connection;
 use super::{Store, StoreError};
 use crate::clock::{from_unix_ms, unix_ms};
+
+/// A look that is due within this time comes by itself.
+const BY_ITSELF_MS: i64 = 600_000;
 
 /// A place where a message may stand twice.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -114,6 +118,20 @@ impl Store {
         );
         Ok(id.bind(name).fetch_optional(&self.read).await?)
     }
+}
+
+/// An incident has ended: where only the last look is left of its messages and posts, they are looked for now too.
+pub(super) async fn look_again(db: &mut Connection, incident: &str, now_ms: i64) -> Result<(), StoreError> {
+    sqlx::query(
+        "UPDATE looks SET due_ms = $2 WHERE due_ms > $3 AND owner IS NULL
+           AND (subject = $1 OR subject IN (SELECT id FROM posts WHERE incident_id = $1))",
+    )
+    .bind(incident)
+    .bind(now_ms)
+    .bind(now_ms + BY_ITSELF_MS)
+    .execute(db)
+    .await?;
+    Ok(())
 }
 
 pub(super) fn look(row: &AnyRow) -> Result<Look, StoreError> {

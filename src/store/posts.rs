@@ -60,7 +60,8 @@ pub struct Post {
     pub kind: PostKind,
     /// The message as json; of a change nothing, of a picture the cause that it shows, of a mention whom.
     pub body: String,
-    /// Of a mention in a digest's thread, which pools it is about.
+    /// Of a mention in a digest's thread, which pools it is about; of an answer that escalates, the line of the audit log
+    /// that learns how it ended.
     pub about: Option<String>,
     /// What the thread has been told last.
     pub told: Option<String>,
@@ -97,7 +98,7 @@ impl Store {
     }
 
     /// Puts what somebody asked for into an incident's thread, where its channel takes messages. False, and nothing done,
-    /// when it has none.
+    /// when it has none. `escalation` is the line of the audit log that learns how the post ended; empty elsewhere.
     ///
     /// # Errors
     /// When the store fails.
@@ -105,6 +106,7 @@ impl Store {
         &self,
         incident: &str,
         message: &SlackMessage,
+        escalation: &str,
         now: Timestamp,
     ) -> Result<bool, StoreError> {
         let body = serde_json::to_string(message).map_err(|e| StoreError::Unreadable {
@@ -112,7 +114,7 @@ impl Store {
             id: incident.to_owned(),
             error: e.to_string(),
         })?;
-        self.queue([incident, ""], PostKind::Answer, [&body, ""], now).await
+        self.queue([incident, ""], PostKind::Answer, [&body, escalation], now).await
     }
 
     /// The thread in this channel is to be told what changed; changes that wait already are told with it.
@@ -131,8 +133,8 @@ impl Store {
         self.queue_everywhere(incident, PostKind::Picture, cause, now).await
     }
 
-    /// Somebody is to be called in the thread in this channel, by the id of a user or a user group. `about` names the
-    /// pools in the thread of a digest; it is empty elsewhere.
+    /// Somebody is to be called in the thread in this channel, by the id of a user or a user group; once, while the call
+    /// waits. `about` names the pools in the thread of a digest; it is empty elsewhere.
     ///
     /// # Errors
     /// When the store fails.
@@ -184,7 +186,7 @@ impl Store {
                              AND (posted_ts IS NOT NULL OR state IN ('pending', 'digested')))
                AND ($8 = 0 OR NOT EXISTS
                  (SELECT 1 FROM posts WHERE incident_id = $2 AND kind = $4 AND state = 'pending'
-                    AND (channel IS NULL OR channel = $3)))",
+                    AND (channel IS NULL OR channel = $3) AND (kind <> 'mention' OR body = $5)))",
         )
         .bind(next_id())
         .bind(incident)

@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use sqlx::Row;
 
 use super::connections::Connection;
+use super::mentions::Called;
 use super::{Store, StoreError};
 use crate::clock::{from_unix_ms, unix_ms};
 
@@ -108,12 +109,26 @@ impl Store {
         other: &str,
         now: Timestamp,
     ) -> Result<bool, StoreError> {
+        let mut tx = self.begin().await?;
+        // Who waits for a call in the closed channel is called in the other one.
+        let waiting: Vec<String> = sqlx::query_scalar(
+            "SELECT body FROM posts WHERE incident_id = $1 AND kind = 'mention' AND state = 'pending' AND channel = $2",
+        )
+        .bind(incident)
+        .bind(channel)
+        .fetch_all(&mut *tx)
+        .await?;
+        let called: Option<Option<String>> = sqlx::query_scalar(
+            "SELECT mentioned FROM deliveries WHERE incident_id = $1 AND sink = 'slack' AND channel = $2",
+        )
+        .bind(incident)
+        .bind(channel)
+        .fetch_optional(&mut *tx)
+        .await?;
+        let called = Called::read(called.flatten().as_deref()).without(&waiting);
         let made = sqlx::query(
-            "INSERT INTO deliveries (incident_id, sink, channel, state, due_ms, told, mentioned_ms, stands_in_for)
-             SELECT incident_id, sink, $3, 'pending', CAST($4 AS BIGINT), told,
-                    CASE WHEN EXISTS (SELECT 1 FROM posts WHERE incident_id = $1 AND kind = 'mention'
-                                        AND state = 'pending' AND channel = $2)
-                         THEN NULL ELSE mentioned_ms END, channel FROM deliveries
+            "INSERT INTO deliveries (incident_id, sink, channel, state, due_ms, told, mentioned_ms, mentioned, stands_in_for)
+             SELECT incident_id, sink, $3, 'pending', CAST($4 AS BIGINT), told, mentioned_ms, $5, channel FROM deliveries
              WHERE incident_id = $1 AND sink = 'slack' AND channel = $2 AND digest_id IS NULL
              ON CONFLICT (incident_id, sink, channel) DO NOTHING",
         )
@@ -121,8 +136,10 @@ impl Store {
         .bind(channel)
         .bind(other)
         .bind(unix_ms(now))
-        .execute(&self.write)
+        .bind(called.to_string())
+        .execute(&mut *tx)
         .await?;
+        tx.commit().await?;
         Ok(made.rows_affected() > 0)
     }
 }

@@ -62,6 +62,23 @@ impl Unreadable {
         }
     }
 
+    /// What was read of a row; none when it cannot be.
+    pub(super) fn without<T>(
+        &self,
+        what: &'static str,
+        row: &AnyRow,
+        read: Result<T, StoreError>,
+    ) -> Result<Option<T>, StoreError> {
+        match read {
+            Ok(read) => Ok(Some(read)),
+            Err(error) if error.is_unreadable() => {
+                self.note(what, &name(row), &error);
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
     /// The rows that can be read.
     pub(super) fn rest<T>(
         &self,

@@ -9,6 +9,7 @@ use sqlx::any::AnyRow;
 use super::deliveries::{Delivery, Sink};
 use super::digests::{Digest, digest};
 use super::looks::{Look, look};
+use super::mentions::Called;
 use super::posts::{Post, PostKind, post};
 use super::{Store, StoreError};
 use crate::clock::{from_unix_ms, unix_ms};
@@ -204,7 +205,7 @@ const MESSAGES: &str = "
       SELECT w.*, ROW_NUMBER() OVER (PARTITION BY sink, turn, lane ORDER BY due_ms, incident_id) AS place FROM (
         SELECT d.incident_id, d.sink, d.channel, d.posted_to, d.posted_ts, d.tries, d.told, d.due_ms, d.began_ms,
                d.escalation,
-               CAST(CASE WHEN d.mentioned_ms >= COALESCE(i.critical_ms, 0) THEN 1 ELSE 0 END AS BIGINT) AS mentioned,
+               CASE WHEN d.mentioned_ms >= COALESCE(i.critical_ms, 0) THEN COALESCE(d.mentioned, '*') ELSE '' END AS called,
                CASE WHEN d.posted_ts IS NULL THEN d.channel ELSE '' END AS lane,
                CAST(CASE WHEN d.posted_ts IS NULL AND i.critical = 1 THEN 0 WHEN d.posted_ts IS NULL THEN 1
                          WHEN i.critical = 1 OR i.state = 'resolved' THEN 2 ELSE 3 END AS BIGINT) AS turn
@@ -259,7 +260,7 @@ fn message(row: &AnyRow) -> Result<Waiting, StoreError> {
         channel: row.try_get("channel")?,
         posted: to.zip(ts),
         tries: u32::try_from(tries).unwrap_or(u32::MAX),
-        mentioned: row.try_get::<i64, _>("mentioned")? == 1,
+        called: Called::read(Some(row.try_get("called")?)),
         escalation: row.try_get("escalation")?,
         told: row.try_get("told")?,
         began: row.try_get::<Option<i64>, _>("began_ms")?.map(from_unix_ms),

@@ -2,6 +2,7 @@
 
 mod adverse;
 mod bench;
+mod lost;
 mod modals;
 
 use std::sync::Arc;
@@ -46,7 +47,7 @@ async fn somebody_takes_over_once_and_the_message_has_news() {
 
 #[tokio::test]
 async fn a_digests_incidents_are_listed_worst_first_and_page_by_page() {
-    let bench = Bench::start(ON_CALL, &[], NOWHERE).await;
+    let bench = Bench::start_at("http://pages.example", ON_CALL, &[], NOWHERE).await;
     let rules = Rules { duplicate_within: Duration::ZERO, reopen_within: Duration::from_secs(600) };
     let storm = Storm { incidents: 1, within: Duration::from_secs(300), queue: 1_000, topic: "late".to_owned() };
     for i in 0..21 {
@@ -66,9 +67,16 @@ async fn a_digests_incidents_are_listed_worst_first_and_page_by_page() {
         assert!(first.contains(part), "{part}: {first}");
     }
     assert!(first.find("CRITICAL") < first.find("WARNING"), "{first}");
+    // Each line leads to its incident, and the list to all of them.
+    let ids = bench.store.digest_incidents(&id).await.unwrap().incidents.into_iter().map(|incident| incident.id);
+    let linked = |shown: &str, id: &String| shown.contains(&format!("<http://pages.example/incidents/{id}|"));
+    let links = |shown: &str| ids.clone().filter(|id| linked(shown, id)).count();
+    assert_eq!(links(&first), 15, "{first}");
+    assert!(first.contains("<http://pages.example/incidents|"), "{first}");
     bench.press("U0ANN", "digest:next", &format!("{id}/15")).await;
     let second = bench.last();
     assert!(second.contains("16 to 20 of 20") && !second.contains("Next "), "{second}");
+    assert_eq!(links(&second), 5, "{second}");
 }
 
 #[tokio::test]
@@ -252,6 +260,37 @@ async fn until(silenced: &impl AsyncFn() -> Vec<String>, n: usize) -> Vec<String
         Ok(names) => names,
         Err(_) => silenced().await,
     }
+}
+
+/// What `silence list` answers.
+async fn listed(bench: &Bench) -> String {
+    let who = Who { user: "U0ANN".into(), team: "T0LAB".into(), is_bot: false };
+    let place = Place { channel: bench::CHANNEL.into(), ..Place::default() };
+    let what = What::Command { text: "silence list".into() };
+    bench.desk.silence(&Inbound { id: String::new(), who, place, what }, SilenceRequest::List).await;
+    bench.last()
+}
+
+#[tokio::test]
+async fn an_alertmanager_that_does_not_answer_may_have_silences() {
+    let alertmanager = Alertmanager::builder().start().await.unwrap();
+    let none = Bench::start(ON_CALL, &[NOWHERE], NOWHERE).await;
+    let said = listed(&none).await;
+    assert!(said.contains("*What is silenced is not known:* no Alertmanager answers"), "{said}");
+    assert!(said.contains("127.0.0.1:1") && !said.to_lowercase().contains("nothing is silenced"), "{said}");
+
+    let one = Bench::start(ON_CALL, &[&alertmanager.url, NOWHERE], NOWHERE).await;
+    let said = listed(&one).await;
+    for part in ["known in part:* 1 of 2 Alertmanagers do not answer. Of the others nothing is silenced", "127.0.0.1:1"]
+    {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    let id = one.incident("LLMHighTTFT", "firing", false).await;
+    one.submit("U0ANN", "silence", &id, &[("labels", "alertname"), ("duration", "1h")]).await;
+    let said = listed(&one).await;
+    assert!(said.contains("1 of 2 Alertmanagers do not answer. Of the others 1 silence:"), "{said}");
+    let all = Bench::start(ON_CALL, &[&alertmanager.url], NOWHERE).await;
+    assert!(!listed(&all).await.contains("do not answer"), "{}", all.last());
 }
 
 #[tokio::test]

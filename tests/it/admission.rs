@@ -33,6 +33,7 @@ fn known(group: &AlertGroup, notified: i64) -> Known {
         notified_at: after(notified),
         resolved_at: None,
         left_out: 0,
+        left_out_most: 0,
         critical: false,
         episodes: group.alerts.iter().map(|a| (a.episode(), a.status)).collect(),
     }

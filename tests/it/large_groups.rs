@@ -31,9 +31,9 @@ fn many(n: usize, status: impl Fn(usize) -> &'static str) -> Value {
 fn sent(body: &Value) -> Vec<u8> {
     let mut rest = body.clone();
     let mut take = |key: &str| rest.as_object_mut().unwrap().remove(key).unwrap();
-    let (receiver, alerts) = (take("receiver"), take("alerts"));
+    let (receiver, status, alerts) = (take("receiver"), take("status"), take("alerts"));
     let rest = serde_json::to_string(&rest).unwrap();
-    format!("{{\"receiver\":{receiver},\"alerts\":{alerts},{}", &rest[1..]).into_bytes()
+    format!("{{\"receiver\":{receiver},\"status\":{status},\"alerts\":{alerts},{}", &rest[1..]).into_bytes()
 }
 
 #[tokio::test]
@@ -75,6 +75,69 @@ async fn a_body_above_the_limit_is_refused_and_chat_says_so_once() {
     assert_eq!(run.tops(CHANNEL).len(), 1);
     let (_, metrics) = run.get("/metrics").await;
     assert!(metrics.contains("llm_diagnose_webhooks_total{result=\"too_large\"} 3"), "{metrics}");
+}
+
+/// As [`many`], over; and the group says so.
+fn over(n: usize) -> Value {
+    let mut body = many(n, |_| "resolved");
+    body["status"] = "resolved".into();
+    body
+}
+
+/// A service that has told of a notification which was too large to be read.
+async fn too_large() -> Running {
+    let run = Running::start(&format!("{NOWHERE}\nwebhook: {{ body_limit: 20000 }}")).await;
+    assert_eq!(run.webhook(sent(&many(100, |_| "firing"))).await.0, 413);
+    run.wait_for(CHANNEL, |text| text.contains("Too large to read")).await;
+    run
+}
+
+#[tokio::test]
+async fn what_was_too_large_ends_with_a_notification_of_the_end_that_is_too_large_as_well() {
+    let run = too_large().await;
+    // Some alerts ended, and the first of the body is one of them: the group fires on.
+    assert_eq!(run.webhook(sent(&many(100, |i| if i == 0 { "resolved" } else { "firing" }))).await.0, 413);
+    let (_, listed) = run.get("/api/v1/incidents").await;
+    assert!(!listed.contains("resolved_at\":\""), "{listed}");
+    assert_eq!(run.webhook(sent(&over(100))).await.0, 413);
+    run.wait_for(CHANNEL, |text| text.contains("Too large to read") && text.contains("RESOLVED")).await;
+    assert_eq!(run.tops(CHANNEL).len(), 1);
+}
+
+#[tokio::test]
+async fn what_was_too_large_ends_when_its_group_can_be_read() {
+    let run = too_large().await;
+    // Another group of the same alert says nothing of it.
+    let mut other = group("LLMHighTTFT", "firing", "warning", &["z"]);
+    other["groupLabels"]["namespace"] = "other".into();
+    other["groupKey"] = "{}:{alertname=\"LLMHighTTFT\", namespace=\"other\"}".into();
+    run.send(&other).await;
+    run.wait_for(CHANNEL, |text| text.contains("WARNING") && !text.contains("Too large to read")).await;
+    assert!(!run.tops(CHANNEL).iter().any(|message| whole(message).contains("RESOLVED")));
+    // It fires on, and has an incident of its own.
+    run.send(&group("LLMHighTTFT", "firing", "warning", &["a"])).await;
+    run.wait_for(CHANNEL, |text| text.contains("Too large to read") && text.contains("RESOLVED")).await;
+    run.wait_for(CHANNEL, |text| text.contains("the group can be read again")).await;
+    let fires = |m: &&llm_diagnose_lab::slack::Message| m.thread_ts.is_none() && !whole(m).contains("RESOLVED");
+    run.slack.wait_for(|s| s.messages(CHANNEL).filter(fires).count() == 2, SOON).await.unwrap();
+}
+
+#[tokio::test]
+async fn the_late_half_of_a_pair_is_known_in_a_group_of_more_alerts_than_are_kept() {
+    let run = Running::start(&format!("{NOWHERE}\nincident: {{ duplicate_within: 10m }}")).await;
+    let send = async |body: &Value| {
+        let (status, answer) = run.webhook(sent(body)).await;
+        (status, answer["reason"].as_str().unwrap_or_default().to_owned())
+    };
+    let firing = many(3_000, |_| "firing");
+    assert_eq!(send(&firing).await, (200, "first".to_owned()));
+    // Some end, those that are kept among them; the other Alertmanager of the pair still says what was before.
+    assert_eq!(send(&many(3_000, |i| if i < 2_500 { "resolved" } else { "firing" })).await.1, "fewer_alerts");
+    assert_eq!(send(&firing).await.0, 409);
+    assert_eq!(send(&over(3_000)).await.1, "resolved");
+    assert_eq!(send(&firing).await.0, 409);
+    // More than were ever left out are news.
+    assert_eq!(send(&many(5_000, |_| "firing")).await, (200, "refired".to_owned()));
 }
 
 #[tokio::test]

@@ -9,8 +9,8 @@ use llm_diagnose::exporter::Target;
 use llm_diagnose::incident::{AdmitReason, Impact, Rules};
 use llm_diagnose::render::{Act, Message, Tone};
 use llm_diagnose::store::{
-    AuditEntry, AuditResult, Delivery, Digest, Feedback, Held, Post, PostKind, Said, Sink, Store, StoreError, Storm,
-    Visit, Waiting, Wanted, Work,
+    AuditEntry, AuditResult, Called, Delivery, Digest, Feedback, Held, Mention, Place, Post, PostKind, Said, Sink,
+    Store, StoreError, Storm, Visit, Waiting, Wanted, Work,
 };
 use llm_diagnose_lab::stack::Postgres;
 use sqlx::AnyPool;
@@ -99,7 +99,8 @@ pub(crate) async fn take(store: &Store, seconds: i64) -> (Vec<Delivery>, Vec<Dig
 
 pub(crate) async fn deliver(store: &Store, delivery: &Delivery, ts: &str, seconds: i64) {
     let revision = store.incident(&delivery.incident).await.unwrap().unwrap().revision;
-    let said = Said { mention: Some(at(seconds)), told: Some("{}".to_owned()) };
+    let mention = Mention { since: at(seconds), called: Called::default().and(&["S0ONCALL"]) };
+    let said = Said { mention: Some(mention), told: Some("{}".to_owned()) };
     store.delivered(delivery, Some(&there(ts)), revision, &said, at(seconds)).await.unwrap();
 }
 
@@ -131,7 +132,9 @@ async fn a_message_lives_the_same_life_on_both() {
             assert!(!store.take(waiting, at(100), LEASE_MS).await.unwrap(), "{waiting:?}");
         }
         assert_eq!(store.place_of(&id).await.unwrap(), Some(there("7.7")));
-        assert!(!store.is_unmentioned(&id, CHANNEL).await.unwrap());
+        let called = store.called(&id, CHANNEL).await.unwrap().unwrap();
+        assert!(called.includes("S0ONCALL") && !called.includes("S0OTHERS"));
+        assert_eq!(store.called(&id, "#none").await.unwrap(), None);
 
         let due = store.take_diagnoses(at(2), LEASE_MS, 5).await.unwrap();
         assert_eq!(due.iter().map(|due| (due.id.as_str(), due.tries)).collect::<Vec<_>>(), [(id.as_str(), 0)]);
@@ -237,6 +240,7 @@ async fn a_thread_and_its_pictures_are_told_in_order_on_both() {
             store.queue_change(&id, CHANNEL, at(0)).await.unwrap();
             store.queue_picture(&id, "longer-prompts", at(0)).await.unwrap();
             store.queue_mention(&id, CHANNEL, ["S0ONCALL", ""], at(0)).await.unwrap();
+            store.queue_mention(&id, CHANNEL, ["S0OTHERS", ""], at(0)).await.unwrap();
         }
         let waiting = store.waiting(at(1), 50).await.unwrap();
         assert!(
@@ -254,7 +258,7 @@ async fn a_thread_and_its_pictures_are_told_in_order_on_both() {
                 store.post_needless(post, "said").await.unwrap();
             }
         }
-        assert_eq!(kinds, [PostKind::Mention, PostKind::Note, PostKind::Change, PostKind::Picture]);
+        assert_eq!(kinds, [PostKind::Mention, PostKind::Mention, PostKind::Note, PostKind::Change, PostKind::Picture]);
         store.queue_change(&id, CHANNEL, at(4)).await.unwrap();
         let (_, _, posts) = take(&store, 5).await;
         store.post_postponed(&posts[0], at(6), Held::Failed, "busy").await.unwrap();
@@ -291,15 +295,16 @@ async fn a_digest_counts_and_ends_the_same_on_both() {
         assert_eq!((digest.topic.as_str(), digest.channel.as_str()), ("slow", CHANNEL));
         let of = store.digest_incidents(&digest.id).await.unwrap();
         assert_eq!(
-            of.iter().map(|i| (i.id.clone(), i.alerts.len())).collect::<Vec<_>>(),
+            of.incidents.iter().map(|i| (i.id.clone(), i.alerts.len())).collect::<Vec<_>>(),
             [(ids[1].clone(), 2), (ids[2].clone(), 2)]
         );
-        assert_eq!(store.incidents_of_digest(&digest.id, 1).await.unwrap(), ids[1..2]);
-        store.mentioned(&ids[1], CHANNEL, at(1)).await.unwrap();
-        let mentions = store.digest_mentions(&digest.id).await.unwrap();
-        let expected =
-            [(&ids[1], true), (&ids[2], false)].map(|(id, mentioned)| (id.clone(), (CHANNEL.into(), mentioned)));
-        assert_eq!(mentions, expected.into());
+        let called = Called::default().and(&["S0ONCALL"]);
+        let mention = Mention { since: at(1), called: called.clone() };
+        store.mentioned(&ids[1], CHANNEL, &mention).await.unwrap();
+        let places = store.digest_places(&digest.id).await.unwrap();
+        let expected = [(&ids[1], Some(called)), (&ids[2], None)]
+            .map(|(id, called)| (id.clone(), Place { channel: CHANNEL.into(), called, told: None }));
+        assert_eq!(places, expected.into());
         store.digest_postponed(digest, at(2), Held::Failed, "busy").await.unwrap();
         store.digest_moved(digest, "#other", at(2)).await.unwrap();
         let (_, digests, _) = take(&store, 3).await;
@@ -307,14 +312,14 @@ async fn a_digest_counts_and_ends_the_same_on_both() {
         // One joins while it is being posted.
         store.digest_moved(digest, CHANNEL, at(3)).await.unwrap();
         let late = admit(&store, "D", "firing", &storm, 4).await.0;
-        store.digest_delivered(&digests[0], &there("5.5"), &of, at(5)).await.unwrap();
+        store.digest_delivered(&digests[0], &there("5.5"), of.revisions, at(5)).await.unwrap();
         let (_, digests, _) = take(&store, 6).await;
         assert_eq!(digests[0].posted, Some(there("5.5")));
         let of = store.digest_incidents(&digest.id).await.unwrap();
-        assert_eq!(of.last().map(|i| i.id.as_str()), Some(late.as_str()));
-        store.digest_given_up(&digests[0], &of[..1], "no", at(6)).await.unwrap();
+        assert_eq!(of.incidents.last().map(|i| i.id.as_str()), Some(late.as_str()));
+        store.digest_given_up(&digests[0], of.revisions - 1, "no", at(6)).await.unwrap();
         assert_eq!(take(&store, 100).await.1.len(), 1, "what joined meanwhile tries again");
-        store.digest_given_up(&digests[0], &of, "no", at(7)).await.unwrap();
+        store.digest_given_up(&digests[0], of.revisions, "no", at(7)).await.unwrap();
         assert_eq!(take(&store, 1_000).await.1, []);
         for name in ["B", "C", "D"] {
             admit(&store, name, "resolved", &storm, 50).await;
@@ -324,7 +329,7 @@ async fn a_digest_counts_and_ends_the_same_on_both() {
         assert_eq!(digests.len(), 1, "one fires again");
         admit(&store, "B", "resolved", &storm, 202).await;
         let of = store.digest_incidents(&digest.id).await.unwrap();
-        store.digest_delivered(&digests[0], &there("5.5"), &of, at(203)).await.unwrap();
+        store.digest_delivered(&digests[0], &there("5.5"), of.revisions, at(203)).await.unwrap();
         assert_eq!(take(&store, 2_000).await.1, [], "it is over");
     }
 }

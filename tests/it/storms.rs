@@ -100,6 +100,27 @@ async fn topics_have_digests_of_their_own_and_from_the_sixth_on_share_one() {
 }
 
 #[tokio::test]
+async fn the_thread_of_a_digest_of_one_incident_is_told_what_changes() {
+    let run = Running::start_slack(Options::unlimited(), ", storm: { incidents: 1 }, posts_burst: 50", NOWHERE).await;
+    run.send(&group("First", "firing", "warning", &["a"])).await;
+    run.send(&group("Second", "firing", "warning", &["a"])).await;
+    let both = |s: &State| tops(s).len() == 2;
+    let seen = run.slack.wait_for(both, Duration::from_secs(30)).await;
+    assert!(seen.is_ok(), "{}\n{}", seen.unwrap_err(), run.service.stderr());
+    let told = async |part: &str| {
+        let in_thread = |s: &State| s.messages(CHANNEL).any(|m| m.thread_ts.is_some() && whole(m).contains(part));
+        let seen = run.slack.wait_for(in_thread, Duration::from_secs(30)).await;
+        assert!(seen.is_ok(), "{part}: {}\n{}", seen.unwrap_err(), run.service.stderr());
+    };
+    run.send(&group("Second", "firing", "warning", &["a", "b"])).await;
+    told("+1 alert").await;
+    run.send(&group("Second", "resolved", "warning", &["a", "b"])).await;
+    told("*resolved*").await;
+    let threads = run.slack.with(|s| s.messages(CHANNEL).filter(|m| m.thread_ts.is_some()).count());
+    assert_eq!((threads, run.slack.violations()), (2, vec![]));
+}
+
+#[tokio::test]
 async fn a_full_queue_goes_into_a_digest_even_where_storms_do_not() {
     let keys = ", storm: { incidents: 0 }, queue: 5, posts_burst: 1";
     let run = Running::start_slack(Options::unlimited(), keys, NOWHERE).await;

@@ -91,8 +91,9 @@ silence-more = { $n } more: see `llm-diagnose silence list`.
 
 # Escalate.
 escalate-nobody = Nobody is configured to be called: see `slack.escalate` in the configuration.
-escalate-already = They were called less than five minutes ago.
-escalate-done = They were called.
+escalate-already = Somebody escalated this less than five minutes ago.
+escalate-done = Slack delivered a message that mentions them. Nobody has confirmed yet.
+escalate-waits = Slack has not taken the message that mentions them yet. The thread will show it, or say that it failed.
 escalate-failed = Nobody was called: { $error }
 escalation-called = { $pager } was called.
 escalation-failed = { $pager } could not be called: { $error }

@@ -21,6 +21,10 @@ digest-line = { $line } — { $firing } firing{ $critical ->
     [0] {""}
    *[other] , { $resolved } resolved
  }, since { $since }
+digest-unreadable = { $n ->
+    [one] 1 incident cannot
+   *[other] { $n } incidents cannot
+ } be read in the store: the log says why.
 digest-more = … and { $n } more { $n ->
     [one] line
    *[other] lines

@@ -127,7 +127,7 @@ impl<'a> Reply<'a> {
         let desk = self.desk;
         let left = async {
             let Some(incident) = desk.store.incident_at(&self.place.channel, thread).await? else { return Ok(false) };
-            desk.store.queue_answer(&incident, message, desk.store.now()).await
+            desk.store.queue_answer(&incident, message, "", desk.store.now()).await
         };
         let left: Result<bool, StoreError> = left.await;
         desk.deliveries.notify_one();

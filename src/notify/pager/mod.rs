@@ -17,10 +17,11 @@ pub use client::PagerClient;
 pub use config::{Pager, PagerKind, PagerOn};
 pub use webhook::schema;
 
+use super::escalation::Callee;
 use super::{FIRST_PAUSE, LONGEST_PAUSE, MOST_TRIES, Notifier};
 use crate::clock;
-use crate::render::{Act, Line, Message, Part, Span, Tone};
-use crate::store::{AuditEntry, AuditResult, Delivery, Held, Incident, PostKind, Said, Sink, StoreError};
+use crate::render::Message;
+use crate::store::{Delivery, Held, Incident, Said, Sink, StoreError};
 
 /// Tries of a call that somebody waits for: with the pauses between them about half a minute.
 const MOST_CALL_TRIES: u32 = 6;
@@ -96,8 +97,7 @@ impl Notifier {
         }
     }
 
-    /// Says how an escalation ended, if there was one: in the audit log, where whoever asked for it looks, and in the
-    /// incident's threads.
+    /// Says how an escalation ended, if there was one.
     async fn escalated(
         &self,
         delivery: &Delivery,
@@ -105,28 +105,8 @@ impl Notifier {
         result: Result<(), &str>,
     ) -> Result<(), StoreError> {
         let Some(escalation) = escalation else { return Ok(()) };
-        let (incident, pager, now) = (delivery.incident.as_str(), delivery.channel.as_str(), self.store.now());
-        let begun = AuditEntry::begun("", "", Act::Escalate.as_str(), Some(incident), now);
-        let begun = self.store.audit_entry(escalation).await?.unwrap_or(begun);
-        let (result, detail) = match result {
-            Ok(()) => (AuditResult::Done, pager),
-            Err(error) => (AuditResult::Failed, error),
-        };
-        self.metrics.act(&begun.what, result.as_str());
-        let said = match result {
-            AuditResult::Done => self.words.text("escalation-called", &[("pager", pager.into())]),
-            _ => self.words.text("escalation-failed", &[("pager", pager.into()), ("error", Line::of(detail).into())]),
-        };
-        let who = [("who", Span::User(begun.who.clone()).into())];
-        let parts = vec![Part::Note(self.words.line("escalation-asked", &who))];
-        let entry = AuditEntry { target: pager.to_owned(), result, detail: detail.to_owned(), ..begun };
-        self.store.audit(&entry).await?;
-        let post = Message { tone: Tone::Unknown, headline: said, parts };
-        self.store.queue_post(incident, PostKind::Note, &post, self.store.now()).await?;
-        if result == AuditResult::Done {
-            // The message tells who was called.
-            self.store.touch(incident).await?;
-        }
+        let callee = Callee::Pager(&delivery.channel);
+        self.escalation_ended(&delivery.incident, escalation, callee, result).await?;
         self.store.escalation_ended(delivery, escalation).await
     }
 }

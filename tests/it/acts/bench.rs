@@ -35,6 +35,11 @@ pub(super) struct Bench {
 impl Bench {
     /// `config` is the key `slack:` without its address.
     pub(super) async fn start(config: &str, alertmanagers: &[&str], prometheus: &str) -> Self {
+        Self::start_at("", config, alertmanagers, prometheus).await
+    }
+
+    /// As [`Self::start`], with pages at this address.
+    pub(super) async fn start_at(public_url: &str, config: &str, alertmanagers: &[&str], prometheus: &str) -> Self {
         tls();
         let slack = FakeSlack::start(Options {
             allowed_mentions: ["!subteam^S0ONCALL", "@U0ANN", "@U0BEN"].map(String::from).into(),
@@ -59,7 +64,7 @@ impl Bench {
             config: config.clone(),
             words: Arc::clone(&words),
             metrics: Arc::clone(&metrics),
-            public_url: String::new(),
+            public_url: public_url.to_owned(),
             dashboard_url: String::new(),
             prometheus: prometheus.clone(),
             library: Arc::clone(&library),

@@ -137,3 +137,101 @@ async fn rows_that_cannot_be_read_stop_nothing_else_in_postgresql() {
     is_said(&run).await;
     assert_eq!(postgres.query("postgres", "SELECT state FROM posts WHERE id = '0'").unwrap(), "unreadable");
 }
+
+/// The service with these groups firing, each with the incident's id; and its database, to be broken.
+async fn broken_states(names: &[&str]) -> (Running, Vec<String>, sqlx::SqliteConnection) {
+    let keys = ", posts_burst: 50, storm: { incidents: 0 }";
+    let run = Running::start_slack(llm_diagnose_lab::slack::Options::unlimited(), keys, NOWHERE).await;
+    let mut ids = Vec::new();
+    for name in names {
+        ids.push(firing(&run, name).await);
+    }
+    let database = run.service.directory().join("state/llm-diagnose.db");
+    let beside = sqlx::sqlite::SqliteConnectOptions::new().filename(&database).connect().await.unwrap();
+    (run, ids, beside)
+}
+
+#[tokio::test]
+async fn a_group_whose_incident_cannot_be_read_gets_another_one_and_the_first_ends() {
+    let breaks = [
+        "UPDATE incidents SET notified_ms = 'x' WHERE id = ",
+        "UPDATE incidents SET truncated = 'x', critical = 'y', resolved_ms = 'z' WHERE id = ",
+        "UPDATE incidents SET state = CAST(x'ff' AS TEXT) WHERE id = ",
+    ];
+    let names: Vec<String> = (0..breaks.len()).map(|i| format!("LLMHighTTFTBroken{i}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let (run, ids, mut beside) = broken_states(&names).await;
+    for (id, sql) in ids.iter().zip(breaks) {
+        beside.execute(AssertSqlSafe(format!("{sql}'{id}'"))).await.unwrap();
+    }
+    for (id, name) in ids.iter().zip(&names) {
+        let answer = run.send(&group(name, "firing", "warning", &["a", "b"])).await;
+        assert_eq!(answer["reason"], "first", "{name}: {answer}");
+        let new = answer["incident"].as_str().unwrap().to_owned();
+        assert_ne!(&new, id);
+        // The next notification finds the new one.
+        let again = run.send(&group(name, "firing", "warning", &["a", "b", "c"])).await;
+        assert_eq!(again["incident"], new.as_str(), "{name}: {again}");
+        let shown = |s: &State| {
+            let of = |part: &str| s.messages(CHANNEL).any(|m| whole(m).contains(name) && whole(m).contains(part));
+            of("3 firing") && of("its record could not be read: a new incident took its place")
+        };
+        let seen = run.slack.wait_for(shown, SOON).await;
+        assert!(seen.is_ok(), "{name}: {}\n{}", seen.unwrap_err(), run.service.stderr());
+        let told: Vec<String> =
+            sqlx::query_scalar("SELECT detail FROM events WHERE what = 'set aside' AND incident_id = $1")
+                .bind(id)
+                .fetch_all(&mut beside)
+                .await
+                .unwrap();
+        assert!(told.len() == 1 && told[0].contains(&new), "{name}: {told:?}");
+    }
+    assert!(run.service.stderr().contains("a row of the store cannot be read"), "{}", run.service.stderr());
+    let ready: Value = serde_json::from_str(&run.get("/readyz").await.1).unwrap();
+    assert!(
+        check(&ready, "store rows")["detail"].as_str().is_some_and(|why| why.contains("cannot be read")),
+        "{ready}"
+    );
+    beside.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_digest_with_an_incident_that_cannot_be_read_says_so_and_is_not_edited_for_ever() {
+    let run = Running::start_slack(
+        llm_diagnose_lab::slack::Options::unlimited(),
+        ", storm: { incidents: 1 }, posts_burst: 50",
+        NOWHERE,
+    )
+    .await;
+    firing(&run, "First").await;
+    let mut ids = Vec::new();
+    for number in ["1", "2", "3"] {
+        let mut one = group("Odd", "firing", "warning", &[number]);
+        one["groupKey"] = format!("{{}}:{{alertname=\"Odd\", pod=\"{number}\"}}").into();
+        ids.push(run.send(&one).await["incident"].as_str().unwrap().to_owned());
+    }
+    run.wait_for(CHANNEL, |message| message.contains("storm of 3 incidents")).await;
+    let database = run.service.directory().join("state/llm-diagnose.db");
+    let mut beside = sqlx::sqlite::SqliteConnectOptions::new().filename(&database).connect().await.unwrap();
+    // One cannot be read, the other not even be fetched.
+    for (id, broken) in [(&ids[1], "opened_ms = 'x'"), (&ids[2], "because = CAST(x'ff' AS TEXT)")] {
+        let sql = format!("UPDATE incidents SET {broken}, revision = revision + 1 WHERE id = '{id}'");
+        beside.execute(AssertSqlSafe(sql)).await.unwrap();
+    }
+    let counted = |message: &str| message.contains("storm of 3 ") && message.contains("2 incidents cannot be read");
+    run.wait_for(CHANNEL, counted).await;
+    // What is told up to every revision waits for nothing more.
+    let behind = "SELECT COUNT(*) FROM digests WHERE delivered < (SELECT SUM(i.revision) FROM deliveries d
+                    JOIN incidents i ON i.id = d.incident_id WHERE d.digest_id = digests.id)";
+    let beside = tokio::sync::Mutex::new(beside);
+    until(
+        SOON,
+        async || {
+            let mut beside = beside.lock().await;
+            sqlx::query_scalar::<_, i64>(behind).fetch_one(&mut *beside).await.unwrap()
+        },
+        |count| *count == 0,
+    )
+    .await;
+    assert_eq!(run.slack.violations(), []);
+}

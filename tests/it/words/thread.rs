@@ -84,8 +84,14 @@ fn a_storm_is_one_message_with_the_worst_first() {
     let mut incidents: Vec<DigestEntry> =
         (0..40).map(|n| entry(n, &format!("symptom {}", n / 2), true, n == 7)).collect();
     incidents.extend((40..60).map(|n| entry(n, "tokens come slowly", n % 3 > 0, false)));
-    let mut view =
-        DigestView { id: "d1".into(), topic: VARIOUS.into(), opened_at: at(0), incidents, interactive: true };
+    let mut view = DigestView {
+        id: "d1".into(),
+        topic: VARIOUS.into(),
+        opened_at: at(0),
+        incidents,
+        unreadable: 0,
+        interactive: true,
+    };
     let message = digest_message(&view, &Words::english());
     let body = blocks(&message);
     let text = read(&message);

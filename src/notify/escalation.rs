@@ -1,0 +1,73 @@
+//! Escalations: whoever asked that somebody be called learns how it ended.
+
+use super::Notifier;
+use crate::render::{Act, Line, Message, Part, Span, Tone};
+use crate::store::{AuditEntry, AuditResult, Post, PostKind, StoreError};
+
+/// Who was to be called.
+#[derive(Clone, Copy)]
+pub(super) enum Callee<'a> {
+    /// A pager, by name.
+    Pager(&'a str),
+    /// A user or a user group, by a post in the incident's thread.
+    Person(&'a str),
+}
+
+impl Notifier {
+    /// Says how an escalation ended: in its line of the audit log, where whoever asked for it looks, and in the incident's
+    /// threads. A post that mentions a person stands there itself.
+    pub(super) async fn escalation_ended(
+        &self,
+        incident: &str,
+        escalation: &str,
+        callee: Callee<'_>,
+        result: Result<(), &str>,
+    ) -> Result<(), StoreError> {
+        let now = self.store.now();
+        let begun = AuditEntry::begun("", "", Act::Escalate.as_str(), Some(incident), now);
+        let begun = self.store.audit_entry(escalation).await?.unwrap_or(begun);
+        let said = match (callee, result) {
+            (Callee::Pager(pager), Ok(())) => Some(self.words.text("escalation-called", &[("pager", pager.into())])),
+            (Callee::Pager(pager), Err(error)) => {
+                let error = Line::of(error).into();
+                Some(self.words.text("escalation-failed", &[("pager", pager.into()), ("error", error)]))
+            }
+            (Callee::Person(_), Ok(())) => None,
+            (Callee::Person(_), Err(error)) => {
+                Some(self.words.text("escalate-failed", &[("error", Line::of(error).into())]))
+            }
+        };
+        let (target, detail) = match (callee, result) {
+            (Callee::Pager(pager), Ok(())) => (pager, pager),
+            // The id would be noise in the message; the post in the thread names them.
+            (Callee::Person(person), Ok(())) => (person, ""),
+            (Callee::Pager(target) | Callee::Person(target), Err(error)) => (target, error),
+        };
+        let result = if result.is_ok() { AuditResult::Done } else { AuditResult::Failed };
+        self.metrics.act(&begun.what, result.as_str());
+        let who = [("who", Span::User(begun.who.clone()).into())];
+        let entry = AuditEntry { target: target.to_owned(), result, detail: detail.to_owned(), ..begun };
+        self.store.audit(&entry).await?;
+        if let Some(headline) = said {
+            let parts = vec![Part::Note(self.words.line("escalation-asked", &who))];
+            let post = Message { tone: Tone::Unknown, headline, parts };
+            self.store.queue_post(incident, PostKind::Note, &post, now).await?;
+        }
+        if result == AuditResult::Done {
+            // The message tells who was called.
+            self.store.touch(incident).await?;
+        }
+        Ok(())
+    }
+
+    /// A post was made, or never will be: of one that escalates, says so.
+    pub(super) async fn post_ended(&self, post: &Post, result: Result<(), &str>) -> Result<(), StoreError> {
+        match (post.kind, &post.about) {
+            (PostKind::Answer, Some(escalation)) => {
+                let whom = self.config.escalate.as_deref().unwrap_or_default();
+                self.escalation_ended(&post.incident, escalation, Callee::Person(whom), result).await
+            }
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! Mentions: who has been called in which channel since an incident became critical.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+use sqlx::Row;
+
+use super::{Store, StoreError};
+use crate::clock::unix_ms;
+
+/// Stands for whoever an older version mentioned: it did not write down whom.
+const SOMEBODY: &str = "*";
+
+/// Who has been called: ids of users and user groups.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Called(BTreeSet<String>);
+
+impl Called {
+    /// Reads ids with blanks between them; none were not written down by an older version, which called somebody.
+    pub fn read(ids: Option<&str>) -> Self {
+        Self(ids.unwrap_or(SOMEBODY).split_whitespace().map(str::to_owned).collect())
+    }
+
+    /// Whether this id needs no call any more. A call of an older version counts for everybody.
+    pub fn includes(&self, id: &str) -> bool {
+        self.0.contains(id) || self.0.contains(SOMEBODY)
+    }
+
+    /// With these too.
+    #[must_use]
+    pub fn and(&self, ids: &[&str]) -> Self {
+        Self(self.0.iter().cloned().chain(ids.iter().map(|id| (*id).to_owned())).collect())
+    }
+
+    /// Without these, who are still to be called.
+    #[must_use]
+    pub(super) fn without(&self, ids: &[String]) -> Self {
+        let stays = |id: &&String| ids.is_empty() || (!ids.contains(id) && *id != SOMEBODY);
+        Self(self.0.iter().filter(stays).cloned().collect())
+    }
+}
+
+impl std::fmt::Display for Called {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0.iter().map(String::as_str).collect::<Vec<_>>().join(" "))
+    }
+}
+
+/// A call that was made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mention {
+    /// Since when the incident had been critical.
+    pub since: Timestamp,
+    /// Everybody who has been called since then.
+    pub called: Called,
+}
+
+/// An incident's delivery that a digest speaks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// The channel to which the incident is routed, from where the digest may have moved.
+    pub channel: String,
+    /// Who was called since the incident became critical; none when nobody has looked whom to call.
+    pub called: Option<Called>,
+    /// What the thread has been told last.
+    pub told: Option<String>,
+}
+
+impl Store {
+    /// Who was called in this channel since the incident became critical; none when it has no message of its own there, or
+    /// only one that stands in for another.
+    ///
+    /// # Errors
+    /// When the store fails; here and below.
+    pub async fn called(&self, incident: &str, channel: &str) -> Result<Option<Called>, StoreError> {
+        let row = sqlx::query(
+            "SELECT CASE WHEN d.mentioned_ms >= COALESCE(i.critical_ms, 0) THEN COALESCE(d.mentioned, '*') ELSE '' END AS called
+             FROM deliveries d JOIN incidents i ON i.id = d.incident_id
+             WHERE d.incident_id = $1 AND d.sink = 'slack' AND d.channel = $2 AND d.stands_in_for IS NULL",
+        );
+        let row = row.bind(incident).bind(channel).fetch_optional(&self.read).await?;
+        row.map(|row| Ok(Called::read(Some(row.try_get("called")?)))).transpose()
+    }
+
+    /// The places of the incidents that a digest speaks for, by the incident's id.
+    ///
+    /// # Errors
+    /// See [`Self::called`].
+    pub async fn digest_places(&self, digest: &str) -> Result<BTreeMap<String, Place>, StoreError> {
+        let rows = sqlx::query(
+            "SELECT d.incident_id, d.channel, d.told,
+                    CASE WHEN d.mentioned_ms >= COALESCE(i.critical_ms, 0) THEN COALESCE(d.mentioned, '*') END AS called
+             FROM deliveries d JOIN incidents i ON i.id = d.incident_id WHERE d.digest_id = $1",
+        )
+        .bind(digest)
+        .fetch_all(&self.read)
+        .await?;
+        rows.iter()
+            .map(|row| {
+                let called: Option<&str> = row.try_get("called")?;
+                let called = called.map(|ids| Called::read(Some(ids)));
+                let place = Place { channel: row.try_get("channel")?, called, told: row.try_get("told")? };
+                Ok((row.try_get("incident_id")?, place))
+            })
+            .collect()
+    }
+
+    /// A call was made in this channel.
+    ///
+    /// # Errors
+    /// See [`Self::called`].
+    pub async fn mentioned(&self, incident: &str, channel: &str, mention: &Mention) -> Result<(), StoreError> {
+        sqlx::query(
+            "UPDATE deliveries SET mentioned_ms = $3, mentioned = $4
+             WHERE incident_id = $1 AND sink = 'slack' AND channel = $2",
+        )
+        .bind(incident)
+        .bind(channel)
+        .bind(unix_ms(mention.since))
+        .bind(mention.called.to_string())
+        .execute(&self.write)
+        .await?;
+        Ok(())
+    }
+}

@@ -1,0 +1,73 @@
+//! Incidents that end because another one tells more: those that cannot be read, and those of notifications that were too
+//! large to be read.
+
+use sqlx::Row;
+use sqlx::any::AnyRow;
+
+use super::StoreError;
+use super::admission::event;
+use super::connections::Connection;
+use super::deliveries::outdate;
+use super::looks::look_again;
+use crate::alert::{Alert, AlertGroup, AlertStatus};
+
+/// Ends whatever cannot be read and is not over of the group that the new incident `id` is about: it would be in the way of
+/// every notification for ever.
+pub(super) async fn replace_unreadable(
+    db: &mut Connection,
+    group: &AlertGroup,
+    id: &str,
+    now_ms: i64,
+) -> Result<(), StoreError> {
+    let replaced: Vec<String> = sqlx::query_scalar(
+        "UPDATE incidents SET state = 'resolved', reason = 'unreadable', notified_ms = $3, resolved_ms = $3, truncated = 0,
+           critical = 0, revision = revision + 1, diagnose_due_ms = NULL
+         WHERE group_key = $1 AND COALESCE(source, '') = $2 AND state <> 'resolved' RETURNING id",
+    )
+    .bind(&group.group_key)
+    .bind(group.source())
+    .bind(now_ms)
+    .fetch_all(&mut *db)
+    .await?;
+    for old in &replaced {
+        outdate(db, old).await?;
+        event(db, old, now_ms, "set aside", &format!("its state cannot be read: incident {id} takes its place"))
+            .await?;
+        event(db, id, now_ms, "replaces", old).await?;
+    }
+    Ok(())
+}
+
+/// A group was read: ends what was told of it while its notifications were too large. Which group that was is known by its
+/// receiver, and by the labels that all its alerts share.
+pub(super) async fn end_too_large(db: &mut Connection, group: &AlertGroup, now_ms: i64) -> Result<(), StoreError> {
+    let fires = group.alerts.iter().any(|alert| alert.status == AlertStatus::Firing) || group.truncated_alerts > 0;
+    let reason = if fires { "told_whole" } else { "resolved" };
+    for key in group.too_large_keys() {
+        let rows = sqlx::query(
+            "SELECT i.id, a.alert FROM incidents i JOIN alerts a ON a.incident_id = i.id
+             WHERE i.group_key = $1 AND COALESCE(i.source, '') = $2 AND i.state = 'open'",
+        );
+        let rows = rows.bind(key).bind(group.source()).fetch_all(&mut *db).await?;
+        let of_group =
+            |alert: &Alert| group.group_labels.iter().all(|(name, value)| alert.labels.get(name) == Some(value));
+        let alert = |row: &AnyRow| serde_json::from_str(row.try_get("alert").ok()?).ok();
+        let Some(row) = rows.iter().find(|row| alert(row).is_some_and(|alert| of_group(&alert))) else { continue };
+        let id: String = row.try_get("id")?;
+        sqlx::query(
+            "UPDATE incidents SET state = 'resolved', reason = $2, notified_ms = $3, resolved_ms = $3, revision = revision + 1,
+               diagnose_due_ms = NULL WHERE id = $1",
+        )
+        .bind(&id)
+        .bind(reason)
+        .bind(now_ms)
+        .execute(&mut *db)
+        .await?;
+        let end = sqlx::query("UPDATE alerts SET status = 'resolved' WHERE incident_id = $1");
+        end.bind(&id).execute(&mut *db).await?;
+        outdate(db, &id).await?;
+        look_again(db, &id, now_ms).await?;
+        event(db, &id, now_ms, "notified", reason).await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,119 @@
+//! Answers that were lost: of a picture, and of messages that appear hours later. The test turns the clock.
+
+use std::time::Duration;
+
+use llm_diagnose::alert::AlertGroup;
+use llm_diagnose::clock;
+use llm_diagnose::diagnose::diagnose;
+use llm_diagnose::incident::Rules;
+use llm_diagnose::store::{Sink, Wanted};
+use llm_diagnose_lab::slack::{Failure, State};
+
+use super::bench::{Bench, CHANNEL};
+use crate::chains::{asked, moment};
+use crate::harness::{at, library, run, shared};
+use crate::running::{SOON, group, whole};
+
+const KEYS: &str = "channel: C0LLMALERTS\nposts_per_second: 200\nposts_burst: 200\nupdates_per_minute: 60000";
+
+/// A notification of one alert that began then; the incident's id.
+async fn notified(bench: &Bench, status: &str, begins: i64) -> String {
+    let mut body = group("LLMHighTTFT", status, "warning", &["a"]);
+    body["alerts"][0]["startsAt"] = at(begins).to_string().into();
+    let group = AlertGroup::from_webhook(&serde_json::to_vec(&body).unwrap()).unwrap();
+    let sinks = vec![(Sink::Slack, CHANNEL.to_owned())];
+    let wanted = Wanted { selection: None, sinks, grace: Duration::ZERO, storm: crate::admission::CALM };
+    let rules = Rules { duplicate_within: Duration::ZERO, reopen_within: Duration::from_secs(600) };
+    let admitted = bench.store.admit(&[(group, wanted)], clock::now(), &rules).await.unwrap();
+    admitted[0].as_ref().unwrap().incident.clone()
+}
+
+/// Delivers what is due so many seconds from now, with what comes of it, some rounds.
+async fn deliver(bench: &Bench, seconds: u64) {
+    for _ in 0..10 {
+        let then = clock::after(clock::now(), Duration::from_secs(seconds));
+        for work in bench.desk.notifier.take(then, 60_000, 50).await.unwrap().work {
+            bench.desk.notifier.deliver(work).await;
+        }
+    }
+}
+
+fn tops(state: &State) -> Vec<String> {
+    state.messages(CHANNEL).filter(|message| message.thread_ts.is_none()).map(whole).collect()
+}
+
+fn pictures(state: &State) -> usize {
+    state.messages(CHANNEL).filter(|message| !message.files.is_empty()).count()
+}
+
+fn calls(state: &State, method: &str) -> usize {
+    state.calls().iter().filter(|call| call.method == method).count()
+}
+
+/// An incident whose thread is to be shown a picture: the last step of its upload fails so.
+fn shown(failure: Failure, then: impl AsyncFnOnce(&Bench)) {
+    let prometheus = shared();
+    run(async {
+        let diagnosis = diagnose(library(), prometheus, &asked("longer-prompts", "high-ttft")).await;
+        let bench = Bench::start(KEYS, &[], &prometheus.url).await;
+        let id = notified(&bench, "firing", moment("longer-prompts") - 30).await;
+        deliver(&bench, 0).await;
+        let incident = bench.store.incident(&id).await.unwrap().unwrap();
+        bench.store.save_diagnosis(&incident, Some(&diagnosis), true, None, clock::now()).await.unwrap();
+        bench.store.queue_picture(&id, "longer-prompts", clock::now()).await.unwrap();
+        bench.slack.fail_next("files.completeUploadExternal", failure, 1);
+        deliver(&bench, 5).await;
+        then(&bench).await;
+        assert_eq!((bench.slack.with(pictures), bench.slack.violations()), (1, vec![]));
+    });
+}
+
+#[test]
+fn a_picture_whose_answer_was_lost_stands_once() {
+    shown(Failure::Reset, async |bench| {
+        assert_eq!(bench.slack.with(|s| (pictures(s), calls(s, "files.completeUploadExternal"))), (1, 1));
+        for seconds in [25, 100, 500, 86_500] {
+            deliver(bench, seconds).await;
+        }
+        assert_eq!(bench.slack.with(|s| calls(s, "files.delete")), 0);
+    });
+}
+
+#[test]
+fn a_picture_that_appears_late_beside_another_is_removed() {
+    shown(Failure::Late(Duration::from_secs(3)), async |bench| {
+        bench.slack.wait_for(|s| pictures(s) == 2, SOON).await.unwrap();
+        deliver(bench, 25).await;
+        assert_eq!(bench.slack.with(|s| calls(s, "files.delete")), 1);
+    });
+}
+
+/// A message that stands, while the first call for it is still to have its effect: all looks of the first minutes are over.
+async fn late() -> Bench {
+    let bench = Bench::start(KEYS, &[], "http://127.0.0.1:1").await;
+    bench.slack.fail_next("chat.postMessage", Failure::Late(Duration::from_secs(5)), 1);
+    notified(&bench, "firing", 0).await;
+    for seconds in [5, 25, 100, 500] {
+        deliver(&bench, seconds).await;
+    }
+    bench.slack.wait_for(|s| tops(s).len() == 2, SOON).await.unwrap();
+    bench
+}
+
+#[tokio::test]
+async fn what_slack_does_long_after_the_call_is_removed_when_the_incident_ends() {
+    let bench = late().await;
+    notified(&bench, "resolved", 0).await;
+    deliver(&bench, 5).await;
+    let left = bench.slack.with(tops);
+    assert!(left.len() == 1 && left[0].contains("RESOLVED"), "{left:?}");
+    assert_eq!(bench.slack.violations(), []);
+}
+
+#[tokio::test]
+async fn what_slack_does_long_after_the_call_is_removed_a_day_later_while_the_incident_lasts() {
+    let bench = late().await;
+    deliver(&bench, 86_500).await;
+    assert_eq!(bench.slack.with(tops).len(), 1);
+    assert_eq!(bench.slack.violations(), []);
+}
