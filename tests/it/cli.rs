@@ -99,7 +99,7 @@ fn a_broken_json_file_is_shown_with_a_caret_below_its_place() {
         let said = text(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{said}");
         assert!(
-            said.contains(place) && said.contains("     2 |   \"version\": 4.,\n       |                 ^"),
+            said.contains(place) && said.contains("     2 |   \"version\": 4.,\n       |                ^"),
             "{said}"
         );
     }

@@ -4,7 +4,6 @@ use std::borrow::Cow;
 use std::io::{Cursor, Write};
 use std::sync::LazyLock;
 
-use llm_diagnose::alertmanager::{self, Alertmanager};
 use llm_diagnose::config::Config;
 use llm_diagnose::playbook::{self, Redaction};
 use llm_diagnose::prom;
@@ -399,10 +398,6 @@ async fn who_cannot_be_reached_is_named_without_what_may_be_secret() {
         assert!(error.starts_with("Slack cannot be reached: ") && error.ends_with(place), "{error}");
         assert_clean(error.as_bytes(), "an error of Slack");
     }
-    let config = alertmanager::Config { url: address.clone(), ..alertmanager::Config::default() };
-    let (_, problems) = alertmanager::list(&[Alertmanager::new(&config).unwrap()]).await;
-    assert!(problems[0].contains(place), "{problems:?}");
-    assert_clean(problems[0].as_bytes(), "an error of Alertmanager");
     // A pager's address is often its only secret.
     let key = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(key.path(), "whsec_c2VjcmV0IG9mIHRoZSB0ZXN0cw==").unwrap();

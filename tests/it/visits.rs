@@ -86,7 +86,6 @@ fn looks(id: &str) -> Vec<(Vec<String>, String)> {
     let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
     vec![
         (words("incidents"), id.to_owned()),
-        (words(&format!("explain --queries {id}")), "\nhistogram_quantile(".to_owned()),
         (words("accuracy"), "as people here found: 1 right, 0 wrong".to_owned()),
         (words("audit"), "U0ANN in C1: acknowledge forged".to_owned()),
         (words("feedback"), "longer-prompts ─▶ longer-prompts".to_owned()),
@@ -190,6 +189,23 @@ async fn a_postgresql_is_looked_at_and_never_made_or_brought_up_to_date() {
     let ran = run(config.path(), &["audit"]);
     ran.says(2, "database.url_file");
     assert!(!ran.err.contains("timed out"), "{ran:?}");
+}
+
+#[tokio::test]
+async fn the_queries_of_an_incidents_diagnosis_are_plain_promql() {
+    let directory = tempfile::tempdir().unwrap();
+    let (config, state) = (directory.path().join("c.yaml"), directory.path().join("state"));
+    std::fs::write(&config, format!("state_dir: {}\n", state.display())).unwrap();
+    std::fs::create_dir(&state).unwrap();
+    let store = Store::open(&state.join("llm-diagnose.db")).await.unwrap();
+    let id = incident(&store).await;
+    let ran = run(&config, &["explain", "--queries", &id]);
+    let (titles, queries): (Vec<&str>, Vec<&str>) = ran.out.lines().partition(|line| line.starts_with("# "));
+    assert!(ran.code == Some(0) && titles.len() == queries.len() && !queries.is_empty(), "{ran:?}");
+    assert!(queries.iter().all(|query| promql_parser::parser::parse(query).is_ok()), "{ran:?}");
+    let bare = admit(&store, &group("Strange", "firing", "warning", &["a"])).await;
+    run(&config, &["explain", "--queries", &bare]).says(2, "nothing was asked for the incident");
+    run(&config, &["explain", "--queries", &id.replace('0', "1")]).says(2, "there is no incident");
 }
 
 #[tokio::test]
