@@ -1,4 +1,5 @@
-//! Named checks: whether the service can take alerts, for `/readyz`; whether it lives, for `/healthz` and systemd.
+//! Named checks: readiness (`/readyz`) says whether alerts can be taken; liveness (`/healthz`, systemd) whether a restart is
+//! needed.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -20,7 +21,7 @@ const CHECK: Duration = Duration::from_millis(700);
 /// A store that worked within this time and answers late is busy, not broken.
 const BUSY: Duration = Duration::from_secs(2);
 
-/// How long the store may fail before a restart is the last thing that may help.
+/// How long the store may fail before liveness fails.
 const DEAD_AFTER: Duration = Duration::from_secs(60);
 
 /// What one check found.
@@ -31,14 +32,14 @@ pub struct Check {
     pub name: String,
     /// It works.
     pub ok: bool,
-    /// Alerts are lost or refused without it; the others only make answers poorer or later.
+    /// Alerts are refused while it fails. Other checks only make answers later or less complete.
     pub required: bool,
     /// What is wrong and what it means.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
 }
 
-/// Whether the process lives. What a restart cannot help has no check here.
+/// The checks of liveness. What a restart cannot mend is not among them: it belongs to readiness.
 pub fn liveness(store: &Store, supervisor: &Supervisor) -> Vec<Check> {
     let broken = store.dead(DEAD_AFTER);
     let store = Check { name: "store".to_owned(), ok: broken.is_none(), required: true, detail: broken };
@@ -203,7 +204,7 @@ async fn cluster(logs: &LogSources) -> Option<Check> {
     Some(check("kubernetes".to_owned(), false, Ok(result)))
 }
 
-/// Socket Mode: one connection is enough, the others are for the moments in which one is renewed.
+/// Socket Mode: one connection is enough; the others serve while Slack renews one.
 fn connected(socket: &SocketState) -> Check {
     let status = socket.status();
     let detail = (status.connected == 0).then(|| {

@@ -1,4 +1,4 @@
-//! Keeps the loops of the service running: restarts one that panics, and tells which one makes no progress.
+//! Keeps the loops of the service running: restarts a loop that panics, and reports one that makes no progress.
 
 mod systemd;
 
@@ -25,7 +25,7 @@ pub struct Timing {
     pub first_pause: Duration,
     /// The longest pause.
     pub longest_pause: Duration,
-    /// A loop that ran for so long is well again.
+    /// A loop that ran for this long without a panic counts as healthy again.
     pub steady: Duration,
     /// A loop that has been down, or without progress beyond its rhythm, for longer fails the liveness check.
     pub dead_after: Duration,
@@ -48,7 +48,7 @@ pub struct Supervisor {
     watches: Arc<Mutex<Vec<Arc<Watch>>>>,
     metrics: Arc<Metrics>,
     timing: Timing,
-    /// From then on loops may end, and are not restarted.
+    /// Once cancelled, loops may end and are not restarted.
     stop: CancellationToken,
 }
 
@@ -90,7 +90,7 @@ impl Supervisor {
                     name,
                     error = why,
                     restart_in = clock::spoken(pause),
-                    "a loop of the service broke: restarting it"
+                    "a loop of the service panicked or ended: restarting it"
                 );
                 watch.broke(why);
                 tokio::select! {
@@ -113,7 +113,7 @@ pub async fn guard(name: &'static str, metrics: &Metrics, work: impl Future<Outp
     let end = AssertUnwindSafe(work).catch_unwind().await;
     if let Err(panic) = &end {
         metrics.panic(name);
-        error!(name, error = said(&**panic), "a piece of work broke off: it is due again when its lease ends");
+        error!(name, error = said(&**panic), "a piece of work panicked: it is taken up again when its lease ends");
     }
     end.is_ok()
 }
@@ -188,7 +188,7 @@ impl Watch {
     }
 }
 
-/// A loop whose every wake-up is noted. One that blocks its thread, or waits for what never comes, has none.
+/// A loop whose wake-ups are recorded. A loop that blocks its thread, or waits for an event that never comes, has no wake-ups.
 struct Watched<F> {
     inner: Pin<Box<F>>,
     watch: Arc<Watch>,

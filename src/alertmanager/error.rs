@@ -1,5 +1,7 @@
 //! Why an Alertmanager did not do it.
 
+use crate::redact::unreached;
+
 /// Why a call did not do it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AlertmanagerError {
@@ -39,13 +41,6 @@ impl AlertmanagerError {
         if error.is_timeout() {
             return Self::Late;
         }
-        // Neither a password nor a query is part of it.
-        let whose = error.url().map(|url| format!(" ({})", url.origin().ascii_serialization())).unwrap_or_default();
-        let error = error.without_url();
-        let mut innermost: &(dyn std::error::Error + 'static) = &error;
-        while let Some(source) = innermost.source() {
-            innermost = source;
-        }
-        Self::Unreachable(format!("{innermost}{whose}"))
+        Self::Unreachable(unreached(&error))
     }
 }

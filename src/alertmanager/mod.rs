@@ -16,7 +16,7 @@ use serde_json::Value;
 use crate::alert::Labels;
 pub use config::Config;
 pub use error::AlertmanagerError;
-pub use several::{ALERTNAME, LONGEST, Made, SilenceError, Wish, common, create, expire, list, shared};
+pub use several::{ALERTNAME, LONGEST, Made, SilenceError, Wish, common, create, expire, list, preselected, shared};
 
 /// How long one call may take.
 const CALL: Duration = Duration::from_secs(5);

@@ -30,6 +30,11 @@ pub enum SilenceError {
     /// A silence of everything.
     #[error("a silence needs at least one label on which the firing alerts agree")]
     NoMatcher,
+    /// Nobody chose labels, and without the alerts' names these would be all.
+    #[error(
+        "the firing alerts have more than {NAMES} names, and without names a silence takes everything with {0}: choose labels"
+    )]
+    WholePool(String),
     /// Zero, or longer than [`LONGEST`].
     #[error("a silence lasts between a minute and 30 days")]
     Duration,
@@ -80,6 +85,19 @@ pub fn shared(alerts: &[Alert]) -> Vec<Matcher> {
         }
     }
     matchers
+}
+
+/// What a silence of the firing alerts is made of unless a person chooses: all that they share.
+///
+/// # Errors
+/// When they have too many names for one matcher: without names it would take everything of their pool.
+pub fn preselected(alerts: &[Alert]) -> Result<Vec<Matcher>, SilenceError> {
+    let shared = shared(alerts);
+    if shared.is_empty() || shared.iter().any(|matcher| matcher.name == ALERTNAME) {
+        return Ok(shared);
+    }
+    let all: Vec<String> = shared.iter().map(ToString::to_string).collect();
+    Err(SilenceError::WholePool(all.join(" ")))
 }
 
 /// Who wants it silent for how long, and why.

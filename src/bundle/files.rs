@@ -119,9 +119,6 @@ impl Files<'_> {
 ///
 /// # Errors
 /// When what is left is no report any more: then nothing is written, rather than what should not be.
-pub fn clean(report: Report, redactor: &Redactor) -> Result<Report, BundleError> {
-    let unclean = |error: serde_json::Error| BundleError::Unclean(error.to_string());
-    let mut value = serde_json::to_value(&report).map_err(unclean)?;
-    redactor.json("summary.json", &mut value);
-    serde_json::from_value(value).map_err(unclean)
+pub fn clean(report: &Report, redactor: &Redactor) -> Result<Report, BundleError> {
+    redactor.cleaned("summary.json", report).map_err(|error| BundleError::Unclean(error.to_string()))
 }

@@ -108,7 +108,7 @@ async fn write(
     part.over("report.html, report.md, summary.json, tickets".to_owned(), &[], 0);
     report.parts = progress.board();
     report.complete = !report.parts.iter().any(|part| part.stage.is_trouble());
-    let mut report = clean(report, &redactor)?;
+    let mut report = clean(&report, &redactor)?;
     report.redacted = redactor.found();
     told(sources, options, &report, chart.as_ref(), &files).await?;
     Ok(report)

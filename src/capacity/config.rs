@@ -2,6 +2,8 @@
 
 use serde_json::{Map, Value};
 
+use crate::playbook::Problem;
+
 /// What is wrong with a configuration or a deployment: what on which thing, and the way out.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
@@ -29,7 +31,9 @@ impl Config {
     pub(super) fn parse(text: &str) -> Result<Self> {
         let value: Value = match serde_json::from_str(text) {
             Ok(value) => value,
-            Err(error) => return refuse(format!("not a config.json: {error}")),
+            Err(error) => {
+                return refuse(format!("not a config.json: {}", Problem::of_json("config.json", text, &error)));
+            }
         };
         let Value::Object(mut own) = value else {
             return refuse("not a config.json: expected an object such as {\"num_hidden_layers\": 32, …}");

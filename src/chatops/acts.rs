@@ -15,7 +15,7 @@ use crate::render::{Act, Line, MENU};
 use crate::slack::{Ack, Inbound, What};
 use crate::store::{AuditEntry, AuditResult, Incident, StoreError};
 
-/// An incident's id is a ULID; what is longer than this with a step's number is none.
+/// An incident's id is a ULID; what is longer than this with a step's hash is none.
 const VALUE_CHARS: usize = 100;
 /// An incident's id has 26.
 const ID_CHARS: usize = 40;

@@ -40,7 +40,7 @@ pub(super) async fn ask(desk: &Desk, inbound: &Inbound, incident: &Incident) {
         "placeholder": forms::plain(&words.text("silence-which", &[]), 150),
     });
     // Without the alerts' names the other labels would silence everything of their pool: that is for a person to choose.
-    let named = matchers.iter().any(|matcher| matcher.name == alertmanager::ALERTNAME);
+    let named = alertmanager::preselected(&incident.alerts).is_ok();
     if named {
         menu["initial_options"] = labels.into();
     }

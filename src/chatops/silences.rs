@@ -32,7 +32,7 @@ pub enum SilenceRequest {
         /// Its id.
         id: String,
     },
-    /// Silence an incident by all labels on which its firing alerts agree.
+    /// Silence an incident by all labels on which its firing alerts agree, their names among them.
     Create {
         /// The incident's id.
         incident: String,
@@ -53,8 +53,10 @@ impl Desk {
                     return;
                 }
                 let Some(incident) = find(self, inbound, what, &incident).await else { return };
-                let matchers = alertmanager::shared(&incident.alerts);
-                make(self, inbound, &incident, &matchers, duration, "").await;
+                match alertmanager::preselected(&incident.alerts) {
+                    Ok(matchers) => make(self, inbound, &incident, &matchers, duration, "").await,
+                    Err(error) => say_why(self, inbound, &error).await,
+                }
             }
         }
     }
@@ -219,6 +221,7 @@ async fn say_why(desk: &Desk, inbound: &Inbound, error: &SilenceError) {
         SilenceError::NoAlertmanager => "silence-no-alertmanager",
         SilenceError::NothingFires => "act-over",
         SilenceError::NoMatcher => "silence-changed",
+        SilenceError::WholePool(_) => "silence-choose",
         SilenceError::Duration => "silence-wrong-duration",
         SilenceError::Unknown(_) => "silence-unknown",
         SilenceError::Over(_) => "silence-over",

@@ -45,9 +45,20 @@ struct Check {
     until_ms: i64,
 }
 
-/// The step with this number, as buttons have it.
-fn fix<'a>(incident: &'a Incident, step: &str) -> Option<&'a Fix> {
-    incident.diagnosis.as_ref()?.fix.now.get(step.parse::<usize>().ok()?)
+/// The step that a button names. None, and they are told, when the diagnosis has it no more: the message is sent again
+/// then, so that its buttons are those of the steps that there are.
+async fn fix<'a>(desk: &Desk, inbound: &Inbound, act: Act, incident: &'a Incident, step: &str) -> Option<&'a Fix> {
+    let mut now = incident.diagnosis.iter().flat_map(|diagnosis| &diagnosis.fix.now);
+    let found = now.find(|fix| render::step_id(fix) == step);
+    if found.is_none() {
+        desk.metrics.act(act.as_str(), AuditResult::Failed.as_str());
+        say(desk, inbound, "step-changed").await;
+        if let Err(error) = desk.store.touch(&incident.id).await {
+            error!(%error, "cannot mark an incident's message as changed");
+        }
+        desk.deliveries.notify_one();
+    }
+    found
 }
 
 /// Somebody did a step: it is written down and told in the message, and can be verified from then on.
@@ -55,10 +66,7 @@ pub(super) async fn done(desk: &Desk, inbound: &Inbound, incident: &Incident, st
     if !incident.open {
         return over(desk, inbound, Act::Done).await;
     }
-    let Some(fix) = fix(incident, step) else {
-        desk.metrics.act(Act::Done.as_str(), AuditResult::Failed.as_str());
-        return say(desk, inbound, "done-no-step").await;
-    };
+    let Some(fix) = fix(desk, inbound, Act::Done, incident, step).await else { return };
     if render::is_done(fix, &incident.notes) {
         desk.metrics.act(Act::Done.as_str(), AuditResult::Failed.as_str());
         return say(desk, inbound, "done-already").await;
@@ -69,8 +77,8 @@ pub(super) async fn done(desk: &Desk, inbound: &Inbound, incident: &Incident, st
 
 /// Somebody wants to know whether a step worked.
 pub(super) async fn press(desk: &Desk, inbound: &Inbound, incident: &Incident, step: &str) {
-    let fix = fix(incident, step);
-    let Some((fix, verify)) = fix.and_then(|fix| Some((fix, fix.verify.as_ref()?))) else {
+    let Some(fix) = fix(desk, inbound, Act::Verify, incident, step).await else { return };
+    let Some(verify) = &fix.verify else {
         desk.metrics.act(Act::Verify.as_str(), AuditResult::Failed.as_str());
         return say(desk, inbound, "verify-no-check").await;
     };

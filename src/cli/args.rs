@@ -71,7 +71,7 @@ pub enum Command {
     Accuracy(StateArgs),
     /// Print a script that completes commands, options and playbooks, for the shell to source.
     Completions {
-        /// Whose.
+        /// For which shell.
         shell: clap_complete::Shell,
     },
     /// List, make and end silences through Alertmanager.
@@ -183,6 +183,8 @@ pub enum Output {
     Json,
     /// The Slack message's JSON.
     Slack,
+    /// What was asked, as plain PromQL.
+    Queries,
 }
 
 /// How `health` is asked.
@@ -360,6 +362,16 @@ pub struct ExplainArgs {
     /// Which thing.
     #[command(flatten)]
     pub what: command::Explain,
+    /// Print plain PromQL, one query under the other: all of a playbook, cause or signal; of an incident, by its id, those
+    /// that its diagnosis asked.
+    #[arg(long, conflicts_with = "name")]
+    pub queries: bool,
+    /// With --queries of a playbook, cause or signal: a label of the pool, put into every query; repeat for more.
+    #[arg(long = "label", value_name = "NAME=VALUE", value_parser = label, requires = "queries")]
+    pub labels: Vec<(String, String)>,
+    /// With --queries of an incident: where the service keeps it.
+    #[command(flatten)]
+    pub state: StateArgs,
     /// A directory of playbooks on top of the shipped ones.
     #[arg(long, value_name = "DIR")]
     pub playbooks: Option<PathBuf>,

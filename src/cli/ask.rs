@@ -8,13 +8,13 @@ use anyhow::{Context, bail};
 use serde_json::Value;
 
 use super::target;
-use crate::alert::{AlertGroup, Labels};
+use crate::alert::{AlertGroup, Labels, PayloadError};
 use crate::chatops::command::When;
 use crate::clock;
 use crate::config::Config;
 use crate::diagnose::{Baseline, Beside, LogSources, Request, Scope, diagnose_with};
 use crate::health::{Source, Triage, triage};
-use crate::playbook::{Library, select, suggestion};
+use crate::playbook::{Library, Problem, select, suggestion};
 use crate::prom;
 
 /// Of the largest file with an alert that is read.
@@ -171,7 +171,13 @@ pub(super) fn read_whole(path: &str) -> anyhow::Result<(AlertGroup, Value)> {
         path => Box::new(std::fs::File::open(path).with_context(|| format!("cannot read the alert from {path}"))?),
     };
     source.take(FILE_BYTES).read_to_end(&mut body).with_context(|| format!("cannot read the alert from {shown}"))?;
-    let group = AlertGroup::from_file(&body).with_context(|| format!("{shown} holds no alert"))?;
+    let placed = |error| match error {
+        PayloadError::Shape(json) if json.line() > 0 => {
+            anyhow::Error::new(Problem::of_json(shown, &String::from_utf8_lossy(&body), &json))
+        }
+        error => error.into(),
+    };
+    let group = AlertGroup::from_file(&body).map_err(placed).with_context(|| format!("{shown} holds no alert"))?;
     let body = body.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&body);
     Ok((group, serde_json::from_slice(body).with_context(|| format!("{shown} is no JSON"))?))
 }

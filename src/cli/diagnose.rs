@@ -9,11 +9,12 @@ use super::ask::{self, Asked};
 use super::{health, library};
 use crate::config::Config;
 use crate::diagnose::{Beside, Exporters};
+use crate::explain;
 use crate::exporter::Reader;
 use crate::health::Triage;
 use crate::prom::Prometheus;
 use crate::redact;
-use crate::render::{self, Words};
+use crate::render::{self, Commands, Words};
 
 /// Exit status when Prometheus could not be asked.
 const NO_PROMETHEUS: u8 = 3;
@@ -75,6 +76,8 @@ pub(super) fn run(args: DiagnoseArgs) -> anyhow::Result<ExitCode> {
                     );
                     anstream::print!("{}", render::health(&look, &flags, &words));
                 }
+                // Nothing was asked that decides anything.
+                Output::Queries => {}
                 Output::Json | Output::Slack => anstream::println!("{}", serde_json::to_string_pretty(&look)?),
             }
             return Ok(ExitCode::SUCCESS);
@@ -82,13 +85,15 @@ pub(super) fn run(args: DiagnoseArgs) -> anyhow::Result<ExitCode> {
     };
     match args.output {
         Output::Json => anstream::println!("{}", serde_json::to_string_pretty(&diagnosis)?),
+        Output::Queries => anstream::print!("{}", explain::queries_of(&diagnosis)),
         Output::Slack => {
             let message = render::diagnosis_message(&diagnosis, Some(&prometheus.url), &words);
             anstream::println!("{}", serde_json::to_string_pretty(&render::slack(&message))?);
         }
         Output::Text => {
             let message = render::diagnosis_message(&diagnosis, Some(&prometheus.url), &words);
-            anstream::print!("{}", render::terminal(&message));
+            let commands = Commands { queries: "--output queries".to_owned(), ..Commands::default() };
+            anstream::print!("{}", render::terminal_with(&message, &commands));
         }
     }
     Ok(if diagnosis.degraded { ExitCode::from(NO_PROMETHEUS) } else { ExitCode::SUCCESS })

@@ -2,15 +2,22 @@
 
 use std::process::ExitCode;
 
+use anyhow::bail;
+
 use super::args::ExplainArgs;
+use super::past::{block_on, open};
 use super::{USAGE, library};
-use crate::explain::explain;
+use crate::explain::{explain, queries_about, queries_of};
+use crate::playbook::Library;
 
 pub(super) fn run(args: &ExplainArgs) -> anyhow::Result<ExitCode> {
     let library = match library(args.playbooks.as_deref()) {
         Ok(library) => library,
         Err(code) => return Ok(code),
     };
+    if args.queries {
+        return queries(args, &library);
+    }
     match explain(&library, &args.what.id, args.what.name.as_deref()) {
         Ok(text) => {
             anstream::print!("{text}");
@@ -21,4 +28,34 @@ pub(super) fn run(args: &ExplainArgs) -> anyhow::Result<ExitCode> {
             Ok(ExitCode::from(USAGE))
         }
     }
+}
+
+/// The queries of what has a name in the data, else those of an incident's diagnosis.
+fn queries(args: &ExplainArgs, library: &Library) -> anyhow::Result<ExitCode> {
+    let id = &args.what.id;
+    if let Some(text) = queries_about(library, id, &args.labels) {
+        anstream::print!("{text}");
+        return Ok(ExitCode::SUCCESS);
+    }
+    // An incident's id is a ULID; everything else is a name that was mistyped.
+    if id.len() != 26 {
+        match explain(library, id, None) {
+            Ok(_) => bail!("`{id}` has no queries"),
+            Err(problem) => bail!("{problem}"),
+        }
+    }
+    let incident = block_on(async {
+        let store = open(&args.state).await?;
+        let incident = store.incident(id).await?;
+        store.close().await;
+        Ok(incident)
+    })?;
+    match incident.map(|incident| incident.diagnosis) {
+        Some(Some(diagnosis)) => anstream::print!("{}", queries_of(&diagnosis)),
+        Some(None) => {
+            bail!("nothing was asked for the incident `{id}`: no playbook fits its alerts, or it is not diagnosed yet")
+        }
+        None => bail!("there is no incident `{id}`: `llm-diagnose incidents all` lists them"),
+    }
+    Ok(ExitCode::SUCCESS)
 }

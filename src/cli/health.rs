@@ -83,14 +83,15 @@ pub(super) fn duration(duration: std::time::Duration) -> String {
     humantime::format_duration(duration).to_string().replace(' ', "")
 }
 
-/// The labels as dimensions; one that tells no pool is refused, because ignoring it would judge the whole fleet.
+/// The labels as dimensions of a scope. A label that does not select a pool is refused: without it the whole fleet would be
+/// judged.
 pub(crate) fn scope(labels: &[(String, String)]) -> anyhow::Result<BTreeMap<String, String>> {
     let mut scope = BTreeMap::new();
     for (name, value) in labels {
         let dimensions = Scope::of_labels(&[(name.clone(), value.clone())].into()).dimensions;
         let known = dimensions.into_iter().find(|(dimension, _)| DIMENSIONS.contains(&dimension.as_str()));
         let Some((dimension, value)) = known else {
-            bail!("`{name}={value}` names no pool: expected {} with a value", DIMENSIONS.join(", "));
+            bail!("`{name}={value}` does not select a pool: expected {} with a value", DIMENSIONS.join(", "));
         };
         scope.insert(dimension, value);
     }

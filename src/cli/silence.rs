@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use clap::{Args, Subcommand};
 
 use super::args::{HealthOutput, window};
@@ -43,7 +43,7 @@ pub enum SilenceCommand {
         #[arg(value_name = "ID")]
         id: String,
     },
-    /// Silence an incident by the labels on which its firing alerts agree.
+    /// Silence an incident by the labels on which its firing alerts agree, their names among them.
     Create {
         /// The incident's id.
         #[arg(value_name = "INCIDENT")]
@@ -51,7 +51,7 @@ pub enum SilenceCommand {
         /// How long: 1m to 30d.
         #[arg(long = "for", value_name = "DURATION", default_value = "1h", value_parser = window)]
         duration: Duration,
-        /// Only these of the labels; repeat for more.
+        /// Only these of the labels; repeat for more. Needed where the alerts have more than 8 names.
         #[arg(long = "label", value_name = "NAME")]
         labels: Vec<String>,
         /// Why.
@@ -139,8 +139,12 @@ async fn create(
         let known: Vec<&str> = matchers.iter().map(|matcher| matcher.name.as_str()).collect();
         bail!("the firing alerts do not agree on a label `{unknown}`: they do on {}", known.join(", "));
     }
-    if !names.is_empty() {
-        matchers.retain(|matcher| names.contains(&matcher.name));
+    match names {
+        [] => {
+            let chosen = alertmanager::preselected(&incident.alerts);
+            matchers = chosen.map_err(|error| anyhow!("{error} with `--label NAME`"))?;
+        }
+        names => matchers.retain(|matcher| names.contains(&matcher.name)),
     }
     let entry = AuditEntry::begun(&wish.who, "cli", "silence", Some(id), clock::now());
     store.audit(&entry).await?;

@@ -58,14 +58,14 @@ pub(super) fn only(mut found: Vec<Found>, typed: &str) -> anyhow::Result<Found> 
     }
 }
 
-/// Refuses a typed label that tells no pool and chooses no Prometheus.
+/// Refuses a typed label that selects neither a pool nor a configured Prometheus.
 pub(super) fn known_labels(config: &Config, labels: &Labels) -> anyhow::Result<()> {
     let configured = config.prometheus.iter().flat_map(|prometheus| prometheus.labels.keys()).map(String::as_str);
     known_names(labels.keys().map(String::as_str), configured).map_err(anyhow::Error::msg)
 }
 
-/// Refuses typed labels with a value that nobody had within the last day; what the Prometheus itself stands for is
-/// left. When it does not answer, the diagnosis will say so.
+/// Refuses typed labels with a value that no series had within the last day. Labels that choose the Prometheus are not
+/// checked. When Prometheus does not answer, the diagnosis says so.
 pub(super) async fn known_values(
     library: &Library,
     source: Source<'_>,

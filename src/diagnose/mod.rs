@@ -27,7 +27,7 @@ mod signals;
 mod times;
 mod typed;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -425,4 +425,14 @@ impl Diagnosis {
     pub fn root(&self) -> Option<&CauseFound> {
         self.causes.first()
     }
+}
+
+/// What was asked to tell the symptom and the best chain: title and query, each query once.
+pub fn asked(diagnosis: &Diagnosis) -> impl Iterator<Item = (&str, &str)> {
+    let root = diagnosis.root();
+    let via = root.into_iter().flat_map(|root| root.via.iter().flat_map(|link| &link.evidence).chain(&root.evidence));
+    let mut seen = BTreeSet::new();
+    let all = diagnosis.symptom.evidence.iter().chain(via);
+    let queries = all.filter_map(|e| Some((e.title.as_str(), e.query.as_deref()?)));
+    queries.filter(move |(_, query)| seen.insert(*query))
 }

@@ -1,7 +1,7 @@
-//! Labels that somebody typed: names that tell a pool, and values that one has.
+//! Labels that a person typed: their names must select a pool, and a pool must have their values.
 //!
-//! An alert's labels are used as far as they go, for nobody typed them. A typed one that is dropped would be answered
-//! for everybody.
+//! Of an alert's labels those that select nothing are ignored, because no person chose them. A typed label is refused
+//! instead: ignored, the answer would be about the whole fleet.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ use crate::playbook::{Library, nearest, suggestion};
 /// Values that are named where none fits.
 const FEW: usize = 5;
 
-/// Says which label name tells no pool, with the one that was meant; `also` are names that are known otherwise.
+/// Refuses a label name that does not select a pool, and suggests a similar one; `also` are more names that are allowed.
 ///
 /// # Errors
 /// A sentence about the first name that is unknown.
@@ -32,10 +32,10 @@ pub fn known_names<'a>(
     }
 }
 
-/// Says which value of a scope's dimension no row has although rows carry the dimension, with those that they have.
+/// Refuses a value of a scope that no series has, where series have that dimension at all, and names values that they have.
 ///
 /// # Errors
-/// A sentence about the first value that nobody has.
+/// A sentence about the first value that no series has.
 pub fn known_values(library: &Library, dimensions: &BTreeMap<String, String>, rows: &[Labels]) -> Result<(), String> {
     for (dimension, value) in dimensions {
         let labels: BTreeSet<&String> =

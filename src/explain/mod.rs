@@ -1,6 +1,9 @@
 //! explain: a playbook's whole tree, or one thing that a person came upon: a code, an Xid, a flag, a line of a log. Pure.
 
+mod queries;
 mod tables;
+
+pub use queries::{queries_about, queries_of};
 
 use crate::playbook::{Evidence, Library, Node, Step, suggestion};
 

@@ -11,6 +11,7 @@ use serde_json::Value;
 use tokio::sync::Semaphore;
 
 use super::kinds::{Kind, Verb};
+use crate::redact::innermost;
 
 /// How long one call may take; a server that hangs with one of them may answer the others.
 const CALL_WITHIN: Duration = Duration::from_secs(10);
@@ -46,7 +47,7 @@ impl Failure {
         matches!(self, Self::Unreachable(_) | Self::Unauthorized(_))
     }
 
-    fn of(error: &kube::Error, what: &str) -> Self {
+    fn of(error: &kube::Error, what: &str, server: &str) -> Self {
         match error {
             kube::Error::Api(status) => match status.code {
                 401 => Self::Unauthorized(words(&status.message)),
@@ -55,18 +56,13 @@ impl Failure {
                 code => Self::Status(code, words(&status.message)),
             },
             kube::Error::Auth(error) => Self::Unauthorized(words(&error.to_string())),
-            other => Self::Unreachable(words(&innermost(other))),
+            other => Self::unreached(other, server),
         }
     }
-}
 
-/// The innermost cause is the one that tells: "Connection refused".
-fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut inner = error;
-    while let Some(source) = inner.source() {
-        inner = source;
+    fn unreached(error: &(dyn std::error::Error + 'static), server: &str) -> Self {
+        Self::Unreachable(format!("{} ({server})", words(&innermost(error))))
     }
-    inner.to_string()
 }
 
 /// A server's words, safe and short.
@@ -124,6 +120,8 @@ struct PageMeta {
 #[derive(Clone, Copy)]
 pub(super) struct Ask<'a> {
     pub(super) client: &'a kube::Client,
+    /// The API server's address, as it may be shown.
+    pub(super) server: &'a str,
     /// Calls at once, over everybody who asks.
     pub(super) slots: &'a Semaphore,
     pub(super) deadline: Instant,
@@ -150,14 +148,15 @@ impl Ask<'_> {
         };
         let request = request.map_err(|error| Failure::Garbage(error.to_string()))?;
         let read = async {
-            let body = self.client.request_stream(request).await.map_err(|error| Failure::of(&error, what))?;
+            let body =
+                self.client.request_stream(request).await.map_err(|error| Failure::of(&error, what, self.server))?;
             let mut body = pin!(body);
             let mut piece = vec![0; 16 << 10];
             loop {
                 match body.read(&mut piece).await {
                     Ok(0) => return Ok(()),
                     Ok(n) => take(&piece[..n])?,
-                    Err(error) => return Err(Failure::Unreachable(words(&innermost(&error)))),
+                    Err(error) => return Err(Failure::unreached(&error, self.server)),
                 }
             }
         };

@@ -8,6 +8,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use tokio::sync::Semaphore;
 
 use super::{Config, Kubernetes};
+use crate::redact::address;
 
 /// Tells a program that it runs in a pod (kubernetes.io/docs/tasks/run-application/access-api-from-pod).
 const IN_CLUSTER: &str = "KUBERNETES_SERVICE_HOST";
@@ -66,12 +67,14 @@ impl Kubernetes {
         };
         // Who asks has a deadline and asks something else meanwhile.
         access.default_retry = false;
+        let server = address(&access.cluster_url.to_string()).into();
         // Getting credentials may run a program, and wait for it.
         let making = tokio::task::spawn_blocking(move || kube::Client::try_from(access));
         let slow = || KubernetesError::Slow(config.kubeconfig.clone().unwrap_or_default());
         let made = tokio::time::timeout(CREDENTIALS_WITHIN, making).await.map_err(|_| slow())?;
         let client = made.map_err(|_| slow())?.map_err(KubernetesError::Credentials)?;
-        Ok(Some(Self { client, slots: Arc::new(Semaphore::new(AT_ONCE)), allowed: config.namespaces.clone().into() }))
+        let slots = Arc::new(Semaphore::new(AT_ONCE));
+        Ok(Some(Self { client, server, slots, allowed: config.namespaces.clone().into() }))
     }
 }
 

@@ -55,7 +55,7 @@ struct Version {
 
 impl Kubernetes {
     pub(super) fn ask(&self, deadline: Instant) -> Ask<'_> {
-        Ask { client: &self.client, slots: &self.slots, deadline }
+        Ask { client: &self.client, server: &self.server, slots: &self.slots, deadline }
     }
 
     fn may_ask(&self, namespace: &str) -> bool {

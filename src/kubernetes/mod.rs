@@ -180,6 +180,8 @@ pub struct Wanted {
 #[derive(Clone)]
 pub struct Kubernetes {
     client: kube::Client,
+    /// The API server's address, as it may be shown.
+    server: Arc<str>,
     slots: Arc<Semaphore>,
     /// Namespaces that may be asked; all when empty.
     allowed: Arc<[String]>,

@@ -1,6 +1,7 @@
 //! Why Loki gave no logs, and what to do about it.
 
 use crate::logs::Log;
+use crate::redact::{innermost, unreached};
 
 /// Of an error's text, what is repeated.
 const SAID_CHARS: usize = 300;
@@ -88,14 +89,9 @@ impl LokiError {
         if error.is_timeout() {
             return Self::Late;
         }
-        let error = error.without_url();
-        let mut innermost: &(dyn std::error::Error + 'static) = &error;
-        while let Some(source) = innermost.source() {
-            innermost = source;
-        }
         match error.is_body() || error.is_decode() {
-            true => Self::NotLoki(format!("it breaks off: {innermost}")),
-            false => Self::Unreachable(innermost.to_string()),
+            true => Self::NotLoki(format!("it breaks off: {}", innermost(&error))),
+            false => Self::Unreachable(unreached(&error)),
         }
     }
 

@@ -8,7 +8,7 @@ use tracing::{error, info, warn};
 use super::seek::Sought;
 use super::{Lane, MOST_REPOSTS, MOST_TRIES, Notifier, To, calling, pause};
 use crate::clock;
-use crate::render::{self, Told};
+use crate::render::{self, Commands, Told};
 use crate::slack::{Mark, Slack, SlackError};
 use crate::store::{Delivery, Held, Incident, Look, Mention, Said, Sink, StoreError};
 
@@ -17,7 +17,10 @@ impl Notifier {
         let Some(incident) = self.store.incident(&delivery.incident).await? else { return Ok(()) };
         match (delivery.sink, &self.slack) {
             (Sink::Console, _) => {
-                anstream::println!("{}", render::terminal(&self.message(&incident)));
+                anstream::println!(
+                    "{}",
+                    render::terminal_with(&self.message(&incident), &Commands::of_incident(&incident.id))
+                );
                 self.metrics.delivery("console", "posted", None);
                 let place = ("stdout".to_owned(), "-".to_owned());
                 let said = Said::default();

@@ -86,6 +86,15 @@ impl Problem {
         Self { rule, file: file.path.clone(), line, column: 0, excerpt, message, hint }
     }
 
+    /// What a reader of JSON met in a file, with its place.
+    pub fn of_json(path: &str, text: &str, error: &serde_json::Error) -> Self {
+        let file = SourceFile::new(path.to_owned(), text.to_owned());
+        let problem = Self::on_line("json/shape", &file, error.line().max(1), error.to_string(), None);
+        // It counts bytes.
+        let column = problem.excerpt.char_indices().take_while(|(at, _)| *at < error.column()).count();
+        Self { column, ..problem }
+    }
+
     /// The part of the line that is shown, and how many columns of a terminal stand before the place in it.
     fn shown(&self) -> (String, usize) {
         let at = self.column.saturating_sub(1);
@@ -342,6 +351,18 @@ mod tests {
     fn problem(text: &str) -> Problem {
         let file = SourceFile::new("a.yaml".to_owned(), text.to_owned());
         *parse::<BTreeMap<String, u32>>(&file).unwrap_err()
+    }
+
+    #[test]
+    fn json_has_a_caret_below_its_place_too() {
+        let text = "{\n  \"näme\": ☃\n}";
+        let error = serde_json::from_str::<serde_json::Value>(text).unwrap_err();
+        let shown = Problem::of_json("a.json", text, &error).to_string();
+        let lines: Vec<&str> = shown.lines().collect();
+        assert_eq!(lines[0], "a.json:2: expected value at line 2 column 12 (json/shape)");
+        assert_eq!(lines[1..], ["     2 |   \"näme\": ☃", "       |           ^"]);
+        let cut = serde_json::from_str::<serde_json::Value>("").unwrap_err();
+        assert!(Problem::of_json("a.json", "", &cut).to_string().starts_with("a.json:1: EOF while parsing"));
     }
 
     #[test]

@@ -77,7 +77,7 @@ pub(super) async fn body(mut response: reqwest::Response, most: usize) -> Result
             }
             Ok(Some(chunk)) => body.extend_from_slice(&chunk),
             Ok(None) => return Ok(body),
-            Err(error) => return Err(PromError::Unreachable(error.to_string())),
+            Err(error) => return Err(PromError::from_http(error)),
         }
     }
 }

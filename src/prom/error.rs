@@ -1,5 +1,7 @@
 //! What can go wrong with a query, as the caller needs to tell it apart.
 
+use crate::redact::unreached;
+
 /// Why a query has no answer.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum PromError {
@@ -54,9 +56,7 @@ impl PromError {
         if error.is_timeout() {
             return Self::Late;
         }
-        // Neither a password nor a query is part of it.
-        let whose = error.url().map(|url| format!(" ({})", url.origin().ascii_serialization())).unwrap_or_default();
-        Self::Unreachable(format!("{}{whose}", root(error)))
+        Self::Unreachable(unreached(error))
     }
 
     pub(super) fn from_client(error: prometheus_http_query::Error) -> Self {
@@ -68,14 +68,4 @@ impl PromError {
             other => Self::NotPrometheus(other.to_string()),
         }
     }
-}
-
-/// The innermost reason, which says `connection refused` where the outer ones say where; without the system's number.
-fn root(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut error = error;
-    while let Some(source) = error.source() {
-        error = source;
-    }
-    let said = error.to_string();
-    said.split(" (os error").next().unwrap_or(&said).to_owned()
 }

@@ -18,3 +18,20 @@ pub fn address(url: &str) -> String {
         }
     }
 }
+
+/// Why nobody was reached over HTTP: the innermost reason, and where: "Connection refused (http://loki:3100)". User, path
+/// and query of the address are left out, because some hold tokens; and the system's number of the reason.
+pub fn unreached(error: &reqwest::Error) -> String {
+    let place = error.url().map(|url| format!(" ({})", url.origin().ascii_serialization())).unwrap_or_default();
+    format!("{}{place}", innermost(error))
+}
+
+/// The innermost reason of an error, which says `connection refused` where the outer ones say where.
+pub fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut error = error;
+    while let Some(source) = error.source() {
+        error = source;
+    }
+    let said = error.to_string();
+    said.split(" (os error").next().unwrap_or(&said).to_owned()
+}

@@ -17,12 +17,13 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub use crate::playbook::NameKind as Kind;
 use crate::playbook::Redaction;
-pub use address::address;
+pub use address::{address, innermost, unreached};
 use known::Known;
 pub use lines::Lines;
 use names::Names;
@@ -132,6 +133,25 @@ impl Redactor {
             return Cow::Owned(self.mark(place, rule));
         }
         self.field(place, name, value)
+    }
+
+    /// Learns the value of a label whose name tells that it is a secret: it goes wherever else it stands.
+    pub fn learn_label(&self, name: &str, value: &str) {
+        if let Some(rule) = self.rules.key(name, |_| false)
+            && !self.rules.harmless(rule, value)
+        {
+            self.know(rule, value);
+        }
+    }
+
+    /// A value without what must not leave, of the same type.
+    ///
+    /// # Errors
+    /// When what is left does not have that type any more: it must not be shown then.
+    pub fn cleaned<T: Serialize + DeserializeOwned>(&self, place: &str, value: &T) -> serde_json::Result<T> {
+        let mut json = serde_json::to_value(value)?;
+        self.json(place, &mut json);
+        serde_json::from_value(json)
     }
 
     /// The name of an entry of the archive, safe to show; what is taken out of it counts as taken out of that entry.

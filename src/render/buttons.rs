@@ -1,6 +1,6 @@
 //! What can be pressed below an incident.
 
-use super::notes::is_done;
+use super::notes::{is_done, step_id};
 use super::{Act, Button, ButtonLook, IncidentView, Part, Words};
 use crate::diagnose::Fix;
 
@@ -44,7 +44,7 @@ pub(super) fn of_step(view: &IncidentView<'_>, step: usize, fix: &Fix, words: &W
         (true, None) => return None,
     };
     // Within a message a button's id stands once.
-    Some(button(&format!("{}:{step}", act.as_str()), words.text(key, &[]), &format!("{}/{step}", view.id)))
+    Some(button(&format!("{}:{step}", act.as_str()), words.text(key, &[]), &format!("{}/{}", view.id, step_id(fix))))
 }
 
 /// A plain one.

@@ -1,11 +1,9 @@
 //! Everything that was checked: what "Show evidence" shows.
 
-use std::collections::BTreeSet;
-
 use super::facts::{bullet, fact, verdict};
 use super::whole::{fixes, foot, not_this, unchecked, while_looking};
 use super::{Line, Part, Words};
-use crate::diagnose::{Diagnosis, EvidenceResult, Outcome, Verdict};
+use crate::diagnose::{Diagnosis, EvidenceResult, Outcome, Verdict, asked};
 
 /// Every check with its value, everything that was ruled out or could not be checked, all steps, and the queries.
 pub fn evidence_parts(diagnosis: &Diagnosis, words: &Words) -> Vec<Part> {
@@ -75,14 +73,10 @@ fn check(e: &EvidenceResult, words: &Words) -> Line {
     }
 }
 
-/// What was asked to tell the symptom and the best chain, each once.
+/// The queries, each once.
 fn queries(diagnosis: &Diagnosis) -> Vec<Line> {
-    let root = diagnosis.root();
-    let via = root.into_iter().flat_map(|root| root.via.iter().flat_map(|link| &link.evidence).chain(&root.evidence));
-    let mut seen = BTreeSet::new();
-    let all = diagnosis.symptom.evidence.iter().chain(via);
-    all.filter_map(|e| Some((e.title.as_str(), e.query.as_deref()?)))
-        .filter(|(_, query)| seen.insert(*query))
-        .map(|(title, query)| bullet(Line::default().plain(format!("{title}: ")).code(query.replace('\n', " "))))
-        .collect()
+    let one = |(title, query): (&str, &str)| {
+        bullet(Line::default().plain(format!("{title}: ")).code(query.replace('\n', " ")))
+    };
+    asked(diagnosis).map(one).collect()
 }

@@ -43,7 +43,7 @@ pub use links::links_of;
 pub use logs::logs;
 pub use markdown::{report_markdown, ticket, tickets_for};
 pub use message::incident_message;
-pub use notes::{is_done, note, step_text};
+pub use notes::{is_done, note, step_id, step_text};
 pub use page::{
     Find, IncidentList, IncidentRow, health_page, incidents_page, playbook_page, playbooks_page, policy, problem_page,
     tagged,
@@ -52,7 +52,7 @@ pub use readme::readme;
 pub use report::{Around, report_page};
 pub use short::short;
 pub(crate) use text::clean;
-pub use text::terminal;
+pub use text::{Commands, terminal, terminal_with};
 pub use thread::{Told, changes};
 pub use view::{IncidentView, Note, Picture};
 pub use whole::diagnosis_message;
@@ -245,7 +245,7 @@ pub struct Button {
     pub action: String,
     /// What it says.
     pub label: String,
-    /// Told back when pressed: the incident's id, a step's number.
+    /// Told back when pressed: the incident's id, a step's hash.
     pub value: String,
     /// How it looks.
     pub look: ButtonLook,

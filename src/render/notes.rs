@@ -35,6 +35,12 @@ pub fn step_text(fix: &Fix) -> String {
     clip(fix.action.replace('\n', " ").trim(), STEP_CHARS)
 }
 
+/// A step as its buttons name it: by a short hash of its text, because a new diagnosis may number its steps otherwise.
+pub fn step_id(fix: &Fix) -> String {
+    let digest = ring::digest::digest(&ring::digest::SHA256, step_text(fix).as_bytes());
+    digest.as_ref().iter().take(4).map(|byte| format!("{byte:02x}")).collect()
+}
+
 /// Whether somebody did this step: a new diagnosis may number its steps otherwise, so the text counts.
 pub fn is_done(fix: &Fix, notes: &[Note]) -> bool {
     let text = step_text(fix);

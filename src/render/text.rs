@@ -7,8 +7,33 @@ use super::{Line, Message, Part, Span, Tone, is_unseen, time_of_day};
 /// Characters of an address that are shown at most.
 const ADDRESS: usize = 160;
 
+/// What prints the queries of links that are too long for a terminal.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Commands {
+    /// Prints the queries of the graph; empty when nothing does.
+    pub queries: String,
+    /// Makes the silence of the form; empty when nothing does.
+    pub silence: String,
+}
+
+impl Commands {
+    /// Of an incident that the store has.
+    pub fn of_incident(id: &str) -> Self {
+        Self {
+            queries: format!("llm-diagnose explain --queries {id}"),
+            silence: format!("llm-diagnose silence create {id}"),
+        }
+    }
+}
+
 /// The message as terminal text with ANSI styles; `anstream` strips them where they do not belong.
 pub fn terminal(message: &Message) -> String {
+    terminal_with(message, &Commands::default())
+}
+
+/// As [`terminal`], with the commands that stand beside links that are too long.
+pub fn terminal_with(message: &Message, commands: &Commands) -> String {
+    let spans = |line: &Line| spans(line, commands);
     let tone = Style::new().bold().fg_color(Some(
         match message.tone {
             Tone::Critical => AnsiColor::Red,
@@ -48,7 +73,7 @@ fn heading(title: &str) -> String {
     format!("\n{bold}{}{bold:#}\n", clean(title))
 }
 
-fn spans(line: &Line) -> String {
+fn spans(line: &Line, commands: &Commands) -> String {
     let (bold, code) = (Style::new().bold(), Style::new().fg_color(Some(AnsiColor::Cyan.into())));
     line.0
         .iter()
@@ -56,18 +81,27 @@ fn spans(line: &Line) -> String {
             Span::Plain(text) => clean(text),
             Span::Bold(text) => format!("{bold}{}{bold:#}", clean(text)),
             Span::Code(text) => format!("{code}`{}`{code:#}", clean(text)),
-            Span::Link(label, url) => format!("{}: {}", clean(label), clean(short(url))),
+            Span::Link(label, url) => format!("{}: {}", clean(label), clean(&short(url, commands))),
             Span::Time(at) => time_of_day(*at),
             Span::User(_) | Span::Group(_) => clean(&span.text()),
         })
         .collect()
 }
 
-/// An address without its query when that fills lines: queries in PromQL stand in the JSON output and on the page.
-fn short(url: &str) -> &str {
+/// An address that fits a terminal. A form is nothing without its query: where that is too long, the command stands beside
+/// the server's address.
+fn short(url: &str, commands: &Commands) -> String {
+    let forms = [("/graph", &commands.queries), ("/#/silences/new", &commands.silence)];
     match url.split_once('?') {
-        Some((place, _)) if url.len() > ADDRESS => place,
-        _ => url,
+        Some((place, _)) if url.len() > ADDRESS => {
+            let form = forms.into_iter().find_map(|(form, command)| Some((place.strip_suffix(form)?, command)));
+            match form {
+                Some((server, command)) if command.is_empty() => server.to_owned(),
+                Some((server, command)) => format!("{server} ({command})"),
+                None => place.to_owned(),
+            }
+        }
+        _ => url.to_owned(),
     }
 }
 

@@ -8,6 +8,7 @@ use axum::response::{IntoResponse, Json, Response};
 use serde_json::json;
 
 use super::Shared;
+use super::pages::{redactor_of, uncleaned};
 use crate::clock;
 use crate::health::DIMENSIONS;
 use crate::store::{Incident, StoreError};
@@ -19,17 +20,20 @@ const MOST: u32 = 100;
 pub(super) async fn health(State(shared): State<Shared>, Query(scope): Query<BTreeMap<String, String>>) -> Response {
     if let Some((name, _)) = scope.iter().find(|(name, value)| !DIMENSIONS.contains(&name.as_str()) || value.is_empty())
     {
-        let error = format!("`{name}` names no pool: expected {} with a value", DIMENSIONS.join(", "));
+        let error = format!("`{name}` does not select a pool: expected {} with a value", DIMENSIONS.join(", "));
         return (StatusCode::BAD_REQUEST, Json(json!({ "error": error }))).into_response();
     }
-    Json(super::looks::health(&shared, scope).await).into_response()
+    match super::looks::health(&shared, scope).await {
+        Ok(health) => Json(health).into_response(),
+        Err(error) => uncleaned(&error),
+    }
 }
 
 pub(super) async fn list(State(shared): State<Shared>) -> Response {
     match recent(&shared).await {
         Ok(incidents) => {
             let mut value = json!(incidents.iter().map(|i| summary(&shared, i)).collect::<Vec<_>>());
-            let redactor = shared.pages.redactor.another(&shared.pipeline.library.redaction, false);
+            let redactor = redactor_of(&shared, &incidents);
             redactor.learn_from(&value);
             redactor.json("incidents", &mut value);
             Json(value).into_response()
@@ -51,7 +55,7 @@ pub(super) async fn one(State(shared): State<Shared>, Path(id): Path<String>) ->
             value["alerts"] = json!(incident.alerts);
             value["diagnosis"] = json!(incident.diagnosis);
             value["impact"] = json!(incident.impact);
-            let redactor = shared.pages.redactor.another(&shared.pipeline.library.redaction, false);
+            let redactor = redactor_of(&shared, [&incident]);
             redactor.learn_from(&value);
             redactor.json("incident", &mut value);
             Json(value).into_response()

@@ -50,7 +50,7 @@ impl Credentials {
         self.any.is_some() || !self.sources.is_empty()
     }
 
-    /// Who it is, when they may.
+    /// The caller's name; none when access is denied.
     fn allow(&self, headers: &HeaderMap) -> Option<Sender> {
         // Every one is compared, so that the time does not tell which of them was nearly right.
         let known = self.any.as_ref().map(|expected| bool::from(same(headers, expected)));
@@ -129,12 +129,12 @@ impl Access {
         Ok(Self { accepted, proxy, open })
     }
 
-    /// Whether somebody can be let in at all.
+    /// Whether any way of access is configured.
     pub fn is_possible(&self) -> bool {
         self.open.is_some() || self.proxy.is_some() || !self.accepted.is_empty()
     }
 
-    /// Who it is, when they may.
+    /// The caller's name; none when access is denied.
     fn allow(&self, headers: &HeaderMap, from: SocketAddr) -> Option<Visitor> {
         // Every one is compared, so that the time does not tell which of them was nearly right.
         let known = self.accepted.iter().fold(Choice::from(0), |known, expected| known | same(headers, expected));
@@ -144,7 +144,7 @@ impl Access {
         bool::from(known).then(|| Visitor(named(headers)))
     }
 
-    /// Whom the proxy names.
+    /// The user that the proxy names.
     fn vouched(&self, headers: &HeaderMap, from: SocketAddr) -> Option<String> {
         let (name, proxies) = self.proxy.as_ref()?;
         let mut told = headers.get_all(name).iter();

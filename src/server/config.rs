@@ -15,7 +15,7 @@ use crate::exporter::Allowed;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Limits {
-    /// Open connections at most; at least 1. One more closes the one that asked for nothing for longest.
+    /// Open connections at most; at least 1. A new one beyond it closes the one that has gone longest without a complete request.
     pub connections: usize,
     /// From a connection's or a request's beginning to the end of its head; defaults to 10s.
     #[serde(deserialize_with = "duration")]

@@ -1,4 +1,4 @@
-//! One connection: what it is doing and since when, so that a silent one can be told from one at work.
+//! One connection: what it is doing and since when, to distinguish a silent connection from a working one.
 
 use std::io;
 use std::pin::Pin;

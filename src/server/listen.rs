@@ -1,7 +1,7 @@
 //! Takes connections: a bounded number of them, each with limits of time.
 //!
-//! Whoever reaches the port can open connections and say nothing. At the limit the connection that asked for nothing for
-//! longest gives way to the new one, so that the webhook and /healthz answer whoever holds the others.
+//! Any client that reaches the port can open connections and send nothing. At the limit the connection that has gone
+//! longest without a complete request is closed for the new one, so that the webhook and /healthz still answer.
 
 use std::collections::HashMap;
 use std::io;

@@ -1,5 +1,5 @@
 //! What pages ask Prometheus for: pictures, numbers and the fleet's health. Asked with a deadline, and kept for some seconds, so
-//! that whoever reloads does not hammer it.
+//! that reloading a page does not load Prometheus.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -48,7 +48,7 @@ pub struct Pages {
     pub(super) redactor: Redactor,
     numbers: Cache<(String, bool), Option<Arc<facts::Seen>>>,
     pictures: Cache<(String, i64), Drawn>,
-    healths: Cache<BTreeMap<String, String>, Arc<Health>>,
+    healths: Cache<BTreeMap<String, String>, Result<Arc<Health>, String>>,
 }
 
 impl Pages {
@@ -104,14 +104,17 @@ pub(super) async fn numbers(shared: &Shared, subject: &Subject) -> Option<Arc<fa
     shared.pages.numbers.get_with(key, Box::pin(asked)).await
 }
 
-/// How the fleet stands, or a part of it.
-pub(super) async fn health(shared: &Shared, scope: BTreeMap<String, String>) -> Arc<Health> {
+/// How the fleet stands, or a part of it, without what must not leave; else why it cannot be cleaned.
+pub(super) async fn health(shared: &Shared, scope: BTreeMap<String, String>) -> Result<Arc<Health>, String> {
     let asked = async {
         let config = &shared.pipeline.config.diagnose;
         let at = clock::floor(clock::now(), SHARED_STEP);
         let what = Look { scope: scope.clone(), at, window: config.window, deadline: config.deadline };
         let sources: Vec<Source<'_>> = shared.pipeline.prometheus.iter().map(|(p, labels)| (p, labels)).collect();
-        Arc::new(look(&shared.pipeline.library, &sources, &what).await)
+        let health = look(&shared.pipeline.library, &sources, &what).await;
+        let redactor = shared.pages.redactor.another(&shared.pipeline.library.redaction, false);
+        redactor.learn_from(&health);
+        redactor.cleaned("health", &health).map(Arc::new).map_err(|error| error.to_string())
     };
     shared.pages.healths.get_with(scope.clone(), asked).await
 }

@@ -26,6 +26,7 @@ use crate::bundle::Workshop;
 use crate::pipeline::{Pipeline, Received};
 use crate::readiness;
 use crate::slack::{Slack, SocketState};
+use crate::store::Store;
 use crate::supervise::Supervisor;
 pub use auth::{Access, Credentials};
 pub use body::Budget;
@@ -82,8 +83,8 @@ pub fn router(shared: Shared) -> Router {
     let bundles = Router::new()
         .route("/bundles/{name}", get(bundles::download))
         .route_layer(middleware::from_fn_with_state(shared.clone(), bundles::gate));
+    let alive = liveness(shared.pipeline.store.clone(), shared.supervisor.clone());
     Router::new()
-        .route("/healthz", get(alive))
         .route("/readyz", get(ready))
         .route("/metrics", get(metrics))
         .merge(webhook)
@@ -92,14 +93,18 @@ pub fn router(shared: Shared) -> Router {
         .merge(slack::routes(shared.door.clone()))
         .fallback(pages::nowhere)
         .with_state(shared)
+        .merge(alive)
 }
 
-/// 200 as long as a restart would help nothing; else what is dead.
-async fn alive(State(shared): State<Shared>) -> impl IntoResponse {
-    match readiness::dead(&readiness::liveness(&shared.pipeline.store, &shared.supervisor)) {
-        None => (StatusCode::OK, "ok\n".to_owned()),
-        Some(dead) => (StatusCode::SERVICE_UNAVAILABLE, format!("{dead}\n")),
-    }
+/// `/healthz`: 200 while the process lives, 503 with what is dead when a restart may help.
+pub fn liveness(store: Store, supervisor: Supervisor) -> Router {
+    let alive = move || async move {
+        match readiness::dead(&readiness::liveness(&store, &supervisor)) {
+            None => (StatusCode::OK, "ok\n".to_owned()),
+            Some(dead) => (StatusCode::SERVICE_UNAVAILABLE, format!("{dead}\n")),
+        }
+    };
+    Router::new().route("/healthz", get(alive))
 }
 
 /// 200 as long as alerts can be stored; what else is down is named but does not turn alerts away.

@@ -86,7 +86,19 @@ async fn found(shared: &Shared, find: &Find) -> Result<IncidentList, StoreError>
 }
 
 fn row(shared: &Shared, incident: &Incident) -> IncidentRow {
-    IncidentRow::of(&shared.pipeline.notifier.view(incident), clock::now(), words(shared))
+    let row = IncidentRow::of(&shared.pipeline.notifier.view(incident), clock::now(), words(shared));
+    row.cleaned(&redactor_of(shared, [incident]))
+}
+
+/// What cleans a page about incidents: it knows what their labels hold whose names tell a secret.
+pub(super) fn redactor_of<'a>(shared: &Shared, incidents: impl IntoIterator<Item = &'a Incident>) -> Redactor {
+    let redactor = shared.pages.redactor.another(&shared.pipeline.library.redaction, false);
+    for incident in incidents {
+        let of_alerts = incident.alerts.iter().flat_map(|alert| alert.labels.iter().chain(&alert.annotations));
+        let of_pool = incident.diagnosis.iter().flat_map(|diagnosis| &diagnosis.scope.labels);
+        of_alerts.chain(of_pool).for_each(|(name, value)| redactor.learn_label(name, value));
+    }
+    redactor
 }
 
 pub(super) async fn incident(State(shared): State<Shared>, Path(id): Path<String>, headers: HeaderMap) -> Response {
@@ -177,16 +189,16 @@ pub(super) async fn ticket(State(shared): State<Shared>, Path((id, ticket)): Pat
 /// The report without what must not leave, and what took it out. Cleaned before it is written: what HTML and Markdown
 /// escape is not known for a secret any more.
 fn cleaned(shared: &Shared, subject: &Subject, seen: Seen) -> Result<(Redactor, Report), BundleError> {
-    let redactor = shared.pages.redactor.another(&shared.pipeline.library.redaction, false);
+    let redactor = redactor_of(shared, &subject.incident);
     let report = report::build(subject.about(), seen, clock::now());
     redactor.learn_from(&report);
-    let report = clean(report, &redactor)?;
+    let report = clean(&report, &redactor)?;
     Ok((redactor, report))
 }
 
-fn uncleaned(error: &BundleError) -> Response {
-    tracing::error!(%error, "cannot clean a report");
-    let why = "The report cannot be cleaned of secrets: see the log of llm-diagnose.\n";
+pub(super) fn uncleaned(error: &dyn std::fmt::Display) -> Response {
+    tracing::error!(%error, "cannot clean an answer of secrets");
+    let why = "The answer cannot be cleaned of secrets: see the log of llm-diagnose.\n";
     (StatusCode::INTERNAL_SERVER_ERROR, why).into_response()
 }
 
@@ -226,13 +238,24 @@ pub(super) async fn playbook(State(shared): State<Shared>, Path(id): Path<String
             Err(error) => return unavailable(&shared, &error),
         },
     };
-    let met = incident.as_ref().and_then(|incident| Some((incident.id.as_str(), incident.diagnosis.as_ref()?)));
+    let met = incident.as_ref().and_then(|incident| Some((incident, incident.diagnosis.as_ref()?)));
+    let met = met.map(|(incident, diagnosis)| {
+        let cleaned = redactor_of(&shared, [incident]).cleaned("page", diagnosis);
+        cleaned.map(|diagnosis| (incident.id.as_str(), diagnosis))
+    });
+    let met = match met.transpose() {
+        Ok(met) => met,
+        Err(error) => return uncleaned(&error),
+    };
+    let met = met.as_ref().map(|(id, diagnosis)| (*id, diagnosis));
     Html(render::playbook_page(&shared.pipeline.library, playbook, met, words(&shared))).into_response()
 }
 
 pub(super) async fn health(State(shared): State<Shared>, headers: HeaderMap) -> Response {
-    let health = looks::health(&shared, Default::default()).await;
-    live(&headers, render::health_page(&health, words(&shared)))
+    match looks::health(&shared, Default::default()).await {
+        Ok(health) => live(&headers, render::health_page(&health, words(&shared))),
+        Err(error) => uncleaned(&error),
+    }
 }
 
 pub(super) async fn nowhere(State(shared): State<Shared>) -> Response {

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use slack_morphism::errors::SlackClientError;
 
+use crate::redact::{innermost, unreached};
+
 /// The longest wait that is believed: Slack's are up to a minute, and a proxy's may be any number.
 const LONGEST_WAIT: Duration = Duration::from_secs(120);
 
@@ -126,11 +128,11 @@ impl SlackError {
             }
             SlackClientError::HttpError(e) => Self::Unreachable(format!("HTTP {}", e.status_code)),
             SlackClientError::HttpProtocolError(e) => match e.cause {
-                Some(cause) => {
-                    let unsent = cause.downcast_ref::<reqwest::Error>().is_some_and(reqwest::Error::is_connect);
-                    let why = innermost(cause.as_ref());
-                    if unsent { Self::Unsent(why) } else { Self::Unreachable(why) }
-                }
+                Some(cause) => match cause.downcast_ref::<reqwest::Error>() {
+                    Some(error) if error.is_connect() => Self::Unsent(unreached(error)),
+                    Some(error) => Self::Unreachable(unreached(error)),
+                    None => Self::Unreachable(innermost(cause.as_ref())),
+                },
                 None => Self::Unreachable("no connection".to_owned()),
             },
             SlackClientError::ProtocolError(_) => Self::Unreachable("the answer is not Slack's".to_owned()),
@@ -150,12 +152,4 @@ fn details(body: Option<&str>) -> String {
         true => String::new(),
         false => format!(" ({})", messages.join("; ")),
     }
-}
-
-fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut error = error;
-    while let Some(source) = error.source() {
-        error = source;
-    }
-    error.to_string()
 }

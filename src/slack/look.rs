@@ -6,6 +6,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{Identity, Slack, SlackError, User};
+use crate::redact::unreached;
 
 /// Channels on one page of a list; Slack advises at most 200 and takes 999.
 const PAGE: &str = "200";
@@ -115,7 +116,7 @@ impl Slack {
 
     /// A method without arguments, with the headers of its answer, which slack-morphism leaves out.
     async fn with_headers(&self, method: &str) -> Result<(Value, reqwest::header::HeaderMap), SlackError> {
-        let unreachable = |error: reqwest::Error| SlackError::Unreachable(error.without_url().to_string());
+        let unreachable = |error: reqwest::Error| SlackError::Unreachable(unreached(&error));
         let url = format!("{}/{method}", self.api_url);
         let request = self.http.post(url).timeout(super::CALL).bearer_auth(&self.token.token_value.0).json(&json!({}));
         let answer = request.send().await.map_err(unreachable)?;

@@ -20,6 +20,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use slack_morphism::prelude::{SlackApiToken, SlackApiTokenValue, SlackClient};
 
+use crate::redact::unreached;
 use crate::render::SlackMessage;
 pub use config::{Config, Powers, Route, Storm, Transport, is_person};
 use connector::ReqwestConnector;
@@ -225,7 +226,7 @@ impl Slack {
             "attachments": message.attachments,
         });
         let sent = self.http.post(response_url).timeout(CALL).json(&body).send().await;
-        let sent = sent.map_err(|e| SlackError::Unreachable(e.without_url().to_string()))?;
+        let sent = sent.map_err(|e| SlackError::Unreachable(unreached(&e)))?;
         let status = sent.status();
         if status == reqwest::StatusCode::TOO_MANY_REQUESTS {
             return Err(SlackError::limited(connector::retry_after(&sent)));
@@ -314,7 +315,7 @@ impl Slack {
         // The address is signed; the token must not go there. A stream has no length of its own, and the host wants one.
         let sent = self.http.post(&announced.upload_url).header(reqwest::header::CONTENT_LENGTH, length);
         let sent = sent.timeout(CALL + Duration::from_secs(length / SLOWEST)).body(body).send().await;
-        let status = sent.map_err(|e| SlackError::Unreachable(e.without_url().to_string()))?.status();
+        let status = sent.map_err(|e| SlackError::Unreachable(unreached(&e)))?.status();
         if !status.is_success() {
             return Err(SlackError::Unreachable(format!("HTTP {} from the upload address", status.as_u16())));
         }

@@ -133,9 +133,28 @@ impl Pool {
                 return Ok(live);
             }
         }
+        self.connect().await
+    }
+
+    async fn connect(&self) -> Result<Live, Error> {
         let mut connection = self.0.options.connect().await?;
         connection.execute(AssertSqlSafe(self.0.setup.clone())).await?;
         Ok(Live { connection, made: Instant::now() })
+    }
+
+    /// Runs statements on a new connection beside the others, which is closed afterwards.
+    pub(super) async fn try_anew(&self, statements: &'static str) -> Result<(), Error> {
+        let limits = self.0.limits;
+        let mut anew = within(limits.acquire, "no connection", self.connect()).await?;
+        within(limits.statement, "no answer to a statement", anew.connection.execute(statements)).await?;
+        // Its work is done, however it closes.
+        let _ = tokio::time::timeout(CLOSE, anew.connection.close()).await;
+        Ok(())
+    }
+
+    /// Closes all that wait for work, without a word to the server.
+    pub(super) fn discard(&self) {
+        self.idle().clear();
     }
 
     /// What has failed since the last thing that worked.

@@ -65,7 +65,7 @@ pub use retention::{INCIDENTS_AT_ONCE, KEPT_OF_EACH, ROWS_AT_ONCE};
 pub use time::Longest;
 use time::Time;
 pub use trouble::Trouble;
-use trouble::WhenFull;
+use trouble::{RestartHelps, WhenFull};
 use unreadable::Unreadable;
 pub use visit::Visit;
 pub use waiting::{Turn, Waiting, Work};
@@ -153,6 +153,7 @@ pub struct Store {
     read: Pool,
     engine: Engine,
     full: WhenFull,
+    restart_helps: RestartHelps,
     unreadable: Unreadable,
     /// Whose leases are ours.
     me: Arc<str>,
@@ -202,10 +203,11 @@ impl Store {
     }
 
     fn of([durable, write, read]: [Pool; 3], engine: Engine, now: Timestamp, named: String) -> Self {
-        let (full, unreadable, time) = (WhenFull::default(), Unreadable::default(), Arc::new(Time::new(now)));
+        let (full, restart_helps) = (WhenFull::default(), RestartHelps::default());
+        let (unreadable, time) = (Unreadable::default(), Arc::new(Time::new(now)));
         // A name of its own for each start.
         let me = Ulid::generate().to_string().into();
-        Self { durable, write, read, engine, full, unreadable, me, time, named: named.into() }
+        Self { durable, write, read, engine, full, restart_helps, unreadable, me, time, named: named.into() }
     }
 
     /// What a PostgreSQL is called, which version it says it has, and whether we may make tables in it; changes nothing.

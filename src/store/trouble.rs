@@ -15,6 +15,8 @@ use super::{Store, StoreError};
 
 /// How often the store is tried, also when nobody needs it.
 const TRY: Duration = Duration::from_secs(5);
+/// The statements of a try that writes nothing.
+const TRY_ANEW: &str = "BEGIN; DELETE FROM events WHERE incident_id = ''; COMMIT";
 /// What a try writes once there was no room: about what a group with many alerts needs.
 const NEEDED_BYTES: usize = 64 << 10;
 
@@ -52,6 +54,36 @@ fn is_server_full(error: &Error) -> bool {
 /// Whether a single row is to blame: the database answers, and what it holds there is nothing that we can read.
 pub(super) fn is_about_a_row(error: &Error) -> bool {
     matches!(error, Error::ColumnDecode { .. } | Error::Decode(_) | Error::AnyDriverError(_))
+}
+
+/// Since when a restart may help against a PostgreSQL that fails, and why.
+#[derive(Debug, Clone, Default)]
+pub(super) struct RestartHelps(Arc<Mutex<Option<(Instant, &'static str)>>>);
+
+impl RestartHelps {
+    fn get(&self) -> Option<(Instant, &'static str)> {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn set(&self, what: Option<&'static str>) {
+        let mut since = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *since = what.map(|what| (since.map_or_else(Instant::now, |(since, _)| since), what));
+    }
+}
+
+/// Why a restart may help, by how the same work went on a new connection.
+fn helps_because(anew: Result<(), Error>) -> Option<&'static str> {
+    match anew {
+        Ok(()) => Some("a new connection works, ours do not"),
+        Err(error) if is_login(&error) => Some("a restart reads the address and its password again"),
+        Err(_) => None,
+    }
+}
+
+/// Whether PostgreSQL refuses the user or the password: class 28
+/// (<https://www.postgresql.org/docs/current/errcodes-appendix.html>).
+fn is_login(error: &Error) -> bool {
+    error.as_database_error().and_then(|error| error.code()).is_some_and(|code| code.starts_with("28"))
 }
 
 /// Gives up what is less important than alerts; returns whether that made room.
@@ -103,11 +135,19 @@ impl Store {
         pools.into_iter().filter_map(Pool::trouble).min_by_key(|trouble| trouble.since)
     }
 
-    /// Why this process should be started anew: the store has failed for longer than `after`. A full disk is no reason,
-    /// because a start frees nothing and would end what goes on meanwhile: reading, and editing messages.
+    /// Why this process should be restarted: the store has failed for longer than `after`, and a restart may help. It does
+    /// not help against a full disk, nor against a PostgreSQL that fails on a new connection too, and would end what goes on
+    /// meanwhile: reading, and editing messages.
     pub fn dead(&self, after: Duration) -> Option<String> {
         let trouble = self.trouble().filter(|trouble| !trouble.is_full && trouble.since.elapsed() > after)?;
-        Some(format!("the store has failed for {} s: {}", trouble.since.elapsed().as_secs(), trouble.error))
+        let failed = format!("the store has failed for {} s: {}", trouble.since.elapsed().as_secs(), trouble.error);
+        match self.engine {
+            Engine::Sqlite => Some(failed),
+            Engine::Postgres => {
+                let (since, what) = self.restart_helps.get()?;
+                (since.elapsed() > after).then(|| format!("{failed}; {what}"))
+            }
+        }
     }
 
     /// Whether it can be written, over the connection that webhooks use.
@@ -137,8 +177,38 @@ impl Store {
         Ok(())
     }
 
-    /// Tries the store every few seconds until stopped: dead connections are replaced before an alert needs them, and a
-    /// store that works again is known to.
+    /// Tries everything that the service needs of the store once: dead connections are replaced before an alert needs
+    /// them, and a store that works again is known to. Where a PostgreSQL fails, a new connection shows whether only ours are broken.
+    ///
+    /// # Errors
+    /// When something fails.
+    pub async fn check(&self) -> Result<(), StoreError> {
+        if self.engine == Engine::Sqlite && self.trouble().is_some_and(|trouble| trouble.is_full) {
+            self.full.give_way();
+        }
+        let result = self.try_all().await;
+        let mut why = None;
+        if result.is_err() && self.engine == Engine::Postgres {
+            let anew = self.durable.try_anew(TRY_ANEW).await;
+            if anew.is_ok() {
+                for pool in [&self.durable, &self.write, &self.read] {
+                    pool.discard();
+                }
+            }
+            why = helps_because(anew);
+        }
+        self.restart_helps.set(why);
+        result
+    }
+
+    async fn try_all(&self) -> Result<(), StoreError> {
+        self.try_write(&self.durable).await?;
+        self.try_write(&self.write).await?;
+        sqlx::query("SELECT 1").execute(&self.read).await?;
+        Ok(())
+    }
+
+    /// Tries the store every few seconds until stopped.
     pub async fn watch(self, stop: CancellationToken) {
         let mut tick = tokio::time::interval(TRY);
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -148,21 +218,13 @@ impl Store {
                 _ = tick.tick() => {}
                 () = stop.cancelled() => return,
             }
-            if self.engine == Engine::Sqlite && self.trouble().is_some_and(|trouble| trouble.is_full) {
-                self.full.give_way();
-            }
-            let tried = async {
-                self.try_write(&self.durable).await?;
-                self.try_write(&self.write).await?;
-                sqlx::query("SELECT 1").execute(&self.read).await.map_err(StoreError::from)
-            };
             let result = tokio::select! {
-                result = tried => result,
+                result = self.check() => result,
                 () = stop.cancelled() => return,
             };
             match result {
-                Ok(_) if failing => info!("the store works again"),
-                Ok(_) => {}
+                Ok(()) if failing => info!("the store works again"),
+                Ok(()) => {}
                 Err(error) if failing => warn!(%error, "the store still fails"),
                 Err(error) => {
                     error!(%error, "the store fails; while it cannot be written, alerts are refused with 503")

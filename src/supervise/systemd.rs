@@ -1,4 +1,4 @@
-//! What systemd is told: ready, alive, stopping. Source: sd_notify(3),
+//! Notifications to systemd: ready, alive, stopping. Source: sd_notify(3),
 //! <https://www.freedesktop.org/software/systemd/man/latest/sd_notify.html>.
 
 use std::os::unix::ffi::OsStrExt;
@@ -13,12 +13,12 @@ use tracing::{error, warn};
 pub struct Systemd {
     socket: UnixDatagram,
     address: SocketAddr,
-    /// Within this time systemd wants to hear that we live.
+    /// Within this time systemd expects a watchdog signal.
     watchdog: Option<Duration>,
 }
 
 impl Systemd {
-    /// The one that started us; none when it was something else.
+    /// The systemd that started this process; none when it was not started by systemd.
     pub fn from_env() -> Option<Self> {
         let name = std::env::var_os("NOTIFY_SOCKET").filter(|name| !name.is_empty())?;
         let address = match name.as_bytes() {
@@ -37,21 +37,21 @@ impl Systemd {
         match (socket, address) {
             (Ok(socket), Ok(address)) => Some(Self { socket, address, watchdog }),
             (Err(error), _) | (_, Err(error)) => {
-                warn!(%error, "cannot tell systemd how we are (NOTIFY_SOCKET)");
+                warn!(%error, "cannot notify systemd (NOTIFY_SOCKET)");
                 None
             }
         }
     }
 
-    /// Tells one state, such as `READY=1`.
+    /// Sends one state, such as `READY=1`.
     pub fn tell(&self, state: &str) {
         if let Err(error) = self.socket.send_to_addr(state.as_bytes(), &self.address) {
-            warn!(%error, state, "cannot tell systemd how we are");
+            warn!(%error, state, "cannot notify systemd");
         }
     }
 
-    /// Tells that we live twice as often as asked, while `trouble` has nothing to say; systemd restarts us when it does not
-    /// hear it. Returns at once when systemd does not ask.
+    /// Sends the watchdog signal twice within the time that systemd expects, as long as `trouble` returns nothing; without it
+    /// systemd restarts the service. Returns at once when systemd does not ask for the signal.
     pub async fn watchdog(&self, trouble: impl Fn() -> Option<String>, stop: CancellationToken) {
         let Some(within) = self.watchdog else { return };
         let mut tick = tokio::time::interval(within / 2);

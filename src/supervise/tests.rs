@@ -59,6 +59,27 @@ async fn a_loop_that_panics_is_restarted_and_counted() {
 }
 
 #[tokio::test]
+async fn the_pause_before_a_restart_doubles_up_to_the_longest() {
+    let timing = Timing { first_pause: Duration::from_millis(20), longest_pause: Duration::from_millis(50), ..QUICK };
+    let stop = CancellationToken::new();
+    let supervisor = Supervisor::new(Arc::new(Metrics::default()), timing, stop.clone());
+    let (began, mut begins) = tokio::sync::mpsc::unbounded_channel();
+    let make = move || {
+        began.send(Instant::now()).unwrap();
+        async { panic!("again") }
+    };
+    let kept = tokio::spawn(supervisor.keep("learn", LONG, make));
+    let mut last = begins.recv().await.unwrap();
+    for pause in [20, 40, 50, 50] {
+        let next = begins.recv().await.unwrap();
+        assert!(next - last >= Duration::from_millis(pause), "{:?} after {pause} ms", next - last);
+        last = next;
+    }
+    stop.cancel();
+    kept.await.unwrap();
+}
+
+#[tokio::test]
 async fn a_loop_that_breaks_again_and_again_or_ends_by_itself_is_dead() {
     for (panics, words) in [(true, "out of luck"), (false, "ended by itself")] {
         let stop = CancellationToken::new();

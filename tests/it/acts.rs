@@ -14,7 +14,7 @@ use llm_diagnose::chatops::SilenceRequest;
 use llm_diagnose::check::verdict_test;
 use llm_diagnose::clock;
 use llm_diagnose::incident::Rules;
-use llm_diagnose::render::{Act, Note, Part};
+use llm_diagnose::render::{Act, Note, Part, is_done};
 use llm_diagnose::slack::{Ack, Inbound, Place, What, Who};
 use llm_diagnose::store::{Sink, Storm, Wanted, Work};
 use llm_diagnose_lab::slack::State;
@@ -24,7 +24,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::harness::library;
-use crate::running::group;
+use crate::running::{group, named};
 
 const NOWHERE: &str = "http://127.0.0.1:1";
 const ON_CALL: &str = "act: { groups: [S0ONCALL] }\nescalate: S0ONCALL\nchannel: C0LLMALERTS";
@@ -83,19 +83,44 @@ async fn a_digests_incidents_are_listed_worst_first_and_page_by_page() {
 async fn a_step_is_done_once_and_by_those_who_may() {
     let bench = Bench::start(ON_CALL, &[], NOWHERE).await;
     let id = bench.incident("LLMHighTTFT", "firing", true).await;
-    let step = format!("{id}/0");
+    let step = bench.step(&id, 0).await;
     bench.press("U0BEN", "done:0", &step).await;
     assert!(bench.last().contains("only those may do this"), "{}", bench.last());
     bench.press("U0ANN", "done:0", &step).await;
     bench.press("U0ANN", "more", &format!("done:0 {step}")).await;
     assert!(bench.last().contains("marked as done already"), "{}", bench.last());
-    bench.press("U0ANN", "done:9", &format!("{id}/9")).await;
-    assert!(bench.last().contains("no longer in the diagnosis"), "{}", bench.last());
     assert_eq!(bench.audit().await, ["done U0BEN refused", "done U0ANN done"]);
     let incident = bench.store.incident(&id).await.unwrap().unwrap();
     assert!(bench.desk.notifier.message(&incident).parts.iter().any(|part| {
         matches!(part, Part::Beside(line, button) if line.text().starts_with("1. ✓ ") && button.action == "verify:0")
     }));
+}
+
+#[tokio::test]
+async fn an_old_messages_button_marks_its_own_step_or_none() {
+    let bench = Bench::start(ON_CALL, &[], NOWHERE).await;
+    let id = bench.incident("LLMHighTTFT", "firing", true).await;
+    let (first, second) = (bench.step(&id, 0).await, bench.step(&id, 1).await);
+    // A new diagnosis drops the first step, so every other one moves up.
+    let incident = bench.store.incident(&id).await.unwrap().unwrap();
+    let mut diagnosis = incident.diagnosis.clone().unwrap();
+    let dropped = diagnosis.fix.now.remove(0);
+    bench.store.save_diagnosis(&incident, Some(&diagnosis), true, None, clock::now()).await.unwrap();
+    let before = bench.store.incident(&id).await.unwrap().unwrap();
+    // As this version names the dropped step, and as the one before did: by its number alone.
+    for gone in [first, format!("{id}/0"), format!("{id}/"), id.clone()] {
+        for action in ["done:0", "verify:0"] {
+            bench.press("U0ANN", action, &gone).await;
+            assert!(bench.last().contains("The steps changed"), "{gone}: {}", bench.last());
+        }
+    }
+    assert_eq!(bench.audit().await, Vec::<String>::new());
+    let after = bench.store.incident(&id).await.unwrap().unwrap();
+    assert!(after.revision > before.revision, "the message is sent again with the buttons of its steps");
+    bench.press("U0ANN", "done:1", &second).await;
+    assert_eq!(bench.audit().await, ["done U0ANN done"]);
+    let notes = bench.store.notes(&id).await.unwrap();
+    assert!(!is_done(&dropped, &notes) && is_done(&diagnosis.fix.now[0], &notes), "{notes:?}");
 }
 
 #[tokio::test]
@@ -143,8 +168,8 @@ async fn buttons_that_are_wrong_are_answered_and_do_nothing() {
     for (action, value, says) in [
         ("acknowledge", over.as_str(), "This incident is over"),
         ("again", &over, "This incident is over"),
-        ("verify:99", &format!("{over}/99"), "This step has no check"),
-        ("verify:x", &format!("{over}/-1"), "This step has no check"),
+        ("verify:99", &format!("{over}/99"), "The steps changed"),
+        ("verify:x", &format!("{over}/-1"), "The steps changed"),
         ("self-destruct", &over, "This button is not known"),
         ("right", &"x".repeat(100_000), "This button is not known"),
         ("digest", "no-such-digest", "This incident is gone"),
@@ -244,6 +269,21 @@ async fn a_silence_from_slack_silences_those_alerts_alone_and_ends_when_told() {
     bench.desk.silence(&command, again).await;
     assert_eq!(until(&silenced, 2).await.len(), 2);
     assert_eq!(bench.slack.violations(), []);
+}
+
+#[tokio::test]
+async fn a_command_silences_no_whole_pool_that_nobody_chose() {
+    let alertmanager = Alertmanager::builder().start().await.unwrap();
+    let bench = Bench::start(ON_CALL, &[&alertmanager.url], NOWHERE).await;
+    let who = Who { user: "U0ANN".into(), team: "T0LAB".into(), is_bot: false };
+    let place = Place { channel: bench::CHANNEL.into(), ..Place::default() };
+    let what = What::Command { text: "silence".into() };
+    let command = Inbound { id: String::new(), who, place, what };
+    let incident = bench.admit(&named(9)).await;
+    let request = SilenceRequest::Create { incident, duration: Duration::from_secs(3_600) };
+    bench.desk.silence(&command, request).await;
+    assert!(bench.last().contains("it would silence their whole pool"), "{}", bench.last());
+    assert_eq!(alertmanager.silences().await.unwrap(), json!([]));
 }
 
 /// Alertmanager marks what is silenced within moments: asks until so many are, or the last answer.
@@ -350,9 +390,9 @@ async fn a_fix_is_verified_now_and_again_later() {
     let bench = Bench::start("channel: C0LLMALERTS", &[], &prometheus.url).await;
     let id = bench.incident("LLMHighTTFT", "firing", true).await;
     // Of the diagnosis' steps the third wants fewer than 0.25 waiting per replica, the fourth fewer preemptions.
-    bench.press("U0ANN", "verify:2", &format!("{id}/2")).await;
+    bench.press("U0ANN", "verify:2", &bench.step(&id, 2).await).await;
     assert!(bench.last().contains("*Fixed*: waiting requests per replica is 0"), "{}", bench.last());
-    bench.press("U0ANN", "verify:3", &format!("{id}/3")).await;
+    bench.press("U0ANN", "verify:3", &bench.step(&id, 3).await).await;
     assert!(bench.last().contains("*Cannot tell*: preemptions has no value"), "{}", bench.last());
     let later = |minutes: i64| jiff::Timestamp::from_second(clock::now().as_second() + 60 * minutes).unwrap();
     let due = async |minutes| bench.store.take_followups(later(minutes), 0, 10).await.unwrap().len();

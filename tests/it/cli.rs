@@ -91,6 +91,46 @@ fn a_file_that_is_no_alert_is_refused_with_the_reason() {
 }
 
 #[test]
+fn a_broken_json_file_is_shown_with_a_caret_below_its_place() {
+    let places = [("diagnose", "--alert", "standard input:2: "), ("capacity", "-", "config.json:2: ")];
+    for (command, option, place) in places {
+        let arguments: Vec<&str> = [command, option, "-"].into_iter().take(if option == "-" { 2 } else { 3 }).collect();
+        let output = run(&arguments, Some("{\n  \"version\": 4.,\n}"));
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(
+            said.contains(place) && said.contains("     2 |   \"version\": 4.,\n       |                ^"),
+            "{said}"
+        );
+    }
+    let shape = run(&["diagnose", "--alert", "-"], Some("{\"alerts\": 7}"));
+    assert!(text(&shape.stderr).contains("     1 | {\"alerts\": 7}\n       |            ^"), "{}", text(&shape.stderr));
+}
+
+#[test]
+fn the_queries_of_a_playbook_are_plain_promql_for_a_pool() {
+    for id in ["high-ttft", "kv_cache_usage"] {
+        let output = run(&["explain", "--queries", id, "--label", "namespace=llm \"q\""], None);
+        let said = text(&output.stdout);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        let (titles, queries): (Vec<&str>, Vec<&str>) = said.lines().partition(|line| line.starts_with("# "));
+        assert!(titles.len() == queries.len() && !queries.is_empty(), "{said}");
+        for query in &queries {
+            assert!(promql_parser::parser::parse(query).is_ok() && !query.contains('$'), "{query}");
+        }
+        assert!(
+            queries.iter().any(|query| query.contains(r#"vllm:"#) && query.contains(r#"namespace="llm \"q\"""#)),
+            "{said}"
+        );
+    }
+    for (id, expected) in [("high-tfft", "did you mean `high-ttft`?"), ("sglang", "`sglang` has no queries")] {
+        let output = run(&["explain", "--queries", id], None);
+        assert_eq!(output.status.code(), Some(2));
+        assert!(text(&output.stderr).contains(expected), "{}", text(&output.stderr));
+    }
+}
+
+#[test]
 fn a_lone_alert_from_a_file_is_enough() {
     let alert = r#"{"status":"firing","labels":{"alertname":"LLMQueueBuildup","namespace":"n"},"startsAt":"2026-11-20T03:00:00Z"}"#;
     let output = run(&["diagnose", "--alert", "-", NOWHERE[0], NOWHERE[1]], Some(alert));

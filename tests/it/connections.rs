@@ -76,6 +76,18 @@ async fn half_sent_requests_and_idle_connections_beyond_the_open_files_do_not_st
 }
 
 #[tokio::test]
+async fn half_sent_requests_beyond_the_usual_limit_of_open_files_do_not_stop_the_webhook() {
+    // What a shell allows a process: 1,024 open files. Heads and bodies that never end, all held at once.
+    let service = start(1_024, "http: { header_timeout: 10m, body_timeout: 10m, idle_timeout: 10m }").await;
+    let heads = strangers(&service, 600, HALF_HEAD).await;
+    let bodies = strangers(&service, 500, HALF_BODY).await;
+    answers(&service).await;
+    assert_eq!(heads.len() + bodies.len(), 1_100);
+    assert!(metric(&service, "llm_diagnose_http_connections ").await < 1_024.0);
+    assert!(metric(&service, "llm_diagnose_http_connections_cut_total{result=\"gave_way\"}").await > 100.0);
+}
+
+#[tokio::test]
 async fn more_half_sent_requests_than_the_configured_connections_do_not_stop_the_webhook() {
     let service = start(4_096, "http: { connections: 50, header_timeout: 10m, body_timeout: 10m }").await;
     let _held = strangers(&service, 300, HALF_HEAD).await;

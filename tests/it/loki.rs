@@ -150,9 +150,9 @@ async fn whatever_goes_wrong_is_a_sentence_that_says_what_to_do() {
         let error = logs(&loki(&fake), &["llama-0"], 1 << 20).await.unwrap_err().to_string();
         assert!(error.contains(sentence), "{manner:?}: {error}");
     }
-    let gone = Config { url: "http://127.0.0.1:1".into(), ..Config::default() };
+    let gone = Config { url: "http://ann:quiet@127.0.0.1:1/harbour?key=deep".into(), ..Config::default() };
     let error = logs(&Loki::new(&gone).unwrap(), &["llama-0"], 1).await.unwrap_err().to_string();
-    assert!(error.starts_with("Loki cannot be reached"), "{error}");
+    assert_eq!(error, "Loki cannot be reached: Connection refused (http://127.0.0.1:1)");
 }
 
 #[tokio::test]

@@ -48,6 +48,7 @@ mod signals;
 mod sources;
 mod stores;
 mod storms;
+mod supervised;
 mod systemd;
 mod tables;
 mod tidy;

@@ -3,7 +3,10 @@
 mod browser;
 mod full;
 
+use llm_diagnose::clock;
 use llm_diagnose::config::Config;
+use llm_diagnose_lab::stack::Prometheus;
+use llm_diagnose_lab::stack::backfill::{Series, openmetrics};
 use serde_json::{Value, json};
 
 use crate::harness::{fixture, run};
@@ -348,5 +351,33 @@ async fn a_ticket_is_text_without_secrets_and_its_page_lists_it() {
     }
     for nothing in ["/incidents/nope/tickets/platform".to_owned(), format!("/incidents/{id}/tickets/nope")] {
         assert_eq!(page(&run, &nothing).await.0, 404, "{nothing}");
+    }
+}
+
+#[tokio::test]
+async fn lists_of_incidents_and_pools_show_no_secret_of_a_label() {
+    let secret = format!("hf_{}", "aB3dE5gH7jK9".repeat(3));
+    let now = clock::now().as_second();
+    let labels =
+        [("job", "vllm"), ("instance", "a:8000"), ("namespace", "llm"), ("model_name", &*secret), ("pod", &*secret)];
+    let of = |name, value| Series::new(name, &labels).steady(now - 1_800, now + 600, 15, value);
+    let history = [of("vllm:num_requests_waiting", 50.0), of("vllm:num_requests_running", 9.0), of("up", 1.0)];
+    let prometheus = Prometheus::builder().backfill_text(&openmetrics(history)).unwrap().start().await.unwrap();
+    let run = Running::start(&format!("prometheus: [{{ url: \"{}\" }}]", prometheus.url)).await;
+    let mut alert = group("LLMHighTTFT", "firing", "critical", &["a"]);
+    let labels = &mut alert["alerts"][0]["labels"];
+    labels["model_name"] = json!(secret);
+    // Only the name of a label betrays this one, which stands in another label too.
+    labels["api_key"] = json!("quiet harbour");
+    labels["cluster"] = json!("quiet harbour");
+    let id = run.send(&alert).await["incident"].as_str().unwrap().to_owned();
+    let shows = ["/incidents", "/incidents?q=LLMHighTTFT", "/api/v1/incidents", "/health", "/api/v1/health"];
+    let beside =
+        [format!("/api/v1/health?namespace=llm&model={secret}"), format!("/playbooks/high-ttft?incident={id}")];
+    for path in shows.map(str::to_owned).into_iter().chain(beside) {
+        let (status, _, text) = page(&run, &path).await;
+        assert_eq!(status, 200, "{path}: {text}");
+        assert!(!text.contains("aB3dE5gH7jK9") && !text.contains("harbour"), "{path}: {text}");
+        assert!(text.contains("[redacted: hf-token") || !shows.contains(&&*path), "{path}: {text}");
     }
 }

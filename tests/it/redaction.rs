@@ -8,9 +8,12 @@ use llm_diagnose::config::Config;
 use llm_diagnose::playbook::{self, Redaction};
 use llm_diagnose::prom;
 use llm_diagnose::redact::{Kind, Redactor};
+use llm_diagnose::render::{self, Line};
+use llm_diagnose::slack::Slack;
 use serde_json::{Value, json};
 
 use crate::harness::{INNOCENT, assert_clean, library, planted};
+use crate::running::{Running, SOON, group};
 
 fn redactor(anonymize: bool) -> Redactor {
     static READY: LazyLock<Redactor> = LazyLock::new(|| Redactor::new(&library().redaction, false).unwrap());
@@ -379,4 +382,40 @@ fn our_own_errors_and_debug_output_show_no_password_of_the_configuration() {
             assert_clean(error.to_string().as_bytes(), "an error");
         }
     }
+}
+
+#[tokio::test]
+async fn who_cannot_be_reached_is_named_without_what_may_be_secret() {
+    crate::harness::tls();
+    let secret = "Zq7LEAKx9";
+    let place = "(http://127.0.0.1:1)";
+    let address = format!("http://user:{secret}@127.0.0.1:1/services/{secret}?token={secret}");
+    let slack = Slack::new(&format!("http://127.0.0.1:1/{secret}"), "xoxb-lab").unwrap();
+    let unsent = slack.identity().await.unwrap_err().to_string();
+    let message = render::slack_line(&Line::of("done"));
+    let answer = slack.respond(&address, &message, false, false).await.unwrap_err().to_string();
+    for error in [&unsent, &answer] {
+        assert!(error.starts_with("Slack cannot be reached: ") && error.ends_with(place), "{error}");
+        assert_clean(error.as_bytes(), "an error of Slack");
+    }
+    // A pager's address is often its only secret.
+    let key = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(key.path(), "whsec_c2VjcmV0IG9mIHRoZSB0ZXN0cw==").unwrap();
+    let run = Running::start(&format!(
+        "prometheus: [{{ url: \"http://127.0.0.1:1\" }}]\n\
+         pagers: [{{ name: tools, kind: webhook, url: \"{address}\", key_file: {} }}]",
+        key.path().display()
+    ))
+    .await;
+    run.send(&group("LLMQueueBuildup", "firing", "warning", &["a"])).await;
+    let logged = async {
+        while !run.service.stderr().contains("the pager cannot be reached") {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(SOON, logged).await.expect("the call fails");
+    let log = run.service.stderr();
+    let line = log.lines().find(|line| line.contains("the pager cannot be reached")).unwrap();
+    assert!(line.contains(place), "{line}");
+    assert_clean(log.as_bytes(), "the log");
 }

@@ -107,6 +107,16 @@ pub(crate) fn whole(message: &Message) -> String {
     format!("{}\n{}", content.text, serde_json::to_string(&(&content.blocks, &content.attachments)).unwrap())
 }
 
+/// A body of one group whose alerts have so many names.
+pub(crate) fn named(names: usize) -> Value {
+    let pods: Vec<String> = (0..names).map(|n| n.to_string()).collect();
+    let mut body = group("Many", "firing", "warning", &pods.iter().map(String::as_str).collect::<Vec<_>>());
+    for (n, alert) in body["alerts"].as_array_mut().into_iter().flatten().enumerate() {
+        alert["labels"]["alertname"] = json!(format!("Many{n}"));
+    }
+    body
+}
+
 /// A webhook body of one group.
 pub(crate) fn group(name: &str, status: &str, severity: &str, pods: &[&str]) -> Value {
     let alerts: Vec<Value> = pods

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::admission::CALM;
 use crate::harness::fixture;
-use crate::running::{BINARY, group, tls};
+use crate::running::{BINARY, group, named, tls};
 
 const NOWHERE: &str = "http://127.0.0.1:1";
 
@@ -47,9 +47,9 @@ impl Ran {
     }
 }
 
-/// An incident with a diagnosis, that somebody judged and acted on; its id.
-async fn incident(store: &Store) -> String {
-    let body = serde_json::to_vec(&group("LLMHighTTFT", "firing", "warning", &["a", "b"])).unwrap();
+/// The incident of a webhook's body; its id.
+async fn admit(store: &Store, body: &Value) -> String {
+    let body = serde_json::to_vec(body).unwrap();
     let wanted = Wanted {
         selection: Some(("high-ttft".into(), "its name".into())),
         sinks: Vec::new(),
@@ -58,7 +58,12 @@ async fn incident(store: &Store) -> String {
     };
     let rules = Rules { duplicate_within: Duration::ZERO, reopen_within: Duration::from_secs(600) };
     let groups = [(AlertGroup::from_webhook(&body).unwrap(), wanted)];
-    let id = store.admit(&groups, clock::now(), &rules).await.unwrap().remove(0).unwrap().incident;
+    store.admit(&groups, clock::now(), &rules).await.unwrap().remove(0).unwrap().incident
+}
+
+/// An incident with a diagnosis, that somebody judged and acted on; its id.
+async fn incident(store: &Store) -> String {
+    let id = admit(store, &group("LLMHighTTFT", "firing", "warning", &["a", "b"])).await;
     let diagnosis: Diagnosis = serde_json::from_str(&fixture("diagnoses/longer-prompts.high-ttft.json")).unwrap();
     let incident = store.incident(&id).await.unwrap().unwrap();
     store.save_diagnosis(&incident, Some(&diagnosis), true, None, clock::now()).await.unwrap();
@@ -187,6 +192,23 @@ async fn a_postgresql_is_looked_at_and_never_made_or_brought_up_to_date() {
 }
 
 #[tokio::test]
+async fn the_queries_of_an_incidents_diagnosis_are_plain_promql() {
+    let directory = tempfile::tempdir().unwrap();
+    let (config, state) = (directory.path().join("c.yaml"), directory.path().join("state"));
+    std::fs::write(&config, format!("state_dir: {}\n", state.display())).unwrap();
+    std::fs::create_dir(&state).unwrap();
+    let store = Store::open(&state.join("llm-diagnose.db")).await.unwrap();
+    let id = incident(&store).await;
+    let ran = run(&config, &["explain", "--queries", &id]);
+    let (titles, queries): (Vec<&str>, Vec<&str>) = ran.out.lines().partition(|line| line.starts_with("# "));
+    assert!(ran.code == Some(0) && titles.len() == queries.len() && !queries.is_empty(), "{ran:?}");
+    assert!(queries.iter().all(|query| promql_parser::parser::parse(query).is_ok()), "{ran:?}");
+    let bare = admit(&store, &group("Strange", "firing", "warning", &["a"])).await;
+    run(&config, &["explain", "--queries", &bare]).says(2, "nothing was asked for the incident");
+    run(&config, &["explain", "--queries", &id.replace('0', "1")]).says(2, "there is no incident");
+}
+
+#[tokio::test]
 async fn silences_are_made_listed_and_ended_and_every_attempt_is_written_down() {
     tls();
     let directory = tempfile::tempdir().unwrap();
@@ -223,6 +245,15 @@ async fn silences_are_made_listed_and_ended_and_every_attempt_is_written_down() 
     run(&config, &["silence", "expire", &silence]).says(0, "ended silence");
     run(&config, &["silence", "list"]).says(0, "nothing is silenced");
     run(&config, &["silence", "expire", "no-such-silence"]).says(2, "no-such-silence");
+    // More names than a matcher takes: nothing is chosen that nobody chose.
+    let many = admit(&store, &named(9)).await;
+    let refused = run(&config, &["silence", "create", &many]);
+    refused.says(2, "a silence takes everything with namespace=\"llm\" severity=\"warning\"");
+    refused.says(2, "--label");
+    run(&config, &["silence", "list"]).says(0, "nothing is silenced");
+    let chosen = run(&config, &["silence", "create", &many, "--label", "namespace"]);
+    chosen.says(0, ": namespace=\"llm\"\n");
+    run(&config, &["silence", "expire", chosen.out.split_whitespace().next().unwrap()]).says(0, "ended silence");
     write(NOWHERE);
     let away = run(&config, &["silence", "list"]);
     away.says(1, "127.0.0.1:1");
@@ -244,6 +275,14 @@ async fn silences_are_made_listed_and_ended_and_every_attempt_is_written_down() 
         .filter(|entry| entry["place"] == "cli")
         .map(|entry| [&entry["who"], &entry["what"], &entry["result"]].map(|v| v.as_str().unwrap()).join(" "))
         .collect();
-    let expected = ["silence done", "expire done", "expire failed", "expire failed", "silence failed"];
+    let expected = [
+        "silence done",
+        "expire done",
+        "expire failed",
+        "silence done",
+        "expire done",
+        "expire failed",
+        "silence failed",
+    ];
     assert_eq!(told, expected.map(|line| format!("cli:eve {line}")));
 }

@@ -8,8 +8,8 @@ use llm_diagnose::alert::{Alert, Labels};
 use llm_diagnose::diagnose::{Diagnosis, Outcome, SymptomVerdict};
 use llm_diagnose::incident::Impact;
 use llm_diagnose::render::{
-    Act, IncidentView, Message, Note, Part, Tone, Words, diagnosis_message, evidence_parts, incident_message, slack,
-    slack_blocks, terminal,
+    Act, Commands, IncidentView, Line, Message, Note, Part, Span, Tone, Words, diagnosis_message, evidence_parts,
+    incident_message, slack, slack_blocks, step_id, terminal, terminal_with,
 };
 use llm_diagnose::signal::Unit;
 use llm_diagnose_lab::slack::blocks::{Rule, Violation, validate};
@@ -222,13 +222,16 @@ fn a_value_as_it_was_is_called_unchanged() {
 
 #[test]
 fn a_silence_takes_the_alerts_and_not_their_whole_pool() {
-    use llm_diagnose::alertmanager::shared;
+    use llm_diagnose::alertmanager::{preselected, shared};
     let of = |name: &str| alert(&[("alertname", name), ("namespace", "prod")], "");
     let text = |alerts: &[Alert]| shared(alerts).iter().map(ToString::to_string).collect::<Vec<_>>();
     assert_eq!(text(&[of("A")]), [r#"alertname="A""#, r#"namespace="prod""#]);
     assert_eq!(text(&[of("A"), of("B.1")]), [r#"alertname=~"A|B\\.1""#, r#"namespace="prod""#]);
     let many: Vec<Alert> = (0..9).map(|n| of(&format!("A{n}"))).collect();
-    assert_eq!(text(&many), [r#"namespace="prod""#], "nothing is chosen in the form then");
+    assert_eq!(text(&many), [r#"namespace="prod""#]);
+    assert_eq!(preselected(&many[..8]).unwrap().len(), 2);
+    let refused = preselected(&many).unwrap_err().to_string();
+    assert!(refused.contains(r#"everything with namespace="prod""#), "nothing is chosen for a person then: {refused}");
 }
 
 #[test]
@@ -268,6 +271,26 @@ fn links_carry_the_incidents_own_query_time_and_labels() {
 }
 
 #[test]
+fn a_link_that_is_too_long_for_a_terminal_names_the_command_that_prints_its_query() {
+    let (alerts, diagnosis) = (late(), diagnosis(DIAGNOSES[0]));
+    let shown = IncidentView { can_silence: false, ..view(&alerts, Some(&diagnosis)) };
+    let mut message = incident_message(&shown, &Words::english());
+    let form = format!("https://alertmanager.example/am/#/silences/new?filter={}", "x".repeat(200));
+    message.parts.push(Part::Paragraph(Line(vec![Span::Link("Silence it".to_owned(), form)])));
+    let text = |commands: &Commands| anstream::adapter::strip_str(&terminal_with(&message, commands)).to_string();
+    let known = text(&Commands::of_incident("01JCV7Y3E8"));
+    for part in [
+        "https://prometheus.example (llm-diagnose explain --queries 01JCV7Y3E8)",
+        "https://alertmanager.example/am (llm-diagnose silence create 01JCV7Y3E8)",
+    ] {
+        assert!(known.contains(part), "{part} in {known}");
+    }
+    for shown in [known, text(&Commands::default())] {
+        assert!(!shown.contains("/graph") && !shown.contains("/am/#/silences/new"), "an empty form: {shown}");
+    }
+}
+
+#[test]
 fn buttons_are_there_only_where_somebody_listens_and_fit_the_state() {
     let (alerts, diagnosis) = (late(), diagnosis(DIAGNOSES[0]));
     let shown = view(&alerts, Some(&diagnosis));
@@ -286,7 +309,8 @@ fn buttons_are_there_only_where_somebody_listens_and_fit_the_state() {
     use Act::{Acknowledge, Again, Bundle, Done, Escalate, Evidence, Right, Silence, Verify, Wrong};
     let below = [Acknowledge, Evidence, Silence, Again, Escalate, Right, Wrong, Bundle];
     assert_eq!(acts(&shown), [[Done; 3].as_slice(), &below].concat());
-    assert!(buttons(&shown).contains(&("done:1".to_owned(), "01JCV7Y3E8/1".to_owned())));
+    let second = format!("01JCV7Y3E8/{}", step_id(&diagnosis.fix.now[1]));
+    assert!(buttons(&shown).contains(&("done:1".to_owned(), second)));
     assert!(!acts(&IncidentView { acknowledged: true, ..shown.clone() }).contains(&Acknowledge));
     let nobody = IncidentView { can_escalate: false, can_silence: false, ..shown.clone() };
     assert!(!acts(&nobody).iter().any(|act| matches!(act, Escalate | Silence)));

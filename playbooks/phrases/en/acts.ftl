@@ -58,6 +58,7 @@ silence-4h = 4 hours
 silence-custom = As written below
 silence-custom-duration = Another duration
 silence-no-label = Choose at least one label: without any, everything would be silent.
+silence-choose = The alerts have too many names for one silence, and without names it would silence their whole pool. Press **Silence** below the incident and choose labels there.
 silence-changed = The alerts have changed meanwhile and no longer agree on these labels. Please open the form again.
 silence-wrong-duration = Write it like 90m, 2h or 1d: from one minute to 30 days.
 silence-no-alertmanager = No Alertmanager is configured for these alerts: see `alertmanagers` in the configuration.
@@ -104,11 +105,11 @@ escalate-who = Who can help: { $who }
 escalate-bundle = Everything that is known, as a file: { $command }
 
 # A step was done.
-done-no-step = This step is no longer in the diagnosis. Nothing was done.
+step-changed = The steps changed, and this one is not among them any more: see the newest message. Nothing was done.
 done-already = This step is marked as done already.
 
 # Verify a step.
-verify-no-check = This step has no check (any more). Nothing was done.
+verify-no-check = This step has no check. Nothing was done.
 verify-failed = It could not be verified: { $error }
 verify-fixed = **Fixed**: { $title } is { $value }, as wanted ({ $wanted })
 verify-fixed-bare = **Fixed**: { $title } is as wanted ({ $wanted })

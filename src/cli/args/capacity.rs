@@ -20,7 +20,7 @@ llm-diagnose capacity config.json --gpu 80GiB --tp 4 --kv-cache-dtype fp8 --labe
 llm-diagnose capacity --label namespace=llm --prometheus http://prometheus:9090"
 )]
 pub struct CapacityArgs {
-    /// The model's config.json; `-` reads standard input. Without it only the running pool is told.
+    /// The model's config.json; `-` reads standard input. Without it only the running pool is shown.
     #[arg(value_name = "FILE|-")]
     pub model: Option<String>,
     /// Where it is served.

@@ -9,6 +9,7 @@ use reqwest::header::RETRY_AFTER;
 use secrecy::{ExposeSecret, SecretString};
 
 use super::{Pager, PagerKind, pagerduty, webhook};
+use crate::redact::unreached;
 use crate::render::Message;
 use crate::store::Incident;
 
@@ -114,14 +115,14 @@ impl PagerClient {
     /// Sends it.
     ///
     /// # Errors
-    /// What the pager or the network said; addresses may hold secrets and are left out.
+    /// What the pager or the network said. Of its address only the host, because the path may hold a token.
     pub(super) async fn send(&self, call: &Call) -> Result<(), PagerError> {
         let mut request = self.http.post(&self.url).header("content-type", "application/json").body(call.body.clone());
         for (name, value) in &call.headers {
             request = request.header(*name, value);
         }
         let unreachable = |e: reqwest::Error| PagerError {
-            what: format!("cannot be reached: {}", e.without_url()),
+            what: format!("cannot be reached: {}", unreached(&e)),
             retry: true,
             after: None,
         };

@@ -9,6 +9,7 @@ use super::{Kept, Page};
 use crate::alert::Labels;
 use crate::clock;
 use crate::diagnose::Diagnosis;
+use crate::redact::Redactor;
 use crate::render::{IncidentView, Tone, Words, facts, message};
 
 /// How often the list looks for news, seconds.
@@ -125,6 +126,13 @@ impl IncidentRow {
             started_at: view.started_at,
             lasted: clock::spoken(clock::between(view.started_at, ended)),
         }
+    }
+
+    /// Without what must not leave.
+    #[must_use]
+    pub fn cleaned(self, redactor: &Redactor) -> Self {
+        let clean = |text: String| redactor.text("page", &text).into_owned();
+        Self { what: clean(self.what), whom: clean(self.whom), why: clean(self.why), ..self }
     }
 }
 

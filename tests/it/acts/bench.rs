@@ -12,7 +12,7 @@ use llm_diagnose::diagnose::Diagnosis;
 use llm_diagnose::exporter::Reader;
 use llm_diagnose::incident::Rules;
 use llm_diagnose::notify::{Notifier, Parts};
-use llm_diagnose::render::Words;
+use llm_diagnose::render::{Words, step_id};
 use llm_diagnose::slack::{self, Ack, Inbound, Place, Slack, What, Who};
 use llm_diagnose::store::{Store, Wanted};
 use llm_diagnose::telemetry::Metrics;
@@ -106,8 +106,19 @@ impl Bench {
 
     /// An incident with two firing alerts, and perhaps a diagnosis; its id.
     pub(super) async fn incident(&self, name: &str, status: &str, diagnosed: bool) -> String {
-        let body = serde_json::to_vec(&group(name, status, "warning", &["a", "b"])).unwrap();
-        let group = AlertGroup::from_webhook(&body).unwrap();
+        let id = self.admit(&group(name, status, "warning", &["a", "b"])).await;
+        if diagnosed {
+            let diagnosis: Diagnosis =
+                serde_json::from_str(&fixture("diagnoses/longer-prompts.high-ttft.json")).unwrap();
+            let incident = self.store.incident(&id).await.unwrap().unwrap();
+            self.store.save_diagnosis(&incident, Some(&diagnosis), true, None, clock::now()).await.unwrap();
+        }
+        id
+    }
+
+    /// The incident of a webhook's body; its id.
+    pub(super) async fn admit(&self, body: &serde_json::Value) -> String {
+        let group = AlertGroup::from_webhook(&serde_json::to_vec(body).unwrap()).unwrap();
         let wanted = Wanted {
             selection: Some(("high-ttft".into(), "its name".into())),
             sinks: Vec::new(),
@@ -116,14 +127,13 @@ impl Bench {
         };
         let rules = Rules { duplicate_within: Duration::ZERO, reopen_within: Duration::from_secs(600) };
         let admitted = self.store.admit(&[(group, wanted)], clock::now(), &rules).await.unwrap();
-        let id = admitted[0].as_ref().unwrap().incident.clone();
-        if diagnosed {
-            let diagnosis: Diagnosis =
-                serde_json::from_str(&fixture("diagnoses/longer-prompts.high-ttft.json")).unwrap();
-            let incident = self.store.incident(&id).await.unwrap().unwrap();
-            self.store.save_diagnosis(&incident, Some(&diagnosis), true, None, clock::now()).await.unwrap();
-        }
-        id
+        admitted[0].as_ref().unwrap().incident.clone()
+    }
+
+    /// The value of the button beside a step, by its number from 0.
+    pub(super) async fn step(&self, id: &str, number: usize) -> String {
+        let incident = self.store.incident(id).await.unwrap().unwrap();
+        format!("{id}/{}", step_id(&incident.diagnosis.unwrap().fix.now[number]))
     }
 
     /// Does it, and waits until what it began has ended.

@@ -91,7 +91,8 @@ async fn a_cluster_that_forbids_everything_says_so_and_no_more() {
 #[tokio::test]
 async fn a_cluster_that_is_away_or_knows_us_no_more_is_one_sentence() {
     let away = connected("http://127.0.0.1:1").await.look(&wanted(&[WELL]), Instant::now() + SOON).await;
-    assert!(why(&away, "the cluster").starts_with("the API server cannot be reached: Connection refused"), "{away:#?}");
+    let refused = "the API server cannot be reached: Connection refused (http://127.0.0.1:1)";
+    assert!(why(&away, "the cluster").starts_with(refused), "{away:#?}");
     assert!(away.missing.len() <= 2, "{:#?}", away.missing);
     let fake = fleet().await;
     fake.set_mode(Mode::Unauthorized);

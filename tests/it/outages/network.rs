@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
+use llm_diagnose::store::Store;
 use llm_diagnose_lab::stack::{Postgres, Wire};
 use tempfile::NamedTempFile;
 
@@ -107,4 +108,73 @@ async fn a_failover_in_the_middle_of_a_load_loses_no_alert_that_was_answered() {
     assert_eq!((answered.len(), &answered), (SENDERS * EACH, &kept), "each group is one incident");
     until(AGAIN, async || run.get("/readyz").await, |(status, _)| *status == 200).await;
     assert!(!run.service.stderr().contains("panicked"), "{}", run.service.stderr());
+}
+
+/// Tries the store once; whether it failed, and why a restart may help.
+async fn tried(store: &Store) -> (bool, Option<String>) {
+    (store.check().await.is_err(), store.dead(Duration::ZERO))
+}
+
+#[tokio::test]
+async fn a_database_that_is_down_for_everybody_is_no_reason_for_a_restart() {
+    let postgres = Postgres::start().unwrap();
+    let store = Store::connect(&postgres.database("down").unwrap()).await.unwrap();
+    assert_eq!(tried(&store).await, (false, None));
+    postgres.stop().unwrap();
+    for _ in 0..3 {
+        assert_eq!(tried(&store).await, (true, None));
+    }
+    assert!(store.ping().await.is_err(), "readiness tells it");
+    postgres.start_again().unwrap();
+    assert_eq!(tried(&store).await, (false, None));
+    // It is reached and refuses what we write: a restart would find the same.
+    let refuse = "CREATE FUNCTION no() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN RAISE 'no'; END$$;
+                  CREATE TRIGGER no BEFORE DELETE ON events EXECUTE FUNCTION no()";
+    postgres.query("down", refuse).unwrap();
+    for _ in 0..3 {
+        assert_eq!(tried(&store).await, (true, None));
+    }
+}
+
+#[tokio::test]
+async fn a_database_that_works_on_a_new_connection_and_not_on_ours_is_a_reason_for_a_restart() {
+    let postgres = Postgres::start().unwrap();
+    let store = Store::connect(&postgres.database("ours").unwrap()).await.unwrap();
+    // Every second try fails: ours, while that on a new connection after it works.
+    let second = "CREATE SEQUENCE tries;
+                  CREATE FUNCTION second() RETURNS trigger LANGUAGE plpgsql AS
+                    $$BEGIN IF nextval('tries') % 2 = 1 THEN RAISE 'not on yours'; END IF; RETURN NULL; END$$;
+                  CREATE TRIGGER second BEFORE DELETE ON events EXECUTE FUNCTION second()";
+    postgres.query("ours", second).unwrap();
+    for _ in 0..2 {
+        let (failed, dead) = tried(&store).await;
+        let dead = dead.unwrap();
+        assert!(
+            failed && dead.contains("not on yours") && dead.ends_with("a new connection works, ours do not"),
+            "{dead}"
+        );
+        assert_eq!(store.dead(Duration::from_secs(60)), None, "it may pass");
+    }
+    postgres.query("ours", "DROP TRIGGER second ON events").unwrap();
+    assert_eq!(tried(&store).await, (false, None));
+}
+
+#[tokio::test]
+async fn a_database_that_refuses_our_login_is_a_reason_for_a_restart_which_reads_the_password_again() {
+    let postgres = Postgres::start().unwrap();
+    postgres.query("postgres", "CREATE ROLE ours SUPERUSER LOGIN").unwrap();
+    let url = postgres.database("login").unwrap().replace("user=postgres", "user=ours");
+    let store = Store::connect(&url).await.unwrap();
+    assert_eq!(tried(&store).await, (false, None));
+    postgres.query("postgres", "ALTER ROLE ours NOLOGIN").unwrap();
+    postgres
+        .query("postgres", "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'ours'")
+        .unwrap();
+    let (failed, dead) = tried(&store).await;
+    assert!(
+        failed && dead.as_ref().is_some_and(|dead| dead.contains("reads the address and its password")),
+        "{dead:?}"
+    );
+    postgres.query("postgres", "ALTER ROLE ours LOGIN").unwrap();
+    assert_eq!(tried(&store).await, (false, None));
 }

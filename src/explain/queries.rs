@@ -1,0 +1,62 @@
+//! Queries as plain PromQL, to be pasted into Prometheus.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use super::node;
+use crate::diagnose::{Diagnosis, asked};
+use crate::playbook::{Library, Node};
+use crate::signal::{Fill, Matcher, fill, matchers};
+
+/// The rate window where nothing says another one.
+const WINDOW: Duration = Duration::from_secs(300);
+
+/// What tells the signals of a playbook, cause or signal, per engine; `labels` narrow every query, in the names that the
+/// series have. None when it is none of them.
+pub fn queries_about(library: &Library, id: &str, labels: &[(String, String)]) -> Option<String> {
+    let mut signals = Vec::new();
+    match node(library, id) {
+        Some(node) => collect(library, node, &mut signals, &mut BTreeSet::new()),
+        None => signals.push(library.signals.get_key_value(id)?.0.as_str()),
+    }
+    let labels: Vec<Matcher> = labels.iter().map(|(name, value)| Matcher::one(name, value)).collect();
+    let scope = matchers(&labels);
+    let with = Fill { scope: &scope, workload: &scope, window: WINDOW, by: &[], prefix: None };
+    let mut out = String::new();
+    for signal in signals {
+        let title = library.signals.get(signal).map_or(signal, |definition| definition.title.as_str());
+        for engine in library.engines.values() {
+            let query = engine.signals.get(signal).and_then(|entry| entry.query.as_ref());
+            if let Some(query) = query {
+                out.push_str(&one(&format!("{title} ({})", engine.engine), &fill(query, &with)));
+            }
+        }
+    }
+    Some(out)
+}
+
+/// What a diagnosis asked to tell the symptom and the best chain.
+pub fn queries_of(diagnosis: &Diagnosis) -> String {
+    asked(diagnosis).map(|(title, query)| one(title, query)).collect()
+}
+
+/// A comment in PromQL with what it tells, and the query on one line.
+fn one(title: &str, query: &str) -> String {
+    let line = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    format!("# {}\n{}\n", line(title), line(query))
+}
+
+/// The signals of a tree, each once, in its order.
+fn collect<'a>(library: &'a Library, node: Node<'a>, signals: &mut Vec<&'a str>, met: &mut BTreeSet<&'a str>) {
+    if !met.insert(node.id) {
+        return;
+    }
+    for (signal, _) in node.evidence.iter().flat_map(|evidence| evidence.checks()) {
+        if !signals.contains(&signal) {
+            signals.push(signal);
+        }
+    }
+    for child in node.causes.iter().filter_map(|entry| library.node(entry)) {
+        collect(library, child, signals, met);
+    }
+}
