@@ -126,9 +126,9 @@ async fn one(ask: Ask<'_>, wanted: &Wanted<'_>, since: Timestamp, share: u64) ->
     // How the engine was started stands at the very beginning, long before what went wrong. Without it the rest counts.
     if result.is_ok() && !text.is_empty() {
         let head = head(ask, wanted, (share / HEAD_SHARE).min(HEAD_BYTES)).await.unwrap_or_default();
-        let whole;
-        (text, whole) = joined(&head, &text, share);
-        cut &= !whole;
+        let (both, whole) = joined(&head, &text, share);
+        cut = !whole && (cut || !both.ends_with(&text));
+        text = both;
     }
     let log = Log {
         source: "kubernetes".to_owned(),

@@ -42,7 +42,9 @@ pub fn joined(head: &str, tail: &str, bytes: u64) -> (String, bool) {
     let first = tail.lines().next().unwrap_or_default();
     // They meet where all that follows in the start is the end's beginning: one line may be said many times.
     let meets = |at: usize| {
-        (at == 0 || head[..at].ends_with('\n')) && (tail.starts_with(&head[at..]) || head[at..].starts_with(tail))
+        let (before, rest) = head.split_at(at);
+        let whole_line = before.is_empty() || before.ends_with('\n');
+        whole_line && !rest.is_empty() && (tail.starts_with(rest) || rest.starts_with(tail))
     };
     if let Some((at, _)) = head.match_indices(first).find(|(at, _)| meets(*at)) {
         return (format!("{}{tail}", &head[..at]), true);

@@ -246,7 +246,7 @@ impl<'a> Reader<'a> {
                 Text::Known(known) if line.contains(known) => *self.seen.entry(of).or_default() += 1,
                 Text::Statistics(numbers) if counts => self.add_numbers(of, false, numbers, line),
                 Text::Startup(numbers) => self.add_numbers(of, true, numbers, line),
-                Text::Fact(fact) => _ = self.starts.entry(of).or_default().read(fact, line),
+                Text::Fact(fact) => self.starts.entry(of).or_default().read(fact, line),
                 Text::Finding(finding, pattern) if counts => {
                     let lower = lower.get_or_insert_with(|| line.to_ascii_lowercase());
                     // The longest pattern is the most specific one; of equal ones the last.

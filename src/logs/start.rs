@@ -29,11 +29,11 @@ pub struct Start {
 }
 
 impl Start {
-    /// Takes over what a line tells; false when it is another line.
-    pub(super) fn read(&mut self, fact: &LogFact, line: &str) -> bool {
+    /// Takes over what a line tells; nothing when it is another line.
+    pub(super) fn read(&mut self, fact: &LogFact, line: &str) {
         let told = read(fact, line);
         if told.is_empty() {
-            return false;
+            return;
         }
         match fact.tells {
             LogTells::Version if self.versions.len() < VERSIONS_MOST => self.versions.extend(told),
@@ -42,7 +42,6 @@ impl Start {
             LogTells::Arguments => self.arguments = told.iter().flat_map(|(name, value)| words(name, value)).collect(),
             LogTells::Settings => self.settings = told.into_iter().filter(|(_, value)| value != "None").collect(),
         }
-        true
     }
 }
 
@@ -135,14 +134,15 @@ mod tests {
         let line = "INFO [x] non-default args: {'model': 'a, b', 'api_key': ['s'], 'hf_token': 'x', 'max_model_len': 2048, \
                     'enforce_eager': True, 'enable_prefix_caching': False, 'seed': None, \
                     'served_model_name': ['m', 'n'], 'compilation_config': {'mode': 3, 'x': [1, 2]}} and more: 1";
-        assert!(start.read(&fact("non-default args: ", LogTells::Arguments), line));
+        start.read(&fact("non-default args: ", LogTells::Arguments), line);
         let said = start.arguments.join(" ");
         assert_eq!(
             said,
             "--model a, b --max-model-len 2048 --enforce-eager --no-enable-prefix-caching --served-model-name m n \
              --compilation-config {'mode': 3, 'x': [1, 2]}"
         );
-        assert!(!start.read(&fact("server_args=ServerArgs(", LogTells::Settings), line));
+        start.read(&fact("server_args=ServerArgs(", LogTells::Settings), line);
+        assert!(start.settings.is_empty());
     }
 
     #[test]
@@ -150,7 +150,7 @@ mod tests {
         let settings = fact("server_args=ServerArgs(", LogTells::Settings);
         let mut start = Start::default();
         let line = "[t] server_args=ServerArgs(model_path='m', tp_size=8, api_key='s', x=None, mem_fraction_static=0.8";
-        assert!(start.read(&settings, line));
+        start.read(&settings, line);
         let told: Vec<(&str, &str)> = start.settings.iter().map(|(n, v)| (n.as_str(), v.as_str())).collect();
         assert_eq!(told, [("model_path", "m"), ("tp_size", "8")]);
     }

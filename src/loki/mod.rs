@@ -294,10 +294,9 @@ fn with_start(mut log: Log, starts: &[Log], bytes: u64) -> Log {
     if let Some(start) = starts.iter().find(own) {
         let most = usize::try_from((bytes / 4).min(HEAD_BYTES)).unwrap_or(usize::MAX).min(start.text.len());
         let head = &start.text[..start.text.floor_char_boundary(most)];
-        let whole;
         // The times before its lines are not counted in its share.
-        (log.text, whole) = joined(head, &log.text, bytes.max(log.text.len() as u64));
-        log.cut &= !whole;
+        let (both, whole) = joined(head, &log.text, bytes.max(log.text.len() as u64));
+        (log.text, log.cut) = (both, log.cut && !whole);
     }
     log
 }

@@ -238,7 +238,7 @@ pub struct MemoryLine<'a> {
     pub source: &'a str,
 }
 
-/// What is known of a line: whoever knows most of it, and several where they write the same words.
+/// What is known of a line: what the longest matching text tells; several where engines write the same words.
 pub fn known<'a>(files: impl IntoIterator<Item = &'a LogFile>, line: &str) -> Vec<Known<'a>> {
     let mut found: Vec<(usize, Known<'a>)> = Vec::new();
     for file in files {

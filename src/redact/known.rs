@@ -7,7 +7,7 @@ const SHORTEST: usize = 8;
 /// Longer values are texts.
 const LONGEST: usize = 4 << 10;
 /// Values at most, the first ones; each is searched for in every text.
-pub(super) const MOST: usize = 256;
+const MOST: usize = 256;
 
 /// The values, with the rule by which each one went.
 #[derive(Default)]

@@ -91,10 +91,9 @@ fn model(about: &About<'_>, seen: &Seen) -> Model {
     for (log, report) in &seen.logs {
         let start = &report.start;
         if unset {
-            start
-                .settings
-                .iter()
-                .for_each(|(name, value)| _ = settings.entry(format!("log.{name}")).or_default().insert(value.clone()));
+            for (name, value) in &start.settings {
+                settings.entry(format!("log.{name}")).or_default().insert(value.clone());
+            }
             weights.extend(start.settings.get("model_path").cloned());
         }
         if untold {
@@ -174,10 +173,9 @@ fn hardware(seen: &Seen) -> Hardware {
     }
     if hardware.gpus.is_empty() {
         let mut named: BTreeMap<&String, usize> = BTreeMap::new();
-        seen.logs
-            .iter()
-            .flat_map(|(_, report)| &report.start.gpus)
-            .for_each(|kind| *named.entry(kind).or_default() += 1);
+        for kind in seen.logs.iter().flat_map(|(_, report)| &report.start.gpus) {
+            *named.entry(kind).or_default() += 1;
+        }
         let source = "log, at least one for each log that names it";
         let gpu = |(kind, count): (&String, usize)| Gpu { kind: kind.clone(), count, source: source.to_owned() };
         hardware.gpus = named.into_iter().map(gpu).collect();
