@@ -284,6 +284,8 @@ impl<'a> Reader<'a> {
             self.patterns.files.iter().filter(|f| f.anywhere).map(|f| f.logs.as_str()).collect();
         let engine = self.seen.iter().max_by_key(|(of, n)| (!anywhere.contains(*of), **n)).map(|(engine, _)| *engine);
         let engine = engine.or_else(|| self.found.keys().next().map(|(engine, _)| *engine));
+        let started = |(of, start): (&&'a str, &Start)| (*start != Start::default()).then_some(*of);
+        let engine = engine.or_else(|| self.starts.iter().find_map(started));
         let own = |of: &str| Some(of) == engine || anywhere.contains(of);
         let mut findings: Vec<Found> =
             self.found.into_iter().filter(|((of, _), _)| own(of)).map(|(_, tally)| tally.found()).collect();

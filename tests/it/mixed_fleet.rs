@@ -31,13 +31,14 @@ pub(crate) fn pages() -> Vec<Page> {
     pages
 }
 
-/// Two scrapes of what was before, and one a minute later.
+/// Scrapes of what was before, one of them longer ago than the rate window, and one a minute later: errors are born with
+/// a number, and count only where the target was there before.
 fn minute(job: &'static str, namespace: &'static str, pod: &'static str, before: &str, after: &str) -> Vec<Page> {
     // Addresses differ in the namespace, as those of pods do.
     let instance = if namespace.is_empty() { pod } else { namespace };
     let page =
         |text: &str, seconds| Page::new(text, Stamp { job, instance, namespace, pod, time: slot(CASE) + seconds });
-    vec![page(before, -60), page(before, 0), page(after, 60)]
+    vec![page(before, -300), page(before, -60), page(before, 0), page(after, 60)]
 }
 
 fn looked(scope: &[(&str, &str)]) -> Health {
