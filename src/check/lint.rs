@@ -17,7 +17,7 @@ pub fn lint(library: &Library) -> Vec<Problem> {
     health(library, &mut problems);
     facts::facts(library, &mut problems);
     tables::tables(library, &mut problems);
-    logs::logs(library, &mut problems);
+    logs::lint(library, &mut problems);
     tickets::tickets(library, &mut problems);
     redaction::redaction(library, &mut problems);
     for playbook in library.playbooks.values() {

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use crate::playbook::{Library, LogFile, LogRank, Problem, SourceFile, suggestion};
+use crate::logs;
+use crate::playbook::{Library, LogFile, LogRank, LogTells, Problem, SourceFile, suggestion};
 use crate::signal::VersionReq;
 
 /// How far a number may lie from the one that the example tells, relative to it.
@@ -10,7 +11,7 @@ const CLOSE: f64 = 1e-9;
 /// Of a pattern, that it tells one line from another.
 const SHORTEST: usize = 10;
 
-pub(super) fn logs(library: &Library, problems: &mut Vec<Problem>) {
+pub(super) fn lint(library: &Library, problems: &mut Vec<Problem>) {
     for log in library.logs.values() {
         if let Some(file) = library.files.get(&format!("logs/{}.yaml", log.logs)) {
             one(library, log, file, problems);
@@ -70,6 +71,24 @@ fn one(library: &Library, log: &LogFile, file: &SourceFile, problems: &mut Vec<P
         }
         if !finding.source.starts_with("https://") {
             say("log/source", id, format!("`{id}` has no https source"));
+        }
+    }
+    for fact in &log.facts {
+        if fact.what.is_some() != (fact.tells == LogTells::Version) {
+            say(
+                "log/fact",
+                &fact.mark,
+                format!("`of` says of what `{}` tells the version, and of nothing else", fact.mark),
+            );
+        }
+        if fact.examples.is_empty() {
+            say("log/example", &fact.mark, format!("`{}` needs a real line", fact.mark));
+        }
+        for example in &fact.examples {
+            let read = logs::start::read(fact, &example.line);
+            if example.told.is_empty() || !example.told.iter().all(|told| read.iter().any(|(n, v)| (n, v) == told)) {
+                say("log/fact", &fact.mark, format!("read {read:?} instead of {:?}", example.told));
+            }
         }
     }
     for numbers in log.statistics.iter().chain(&log.startup) {

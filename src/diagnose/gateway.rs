@@ -1,108 +1,14 @@
-//! Which gateways stand before a pool: those whose series name its model or its engines, and none else.
+//! Which gateways stand before a pool.
 //!
 //! A gateway counts as evidence only when its series name this pool's model or engines. Errors of any other gateway say
 //! nothing about this pool.
 
 use std::collections::BTreeSet;
 
-use super::gather::POD_LABELS;
-use super::scope::{Scope, fits};
+use super::names::{PoolNames, in_cluster, same_model};
+use super::scope::Scope;
 use crate::alert::Labels;
 use crate::signal::{Backends, Engine, Matcher};
-
-/// The label that Prometheus' discovery of Services and Endpoints is usually kept as.
-pub(super) const SERVICE: &str = "service";
-
-/// By what the engines of a pool are called.
-#[derive(Debug, Default)]
-pub(super) struct PoolNames {
-    models: BTreeSet<String>,
-    namespaces: BTreeSet<String>,
-    /// `host:port`, as Prometheus scrapes them.
-    instances: BTreeSet<String>,
-    pods: BTreeSet<(String, Option<String>)>,
-    services: BTreeSet<(String, Option<String>)>,
-    /// Namespaces in which other engines serve, with the models that they serve there; none where they name no model.
-    elsewhere: BTreeSet<(String, Option<String>)>,
-    /// Hosts of engines that are not the pool's.
-    foreign_hosts: BTreeSet<String>,
-    /// The scope's job is one of serving engines.
-    narrowed_by_job: bool,
-}
-
-impl PoolNames {
-    /// What the alert names.
-    pub(super) fn of_scope(scope: &Scope) -> Self {
-        let of = |dimension: &str| scope.dimensions.get(dimension).cloned().into_iter().collect();
-        Self { models: of("model"), namespaces: of("namespace"), ..Self::default() }
-    }
-
-    /// Reads a serving engine's row: it belongs to the pool and its names are kept, or it is noted as another pool's.
-    pub(super) fn learn(&mut self, engine: &Engine, scope: &Scope, matchers: &[Matcher], row: &Labels) {
-        // Namespaces and addresses of another cluster are other ones, even where they are called the same.
-        if !in_cluster(engine, scope, row) {
-            return;
-        }
-        let model = engine.told("model", row);
-        let namespace = engine.told("namespace", row);
-        let instance = row.get("instance").filter(|value| !value.is_empty());
-        if !fits(matchers, row) {
-            self.elsewhere.extend(namespace.map(|namespace| (namespace.clone(), model.cloned())));
-            self.foreign_hosts.extend(instance.map(|instance| host(instance).to_owned()));
-            return;
-        }
-        self.models.extend(model.cloned());
-        self.namespaces.extend(namespace.cloned());
-        self.instances.extend(instance.cloned());
-        let pod = POD_LABELS.iter().find_map(|label| row.get(*label).filter(|value| !value.is_empty()));
-        self.pods.extend(pod.map(|pod| (pod.clone(), namespace.cloned())));
-        self.services.extend(row.get(SERVICE).map(|service| (service.clone(), namespace.cloned())));
-        self.narrowed_by_job |= scope.dimensions.get("job").is_some_and(|job| Some(job) == engine.told("job", row));
-    }
-
-    fn has_model(&self, model: &str) -> bool {
-        self.models.iter().any(|own| same_model(own, model))
-    }
-
-    /// Whether a URL, an address or a pod's name is one of the pool's engines, as a gateway of a namespace writes it.
-    fn has_address(&self, address: &str, beside: Option<&String>) -> bool {
-        let address = address.split_once("://").map_or(address, |(_, rest)| rest);
-        let address = address.split(['/', '?']).next().unwrap_or_default();
-        if address.is_empty() {
-            return false;
-        }
-        let name = host(address);
-        // A pod has an address of its own, whichever port is scraped; engines of one machine differ in the port alone.
-        let shared = self.foreign_hosts.contains(name) || name == "localhost" || name.starts_with("127.");
-        let same_host = || !shared && self.instances.iter().any(|own| host(own) == name);
-        let mut parts = name.split('.');
-        let first = parts.next().unwrap_or_default();
-        let rest: Vec<&str> = parts.collect();
-        // `service.namespace.svc`, `pod.service.namespace.svc`; without a namespace, the gateway's own.
-        let within = |at: usize, namespace: &Option<String>| match (rest.get(at), namespace) {
-            (Some(part), Some(own)) => part == own,
-            (None, Some(own)) => beside.is_none_or(|gateway| gateway == own),
-            (_, None) => true,
-        };
-        self.instances.contains(address)
-            || same_host()
-            || self.pods.iter().any(|(pod, namespace)| pod == first && within(1, namespace))
-            || self.services.iter().any(|(service, namespace)| service == first && within(0, namespace))
-    }
-
-    /// Whether the engines of a namespace are all the pool's.
-    fn is_alone_in(&self, namespace: &str) -> bool {
-        self.namespaces.contains(namespace) && !self.elsewhere.iter().any(|(other, _)| other == namespace)
-    }
-
-    /// Whether a gateway of this namespace that names a model means another pool of that model.
-    fn is_anothers(&self, namespace: &str) -> bool {
-        let serves = |(other, model): &(String, Option<String>)| {
-            other == namespace && model.as_ref().is_some_and(|model| self.has_model(model))
-        };
-        !self.namespaces.contains(namespace) && self.elsewhere.iter().any(serves)
-    }
-}
 
 /// The matchers of a gateway's series that are about the pool; none where it does not name the pool.
 ///
@@ -116,122 +22,122 @@ pub(super) fn before(
 ) -> Option<Vec<Matcher>> {
     let here = |row: &Labels| in_cluster(engine, scope, row);
     let own: Vec<&Labels> = own.iter().copied().filter(|row| here(row)).collect();
-    let behind: Vec<(&Backends, &Labels)> = behind.iter().copied().filter(|(_, row)| here(row)).collect();
     if own.is_empty() {
         return None;
     }
+    let behind = behind.iter().copied().filter(|(_, row)| here(row)).collect();
+    let gateway = Gateway { engine, own, behind };
     let named = || {
-        let mut matchers =
-            by_name(engine, pool, &own, &behind).or_else(|| by_namespace(engine, pool, &own, &behind))?;
+        let mut matchers = gateway.by_name(pool).or_else(|| gateway.by_namespace(pool))?;
         if let Some(cluster) = scope.dimensions.get("cluster") {
-            matchers.extend(of_dimension(engine, &own, "cluster", cluster));
+            matchers.extend(gateway.of_dimension("cluster", cluster));
         }
         Some(matchers)
     };
-    by_place(engine, scope, pool, &own).or_else(named).map(|named| engine.own_series().chain(named).collect())
+    gateway.by_place(scope, pool).or_else(named).map(|named| engine.own_series().chain(named).collect())
 }
 
-/// Whether a row is of the scope's cluster, or names none.
-fn in_cluster(engine: &Engine, scope: &Scope, row: &Labels) -> bool {
-    let asked = scope.dimensions.get("cluster");
-    engine.told("cluster", row).is_none_or(|cluster| asked.is_none_or(|asked| asked == cluster))
+/// What is known of one kind of gateway in the scope's cluster.
+struct Gateway<'a> {
+    engine: &'a Engine,
+    /// Rows of the series that show it.
+    own: Vec<&'a Labels>,
+    /// Rows of the series that name what is behind it.
+    behind: Vec<(&'a Backends, &'a Labels)>,
 }
 
-/// The matcher of a dimension, by the label that a row has with this value. What is shared by all carries no value.
-fn of_dimension(engine: &Engine, own: &[&Labels], dimension: &str, value: &str) -> Option<Matcher> {
-    let label = engine
-        .scope
-        .get(dimension)?
-        .iter()
-        .find(|label| own.iter().any(|row| row.get(*label).is_some_and(|told| told == value)))?;
-    Some(Matcher { or_absent: true, ..Matcher::one(label, value) })
-}
-
-/// Of a scope without a model, everything that stands where it says.
-fn by_place(engine: &Engine, scope: &Scope, pool: &PoolNames, own: &[&Labels]) -> Option<Vec<Matcher>> {
-    if scope.dimensions.contains_key("model") {
-        return None;
+impl Gateway<'_> {
+    /// The labels that hold a model's name.
+    fn models(&self) -> &[String] {
+        self.engine.scope.get("model").map(Vec::as_slice).unwrap_or_default()
     }
-    let mut matchers = Vec::new();
-    for (dimension, value) in &scope.dimensions {
-        match of_dimension(engine, own, dimension, value) {
-            Some(matcher) => matchers.push(matcher),
-            None if dimension == "namespace" => return None,
-            None if dimension == "job" && pool.narrowed_by_job => return None,
-            None => {}
+
+    /// The matcher of a dimension, by the label that a row has with this value. What is shared by all carries no value.
+    fn of_dimension(&self, dimension: &str, value: &str) -> Option<Matcher> {
+        let has = |label: &&String| self.own.iter().any(|row| row.get(*label).is_some_and(|told| told == value));
+        let label = self.engine.scope.get(dimension)?.iter().find(has)?;
+        Some(Matcher { or_absent: true, ..Matcher::one(label, value) })
+    }
+
+    /// Of a scope without a model, everything that stands where it says.
+    fn by_place(&self, scope: &Scope, pool: &PoolNames) -> Option<Vec<Matcher>> {
+        if scope.dimensions.contains_key("model") {
+            return None;
         }
-    }
-    Some(matchers)
-}
-
-/// What names the pool's models or engines.
-fn by_name(
-    engine: &Engine,
-    pool: &PoolNames,
-    own: &[&Labels],
-    behind: &[(&Backends, &Labels)],
-) -> Option<Vec<Matcher>> {
-    let models = engine.scope.get("model").map(Vec::as_slice).unwrap_or_default();
-    let says = |labels: &[String], row: &Labels, is: &dyn Fn(&str) -> bool| {
-        labels.iter().any(|label| row.get(label).is_some_and(|value| is(value)))
-    };
-    let named = |row: &Labels| says(models, row, &|model| pool.has_model(model));
-    let serves = |of: &Backends, row: &Labels| {
-        let beside = engine.told("namespace", row);
-        says(&of.model, row, &|model| pool.has_model(model))
-            || says(&of.address, row, &|address| pool.has_address(address, beside))
-    };
-    let ours = |row: &Labels| !engine.told("namespace", row).is_some_and(|namespace| pool.is_anothers(namespace));
-    let every = || own.iter().copied().chain(behind.iter().map(|(_, row)| *row));
-    let naming: Vec<&Labels> = own.iter().copied().filter(|row| named(row)).collect();
-    let serving = behind.iter().filter(|(of, row)| named(row) || serves(of, row)).map(|(_, row)| *row);
-    let naming: Vec<&Labels> = naming.into_iter().chain(serving).filter(|row| ours(row)).collect();
-    if naming.is_empty() {
-        return None;
-    }
-    let mut matchers = Vec::new();
-    let values = |label: &String, rows: &[&Labels]| -> BTreeSet<String> {
-        let names = |value: &&String| !(value.is_empty() || models.contains(label) && engine.no_model.contains(value));
-        rows.iter().filter_map(|row| row.get(label).filter(names)).cloned().collect()
-    };
-    if let Some(label) = models.iter().find(|label| own.iter().any(|row| row.contains_key(*label))) {
-        let asked = values(label, &naming);
-        // Series without the label tell of all models: they are the pool's where it has the gateway for itself.
-        let or_absent = values(label, own).is_subset(&asked);
-        if !asked.is_empty() {
-            matchers.push(Matcher { label: label.clone(), values: asked.into_iter().collect(), or_absent });
+        let mut matchers = Vec::new();
+        for (dimension, value) in &scope.dimensions {
+            match self.of_dimension(dimension, value) {
+                Some(matcher) => matchers.push(matcher),
+                None if dimension == "namespace" => return None,
+                None if dimension == "job" && pool.narrowed_by_job => return None,
+                None => {}
+            }
         }
+        Some(matchers)
     }
-    // Of several gateways of one kind, those that stand where the pool is named.
-    let places = engine.scope.iter().filter(|(dimension, _)| *dimension != "model").flat_map(|(_, labels)| labels);
-    for label in places.chain(&engine.replica) {
-        let here = values(label, &naming);
-        let all = naming.iter().all(|row| row.get(label).is_some_and(|value| !value.is_empty()));
-        if all && every().any(|row| row.get(label).is_some_and(|value| !value.is_empty() && !here.contains(value))) {
-            matchers.push(Matcher { label: label.clone(), values: here.into_iter().collect(), or_absent: false });
-        }
-    }
-    Some(matchers)
-}
 
-/// A gateway that names nothing, in a namespace where all that serves is the pool's.
-fn by_namespace(
-    engine: &Engine,
-    pool: &PoolNames,
-    own: &[&Labels],
-    behind: &[(&Backends, &Labels)],
-) -> Option<Vec<Matcher>> {
-    let models = engine.scope.get("model").map(Vec::as_slice).unwrap_or_default();
-    let names_models = own.iter().any(|row| models.iter().any(|label| row.contains_key(label)));
-    if names_models && !pool.models.is_empty() || !behind.is_empty() {
-        return None;
+    /// What names the pool's models or engines.
+    fn by_name(&self, pool: &PoolNames) -> Option<Vec<Matcher>> {
+        let (engine, models, own) = (self.engine, self.models(), &self.own);
+        let says = |labels: &[String], row: &Labels, is: &dyn Fn(&str) -> bool| {
+            labels.iter().any(|label| row.get(label).is_some_and(|value| is(value)))
+        };
+        let named = |row: &Labels| says(models, row, &|model| pool.has_model(model));
+        let serves = |of: &Backends, row: &Labels| {
+            let beside = engine.told("namespace", row);
+            says(&of.model, row, &|model| pool.has_model(model))
+                || says(&of.address, row, &|address| pool.has_address(address, beside))
+        };
+        let ours = |row: &Labels| !engine.told("namespace", row).is_some_and(|namespace| pool.is_anothers(namespace));
+        let every = || own.iter().copied().chain(self.behind.iter().map(|(_, row)| *row));
+        let naming = own.iter().copied().filter(|row| named(row));
+        let serving = self.behind.iter().filter(|(of, row)| named(row) || serves(of, row)).map(|(_, row)| *row);
+        let naming: Vec<&Labels> = naming.chain(serving).filter(|row| ours(row)).collect();
+        if naming.is_empty() {
+            return None;
+        }
+        let mut matchers = Vec::new();
+        let values = |label: &String, rows: &[&Labels]| -> BTreeSet<String> {
+            let names =
+                |value: &&String| !(value.is_empty() || models.contains(label) && engine.no_model.contains(value));
+            rows.iter().filter_map(|row| row.get(label).filter(names)).cloned().collect()
+        };
+        if let Some(label) = models.iter().find(|label| own.iter().any(|row| row.contains_key(*label))) {
+            let asked = values(label, &naming);
+            // Series without the label tell of all models: they are the pool's where it has the gateway for itself.
+            let or_absent = values(label, own).is_subset(&asked);
+            if !asked.is_empty() {
+                matchers.push(Matcher { label: label.clone(), values: asked.into_iter().collect(), or_absent });
+            }
+        }
+        // Of several gateways of one kind, those that stand where the pool is named.
+        let places = engine.scope.iter().filter(|(dimension, _)| *dimension != "model").flat_map(|(_, labels)| labels);
+        for label in places.chain(&engine.replica) {
+            let here = values(label, &naming);
+            let all = naming.iter().all(|row| row.get(label).is_some_and(|value| !value.is_empty()));
+            let other = |row: &Labels| row.get(label).is_some_and(|value| !value.is_empty() && !here.contains(value));
+            if all && every().any(other) {
+                matchers.push(Matcher { label: label.clone(), values: here.into_iter().collect(), or_absent: false });
+            }
+        }
+        Some(matchers)
     }
-    let labels = engine.scope.get("namespace").map(Vec::as_slice).unwrap_or_default();
-    let standing = |label: &String| -> BTreeSet<String> {
-        own.iter().filter_map(|row| row.get(label)).filter(|value| pool.is_alone_in(value)).cloned().collect()
-    };
-    let (label, values) = labels.iter().map(|label| (label, standing(label))).find(|(_, values)| !values.is_empty())?;
-    Some(vec![Matcher { label: label.clone(), values: values.into_iter().collect(), or_absent: false }])
+
+    /// A gateway that names nothing, in a namespace where all that serves is the pool's.
+    fn by_namespace(&self, pool: &PoolNames) -> Option<Vec<Matcher>> {
+        let names_models = self.own.iter().any(|row| self.models().iter().any(|label| row.contains_key(label)));
+        if names_models && !pool.models.is_empty() || !self.behind.is_empty() {
+            return None;
+        }
+        let labels = self.engine.scope.get("namespace").map(Vec::as_slice).unwrap_or_default();
+        let standing = |label: &String| -> BTreeSet<String> {
+            let told = self.own.iter().filter_map(|row| row.get(label));
+            told.filter(|value| pool.is_alone_in(value)).cloned().collect()
+        };
+        let (label, values) =
+            labels.iter().map(|label| (label, standing(label))).find(|(_, values)| !values.is_empty())?;
+        Some(vec![Matcher { label: label.clone(), values: values.into_iter().collect(), or_absent: false }])
+    }
 }
 
 /// The engines that a gateway names, for an alert that is about the gateway: matchers of a serving engine's series.
@@ -256,26 +162,13 @@ pub(super) fn behind(engine: &Engine, gateways: &[(&Engine, Vec<&Labels>)], rows
     })
 }
 
-/// Whether two names mean one model: providers and owners are written before it, `openai/`, `meta-llama/`.
-fn same_model(one: &str, other: &str) -> bool {
-    let ends = |long: &str, short: &str| long.strip_suffix(short).is_some_and(|rest| rest.ends_with('/'));
-    one == other || (!one.is_empty() && !other.is_empty() && (ends(one, other) || ends(other, one)))
-}
-
-/// The host of `host:port`; an IPv6 address stands in brackets.
-fn host(address: &str) -> &str {
-    match address.rsplit_once(':') {
-        Some((host, port)) if port.bytes().all(|b| b.is_ascii_digit()) => host,
-        _ => address,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::LazyLock;
 
     use super::*;
-    use crate::diagnose::scope::read_detection;
+    use crate::diagnose::names::SERVICE;
+    use crate::diagnose::scope::{fits, read_detection};
     use crate::diagnose::{Found, gateway_pools, pools};
     use crate::playbook::{Library, load};
     use crate::signal::matchers;
@@ -385,6 +278,26 @@ mod tests {
             let rows = [engine.clone(), total, behind];
             let seen = counts(&found(&[("namespace", "team-a"), ("model", "a")], &rows), "litellm");
             assert_eq!(seen.is_some(), named, "{namespace} {at}");
+        }
+    }
+
+    #[test]
+    fn an_endpoint_of_one_rank_is_its_pods() {
+        let mut engine = vllm("llm", "a");
+        engine.insert("pod".into(), "vllm-0".into());
+        for (endpoint, named) in
+            [("vllm-0", true), ("vllm-0-rank-3", true), ("vllm-1-rank-0", false), ("vllm-0-rank-x", false)]
+        {
+            let ready = row(&[("__name__", "inference_pool_ready_pods"), ("namespace", "llm"), ("name", "pool")]);
+            let behind = row(&[
+                ("__name__", "llm_d_epp_per_endpoint_queue_size"),
+                ("namespace", "llm"),
+                ("model_server_endpoint", endpoint),
+            ]);
+            // Another model in the namespace: the picker is not the pool's by its place alone.
+            let rows = [engine.clone(), vllm("llm", "b"), ready, behind];
+            let seen = counts(&found(&[("namespace", "llm"), ("model", "a")], &rows), "llm-d");
+            assert_eq!(seen.is_some(), named, "{endpoint}");
         }
     }
 

@@ -15,6 +15,7 @@ mod impact;
 mod judge;
 mod kept;
 mod logs;
+mod names;
 mod observation;
 mod observe;
 mod onset;

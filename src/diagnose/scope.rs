@@ -8,7 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::gateway::{self, PoolNames, SERVICE};
+use super::gateway;
+use super::names::{PoolNames, SERVICE};
 use crate::alert::{Alert, Labels, active, common_labels};
 use crate::playbook::Library;
 use crate::prom::Row;
@@ -172,7 +173,7 @@ pub fn detection(library: &Library) -> String {
 }
 
 /// Every spelling of the series that name what is behind a gateway.
-fn names_behind(engine: &Engine, of: &Backends) -> Vec<String> {
+pub(super) fn names_behind(engine: &Engine, of: &Backends) -> Vec<String> {
     of.series.iter().flat_map(|metric| engine.spellings(metric)).map(|(_, name)| name).collect()
 }
 

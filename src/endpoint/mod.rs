@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub use ask::{TARGETS_MOST, ask};
+pub(crate) use told::is_secret;
 pub use told::{Told, read};
 
 /// What is said where a server does not know the path.

@@ -146,7 +146,8 @@ fn settings(into: &mut BTreeMap<String, String>, name: &str, value: &Value, dept
     }
 }
 
-fn is_secret(name: &str) -> bool {
+/// Whether a setting is named like something secret.
+pub(crate) fn is_secret(name: &str) -> bool {
     let last = name.rsplit('.').next().unwrap_or_default().to_ascii_lowercase();
     last.split(['_', '-']).any(|word| SECRET.contains(&word))
 }

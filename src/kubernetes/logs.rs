@@ -1,4 +1,5 @@
-//! Logs of containers: of those with trouble and of engines first, the last bytes of each, within one bound for all.
+//! Logs of containers: of those with trouble and of engines first, the last bytes of each and its start, within one
+//! bound for all.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -9,7 +10,7 @@ use kube::api::LogParams;
 use super::ask::{Ask, Failure, Query};
 use super::kinds::{LOG, is_name};
 use super::{Missing, Pod, find};
-use crate::logs::Log;
+use crate::logs::{HEAD_BYTES, Log, joined};
 
 /// What one log gets at least, or fewer are asked; and at most.
 const LEAST_BYTES: u64 = 64 << 10;
@@ -20,6 +21,8 @@ const LINE_BYTES: u64 = 100;
 /// should that not do.
 const SENT: u64 = 4;
 const FEWER_LINES: u64 = 16;
+/// Of a log, the part that its start may have.
+const HEAD_SHARE: u64 = 4;
 
 /// A log that is asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -118,13 +121,21 @@ async fn one(ask: Ask<'_>, wanted: &Wanted<'_>, since: Timestamp, share: u64) ->
         }
         lines = (lines / FEWER_LINES).max(1);
     }
-    let cut = tail.is_cut() || tail.lines >= lines;
+    let mut cut = tail.is_cut() || tail.lines >= lines;
+    let mut text = tail.text();
+    // How the engine was started stands at the very beginning, long before what went wrong. Without it the rest counts.
+    if result.is_ok() && !text.is_empty() {
+        let head = head(ask, wanted, (share / HEAD_SHARE).min(HEAD_BYTES)).await.unwrap_or_default();
+        let (both, whole) = joined(&head, &text, share);
+        cut = !whole && (cut || !both.ends_with(&text));
+        text = both;
+    }
     let log = Log {
         source: "kubernetes".to_owned(),
         pod: Some(wanted.pod.to_owned()),
         container: Some(wanted.container.to_owned()),
         previous: wanted.previous,
-        text: tail.text(),
+        text,
         cut,
     };
     let failure = match result {
@@ -134,6 +145,25 @@ async fn one(ask: Ask<'_>, wanted: &Wanted<'_>, since: Timestamp, share: u64) ->
         Ok(()) => None,
     };
     (log, failure)
+}
+
+/// The first bytes of a container's log, from its very start on.
+async fn head(ask: Ask<'_>, wanted: &Wanted<'_>, bytes: u64) -> Result<String, Failure> {
+    let params = LogParams {
+        container: Some(wanted.container.to_owned()),
+        previous: wanted.previous,
+        limit_bytes: i64::try_from(bytes).ok(),
+        timestamps: true,
+        ..LogParams::default()
+    };
+    let mut head = Vec::new();
+    let take = |piece: &[u8]| {
+        head.extend_from_slice(piece);
+        if head.len() as u64 > bytes.saturating_mul(2) { Err(Failure::TooLarge) } else { Ok(()) }
+    };
+    let path = LOG.path("v1", Some(wanted.namespace));
+    ask.stream(&path, Query::Log(wanted.pod, &params), "get pods/log", take).await?;
+    Ok(String::from_utf8_lossy(&head).into_owned())
 }
 
 /// The last bytes of what comes.

@@ -7,6 +7,7 @@ pub mod files;
 mod log;
 mod moment;
 mod patterns;
+pub mod start;
 pub mod stream;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -20,10 +21,11 @@ use crate::playbook::{Direction, LogFinding, LogNumbers, LogRank, pattern_matche
 use crate::signal::Unit;
 use errors::Errors;
 pub use errors::{Unknown, UnknownLine};
-pub use log::Log;
+pub use log::{HEAD_BYTES, Log, joined};
 use moment::Moment;
 pub use patterns::Patterns;
 use patterns::Text;
+pub use start::Start;
 
 /// Of one line, what is looked at; the rest of a longer one is left out.
 pub const LINE_BYTES: usize = 16 << 10;
@@ -58,6 +60,9 @@ pub struct Report {
     pub statistics: Vec<Numbers>,
     /// What start-up lines tell.
     pub startup: Vec<Numbers>,
+    /// How the engine was started.
+    #[serde(default)]
+    pub start: Start,
 }
 
 /// What one of several logs says.
@@ -156,6 +161,7 @@ pub struct Reader<'a> {
     to: Option<Moment>,
     found: BTreeMap<(&'a str, &'a str), Tally<'a>>,
     numbers: BTreeMap<(&'a str, bool, &'a str), Series<'a>>,
+    starts: BTreeMap<&'a str, Start>,
     errors: Errors,
 }
 
@@ -196,6 +202,7 @@ impl<'a> Reader<'a> {
             to: None,
             found: BTreeMap::new(),
             numbers: BTreeMap::new(),
+            starts: BTreeMap::new(),
             errors: Errors::default(),
         }
     }
@@ -239,6 +246,7 @@ impl<'a> Reader<'a> {
                 Text::Known(known) if line.contains(known) => *self.seen.entry(of).or_default() += 1,
                 Text::Statistics(numbers) if counts => self.add_numbers(of, false, numbers, line),
                 Text::Startup(numbers) => self.add_numbers(of, true, numbers, line),
+                Text::Fact(fact) => self.starts.entry(of).or_default().read(fact, line),
                 Text::Finding(finding, pattern) if counts => {
                     let lower = lower.get_or_insert_with(|| line.to_ascii_lowercase());
                     // The longest pattern is the most specific one; of equal ones the last.
@@ -270,12 +278,14 @@ impl<'a> Reader<'a> {
     }
 
     /// What it all says.
-    pub fn finish(self) -> Report {
+    pub fn finish(mut self) -> Report {
         // What the engine says of itself decides; two engines share words such as "CUDA out of memory".
         let anywhere: BTreeSet<&str> =
             self.patterns.files.iter().filter(|f| f.anywhere).map(|f| f.logs.as_str()).collect();
         let engine = self.seen.iter().max_by_key(|(of, n)| (!anywhere.contains(*of), **n)).map(|(engine, _)| *engine);
         let engine = engine.or_else(|| self.found.keys().next().map(|(engine, _)| *engine));
+        let started = |(of, start): (&&'a str, &Start)| (*start != Start::default()).then_some(*of);
+        let engine = engine.or_else(|| self.starts.iter().find_map(started));
         let own = |of: &str| Some(of) == engine || anywhere.contains(of);
         let mut findings: Vec<Found> =
             self.found.into_iter().filter(|((of, _), _)| own(of)).map(|(_, tally)| tally.found()).collect();
@@ -293,6 +303,7 @@ impl<'a> Reader<'a> {
             numbers
         };
         Report {
+            start: engine.and_then(|engine| self.starts.remove(engine)).unwrap_or_default(),
             first_root: findings.iter().find(|f| f.rank == LogRank::Root).map(|f| f.id.clone()),
             statistics: told(false),
             startup: told(true),

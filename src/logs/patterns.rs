@@ -2,7 +2,7 @@
 
 use regex::{RegexSet, RegexSetBuilder};
 
-use crate::playbook::{LogFile, LogFinding, LogNumbers};
+use crate::playbook::{LogFact, LogFile, LogFinding, LogNumbers};
 
 /// The compiled texts, and what is remembered of them while lines are searched; beyond, the search only becomes slower.
 const COMPILED_BYTES: usize = 8 << 20;
@@ -26,6 +26,8 @@ pub(super) enum Text<'a> {
     Statistics(&'a LogNumbers),
     /// Numbers of the start.
     Startup(&'a LogNumbers),
+    /// A version, or how the engine was started.
+    Fact(&'a LogFact),
     /// A finding, by this one of its patterns.
     Finding(&'a LogFinding, &'a str),
 }
@@ -39,6 +41,7 @@ impl<'a> Patterns<'a> {
             let known = file.known_by.iter().map(|text| (text.as_str(), Text::Known(text)));
             let statistics = file.statistics.iter().map(|numbers| (numbers.mark.as_str(), Text::Statistics(numbers)));
             let startup = file.startup.iter().map(|numbers| (numbers.mark.as_str(), Text::Startup(numbers)));
+            let facts = file.facts.iter().map(|fact| (fact.mark.as_str(), Text::Fact(fact)));
             let findings = file.findings.iter().flat_map(|finding| {
                 let part = |pattern: &'a String| {
                     // The longest part is the rarest one.
@@ -47,7 +50,7 @@ impl<'a> Patterns<'a> {
                 };
                 finding.lines.iter().filter_map(part)
             });
-            for (part, text) in known.chain(statistics).chain(startup).chain(findings) {
+            for (part, text) in known.chain(statistics).chain(startup).chain(facts).chain(findings) {
                 parts.push(regex::escape(part));
                 texts.push((file.logs.as_str(), text));
             }

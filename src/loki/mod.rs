@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 
 use crate::alert::Labels;
-use crate::logs::Log;
+use crate::logs::{HEAD_BYTES, Log, joined};
 use crate::signal::any_of;
 use answer::{Entry, Gathered};
 pub use config::Config;
@@ -28,6 +28,8 @@ const REFUSAL_BYTES: usize = 4 << 10;
 const LINES: u64 = 2_000;
 /// Lines of a page at least; when these are too large, that is an error.
 const LINES_LEAST: u64 = 10;
+/// Lines of a cut log's start that are asked for.
+const HEAD_LINES: u64 = 500;
 /// Pages of one query.
 const PAGES_MOST: usize = 64;
 /// Queries for one incident: pods share them when there are more, so that a pod that says much leaves room to others.
@@ -96,7 +98,15 @@ impl Loki {
         let share = bytes / groups.len() as u64;
         let asked = groups.into_iter().map(|group| async move {
             let outcome = match self.selector(namespace, &group) {
-                Ok(selector) => self.read(&selector, from, to, share, deadline).await,
+                Ok(selector) => match self.read(&selector, from, to, share, deadline).await {
+                    // Without the start the rest counts.
+                    Ok((gathered, true)) => {
+                        let starts = self.starts(&selector, from, to, deadline).await.unwrap_or_default();
+                        Ok((gathered, starts, true))
+                    }
+                    Ok((gathered, false)) => Ok((gathered, Vec::new(), false)),
+                    Err(error) => Err(error),
+                },
                 Err(error) => Err((Gathered::default(), error)),
             };
             (group, outcome)
@@ -105,7 +115,9 @@ impl Loki {
         let (mut logs, mut missing, mut reason) = (Vec::new(), Vec::new(), None);
         for (group, outcome) in outcomes {
             match outcome {
-                Ok((gathered, cut)) => logs.extend(gathered.logs(share, cut)),
+                Ok((gathered, starts, cut)) => {
+                    logs.extend(gathered.logs(share, cut).into_iter().map(|log| with_start(log, &starts, share)));
+                }
                 Err((gathered, error)) => {
                     // What came before the failure is the youngest part.
                     logs.extend(gathered.logs(share, true));
@@ -194,6 +206,37 @@ impl Loki {
         Ok((gathered, true))
     }
 
+    /// The first lines of these logs within the time: where an engine was started then, they tell how.
+    async fn starts(
+        &self,
+        selector: &str,
+        from: Timestamp,
+        to: Timestamp,
+        deadline: Instant,
+    ) -> Result<Vec<Log>, LokiError> {
+        let mut lines = HEAD_LINES;
+        loop {
+            let query = [
+                ("query", selector.to_owned()),
+                ("direction", "forward".to_owned()),
+                ("start", from.as_nanosecond().to_string()),
+                ("end", to.as_nanosecond().to_string()),
+                ("limit", lines.to_string()),
+            ];
+            match self.get("query_range", &query, deadline).await {
+                Ok(body) => {
+                    let mut gathered = Gathered::default();
+                    let mut page = answer::read(&body)?;
+                    // Pages into the past have the newest line first.
+                    page.iter_mut().for_each(|stream| stream.entries.reverse());
+                    gathered.add(page, &self.pod, &BTreeSet::new());
+                    return Ok(gathered.logs(u64::MAX, true));
+                }
+                Err(error) => lines = fewer(&error, lines).ok_or(error)?,
+            }
+        }
+    }
+
     /// Nothing came: whether the labels that were asked by are there at all.
     async fn known(&self, namespace: Option<&str>, deadline: Instant) -> Result<(), LokiError> {
         #[derive(Deserialize)]
@@ -243,6 +286,19 @@ impl Loki {
         };
         tokio::time::timeout_at(until.into(), call).await.unwrap_or(Err(LokiError::Late))
     }
+}
+
+/// A log with its start before it, in at most a quarter of its bytes.
+fn with_start(mut log: Log, starts: &[Log], bytes: u64) -> Log {
+    let own = |start: &&Log| start.pod == log.pod && start.container == log.container;
+    if let Some(start) = starts.iter().find(own) {
+        let most = usize::try_from((bytes / 4).min(HEAD_BYTES)).unwrap_or(usize::MAX).min(start.text.len());
+        let head = &start.text[..start.text.floor_char_boundary(most)];
+        // The times before its lines are not counted in its share.
+        let (both, whole) = joined(head, &log.text, bytes.max(log.text.len() as u64));
+        (log.text, log.cut) = (both, log.cut && !whole);
+    }
+    log
 }
 
 /// How many lines to ask for instead, where fewer may go through.

@@ -30,6 +30,9 @@ pub struct LogFile {
     /// Lines that tell numbers once, at the start.
     #[serde(default)]
     pub startup: Vec<LogNumbers>,
+    /// Lines of the start that tell a version, or how the engine was started.
+    #[serde(default)]
+    pub facts: Vec<LogFact>,
 }
 
 /// One meaning.
@@ -99,6 +102,45 @@ pub struct LogNumbers {
     pub values: BTreeMap<String, LogValue>,
     /// Real lines, with what must be read from them.
     pub examples: Vec<LogExample>,
+}
+
+/// A line that tells a version, or how the engine was started.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LogFact {
+    /// The text right before what is told.
+    pub mark: String,
+    /// What is told.
+    pub tells: LogTells,
+    /// Of what it is the version; only for `tells: version`.
+    #[serde(rename = "of")]
+    pub what: Option<String>,
+    /// Real lines, each with some of what must be read from it.
+    pub examples: Vec<LogFactExample>,
+}
+
+/// What stands behind a fact's mark.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum LogTells {
+    /// A version, up to the next space, comma, quote or bracket.
+    Version,
+    /// The kind of the GPUs, read as a version is.
+    Gpu,
+    /// Arguments that differ from the defaults, as Python writes them.
+    Arguments,
+    /// All settings, as Python writes them.
+    Settings,
+}
+
+/// A line and what is told in it.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LogFactExample {
+    /// The line.
+    pub line: String,
+    /// What must be read, by the setting's name, by what the version is of, or by `gpu`.
+    pub told: BTreeMap<String, String>,
 }
 
 /// Where a number stands in a line.
@@ -196,7 +238,7 @@ pub struct MemoryLine<'a> {
     pub source: &'a str,
 }
 
-/// What is known of a line: whoever knows most of it, and several where they write the same words.
+/// What is known of a line: what the longest matching text tells; several where engines write the same words.
 pub fn known<'a>(files: impl IntoIterator<Item = &'a LogFile>, line: &str) -> Vec<Known<'a>> {
     let mut found: Vec<(usize, Known<'a>)> = Vec::new();
     for file in files {

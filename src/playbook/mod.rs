@@ -24,7 +24,7 @@ pub use health::{Heading, QuickCheck, QuickLook};
 pub use library::{Children, Library, Node, NodeKind};
 pub use load::{CATALOG, Problem, REDACTION, SourceFile, load, nearest, parse, phrases, shipped, suggestion};
 pub use logs::{
-    Known, LogExample, LogFile, LogFinding, LogNumbers, LogRank, LogValue, MemoryLine, known,
+    Known, LogExample, LogFact, LogFile, LogFinding, LogNumbers, LogRank, LogTells, LogValue, MemoryLine, known,
     matched as pattern_matched,
 };
 pub use redaction::{NameKind, Redaction, RedactionRule};

@@ -102,7 +102,7 @@ fn whole(redactor: &Redactor, place: &str, rule: usize, value: &mut Value) {
         Value::Object(fields) => fields.is_empty(),
     };
     if !stays {
-        know(redactor, rule, value);
+        know(redactor, rule, value, 0);
         // A list stays one: what reads the file again expects it.
         if let Value::Array(items) = value {
             *items = vec![Value::String(redactor.mark(place, rule))];
@@ -112,12 +112,16 @@ fn whole(redactor: &Redactor, place: &str, rule: usize, value: &mut Value) {
     }
 }
 
-/// Remembers the texts of a value that goes whole.
-fn know(redactor: &Redactor, rule: usize, value: &Value) {
+/// Remembers the texts of a value that goes whole, however deep they stand in it.
+fn know(redactor: &Redactor, rule: usize, value: &Value, depth: usize) {
+    if depth > DEEPEST {
+        return;
+    }
     match value {
         Value::String(text) => redactor.know(rule, text),
-        Value::Array(items) => items.iter().filter_map(Value::as_str).for_each(|text| redactor.know(rule, text)),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => {}
+        Value::Array(items) => items.iter().for_each(|item| know(redactor, rule, item, depth + 1)),
+        Value::Object(fields) => fields.values().for_each(|value| know(redactor, rule, value, depth + 1)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
 }
 

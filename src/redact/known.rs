@@ -6,8 +6,8 @@ use super::rules::{Span, marks, merged};
 const SHORTEST: usize = 8;
 /// Longer values are texts.
 const LONGEST: usize = 4 << 10;
-/// Values at most; each is searched for in every text.
-const MOST: usize = 64;
+/// Values at most, the first ones; each is searched for in every text.
+const MOST: usize = 256;
 
 /// The values, with the rule by which each one went.
 #[derive(Default)]
@@ -16,7 +16,8 @@ pub(super) struct Known {
 }
 
 impl Known {
-    /// Remembers a value; what may be a word of any sentence, or stands on several lines, is passed over.
+    /// Remembers a value while there are fewer than [`MOST`]; what may be a word of any sentence, or stands on several
+    /// lines, is passed over.
     pub(super) fn learn(&mut self, rule: usize, value: &str) {
         let value = value.trim();
         let fits = (SHORTEST..=LONGEST).contains(&value.len()) && !value.contains('\n') && marks(value).is_empty();

@@ -91,7 +91,9 @@ impl Redactor {
     }
 
     /// The same for the names that stand in the fields of a value which hold names, and for what stands in its fields and
-    /// labels that name secrets: that goes wherever else it stands, a sentence of an alert's annotation for example.
+    /// labels that name secrets: that goes wherever else it stands, a sentence of an alert's annotation for example. The
+    /// first 256 such texts are kept, of 8 to 4,096 bytes on one line; a value that is an object or a list tells all of
+    /// its texts.
     pub fn learn_from(&self, value: &impl Serialize) {
         if self.rules.is_empty() {
             return;

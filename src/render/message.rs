@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 
-use super::facts::{FEW, bullet, clip, facts, hits, no_data, radius, said, some, verdict, whom, why};
+use super::facts::{FEW, bullet, clip, facts, hits, misfit, no_data, radius, said, some, verdict, whom, why};
 use super::whole::{also, step, unknown, while_looking};
 use super::{IncidentView, Line, Message, Part, Piece, Span, Tone, Words, buttons, links, notes};
 use crate::alert::{Alert, AlertStatus, Labels, active, common_labels};
@@ -263,6 +263,7 @@ fn chain(diagnosis: &Diagnosis, root: &CauseFound, words: &Words) -> Vec<Line> {
         }
         None => words.line("chain-root", &pieces),
     });
+    lines.extend(misfit(diagnosis, words));
     lines.extend(evidence(root, words));
     let not: Vec<String> = diagnosis.ruled_out.iter().map(|cause| cause.title.clone()).collect();
     if !not.is_empty() {

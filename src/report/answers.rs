@@ -86,6 +86,21 @@ fn model(about: &About<'_>, seen: &Seen) -> Model {
         }
         lines.entry((told.arguments.clone(), "the engine itself")).or_default().insert(answer.target.clone());
     }
+    // What was so at the start counts where nobody tells what is so now.
+    let (unset, untold) = (settings.is_empty(), lines.keys().all(|(words, _)| words.is_empty()));
+    for (log, report) in &seen.logs {
+        let start = &report.start;
+        if unset {
+            for (name, value) in &start.settings {
+                settings.entry(format!("log.{name}")).or_default().insert(value.clone());
+            }
+            weights.extend(start.settings.get("model_path").cloned());
+        }
+        if untold {
+            weights.extend(options(&start.arguments, &["--model", "--model-path"]));
+            lines.entry((start.arguments.clone(), "log")).or_default().insert(log.name());
+        }
+    }
     for (metric, rows) in seen.facts.iter().flat_map(|facts| &facts.info) {
         for (name, value) in rows.iter().flatten() {
             settings.entry(format!("{metric}.{name}")).or_default().insert(value.clone());
@@ -155,6 +170,15 @@ fn hardware(seen: &Seen) -> Hardware {
         }
         let gpu = |(kind, count): (&str, usize)| Gpu { kind: kind.to_owned(), count, source: "kubernetes".to_owned() };
         hardware.gpus = counted.into_iter().filter(|(_, n)| *n > 0).map(gpu).collect();
+    }
+    if hardware.gpus.is_empty() {
+        let mut named: BTreeMap<&String, usize> = BTreeMap::new();
+        for kind in seen.logs.iter().flat_map(|(_, report)| &report.start.gpus) {
+            *named.entry(kind).or_default() += 1;
+        }
+        let source = "log, at least one for each log that names it";
+        let gpu = |(kind, count): (&String, usize)| Gpu { kind: kind.clone(), count, source: source.to_owned() };
+        hardware.gpus = named.into_iter().map(gpu).collect();
     }
     hardware
 }
@@ -262,6 +286,15 @@ fn versions(seen: &Seen) -> Vec<Version> {
             version,
             source: "the pods' status".to_owned(),
         });
+    }
+    let told: BTreeSet<String> = versions.iter().map(|version| version.what.clone()).collect();
+    for (log, report) in &seen.logs {
+        let untold = report.start.versions.iter().filter(|(what, _)| !told.contains(what));
+        versions.extend(untold.map(|(what, version)| Version {
+            what: what.clone(),
+            version: version.clone(),
+            source: format!("log of {}", log.name()),
+        }));
     }
     versions.into_iter().collect()
 }

@@ -12,6 +12,7 @@ use crate::harness::tls;
 /// The begin of the time that is asked for, in nanoseconds.
 const BEGIN: i64 = 1_790_000_000_000_000_000;
 const SECOND: i64 = 1_000_000_000;
+const LEFT_OUT: &str = "[llm-diagnose: a part of this log is left out here]";
 
 fn at(nanoseconds: i64) -> Timestamp {
     Timestamp::from_nanosecond(i128::from(nanoseconds)).unwrap()
@@ -32,9 +33,9 @@ fn push(fake: &FakeLoki, pod: &str, stream: &str, at: i64, line: &str) {
     fake.push(&[("namespace", "llm"), ("pod", pod), ("container", "vllm"), ("stream", stream)], at, line);
 }
 
-/// What a log says, without the times before its lines.
+/// What a log says, without the times before its lines and the line that says that a part is left out.
 fn lines(log: &Log) -> Vec<&str> {
-    log.text.lines().map(|line| line.split_once("Z ").unwrap().1).collect()
+    log.text.lines().filter(|line| *line != LEFT_OUT).map(|line| line.split_once("Z ").unwrap().1).collect()
 }
 
 #[tokio::test]
@@ -80,6 +81,10 @@ async fn of_too_much_the_youngest_lines_stay_and_a_talkative_pod_takes_nothing_f
     let logs = logs(&loki(&fake), &["loud", "quiet"], 200 << 10).await.unwrap();
     let [loud, quiet] = logs.as_slice() else { panic!("{}", logs.len()) };
     assert!(loud.cut && loud.text.ends_with(&format!("line 019999 {}\n", "x".repeat(80))));
+    // How it was started stands at its beginning.
+    let said = lines(loud);
+    assert!(said[0].starts_with("line 000000 ") && said[1].starts_with("line 000001 "), "{:?}", &said[..2]);
+    assert_eq!(loud.text.lines().filter(|line| *line == LEFT_OUT).count(), 1);
     let said: usize = lines(loud).iter().map(|line| line.len() + 1).sum();
     assert!(said <= 100 << 10 && said > 90 << 10, "{said}");
     assert!(!quiet.cut);

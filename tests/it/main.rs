@@ -31,6 +31,7 @@ mod kubernetes;
 mod large_groups;
 mod logs;
 mod loki;
+mod mixed_fleet;
 mod night;
 mod outages;
 mod owners;

@@ -55,6 +55,26 @@ fn no_planted_secret_survives_in_json_or_a_label() {
 }
 
 #[test]
+fn what_a_secret_field_holds_goes_from_other_texts_however_deep_it_stands() {
+    let redactor = redactor(false);
+    let alert = json!({"labels": {"password": {"old": ["correct-horse"], "new": {"x": [["battery-staple"]]}}}});
+    redactor.learn_from(&alert);
+    for innocent in ["correct-horse", "battery-staple"] {
+        let clean = redactor.text("a", &format!("it logs in as {innocent} again")).into_owned();
+        assert!(!clean.contains(innocent) && clean.starts_with("it logs in as "), "{clean}");
+    }
+}
+
+#[test]
+fn as_many_secrets_as_are_promised_are_known_by_their_fields() {
+    let redactor = redactor(false);
+    let all: Vec<Value> = (0..300).map(|n| json!({"password": format!("innocent-word-{n:03}")})).collect();
+    redactor.learn_from(&all);
+    let left = (0..300).filter(|n| redactor.text("a", &format!("the innocent-word-{n:03} here")).contains("innocent"));
+    assert_eq!(left.collect::<Vec<_>>(), (256..300).collect::<Vec<_>>());
+}
+
+#[test]
 fn what_people_must_read_stays_as_it_is() {
     let redactor = redactor(false);
     for text in INNOCENT {

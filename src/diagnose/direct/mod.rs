@@ -18,7 +18,7 @@ use super::gather::{merge, name};
 use super::observation::{Source, reduce};
 use super::observe::{Observed, RESERVE, observe};
 use super::plan::{needs, tellers, tier};
-use super::scope::{Found, read_detection};
+use super::scope::{Found, names_behind, read_detection};
 use crate::alert::Labels;
 use crate::exporter::{ExporterError, Reader, Sample, TARGETS_MOST, Target};
 use crate::playbook::Library;
@@ -219,7 +219,8 @@ async fn visit<'a>(reader: &Reader, engine: &'a Engine, target: Target, deadline
         .filter_map(|text| Selector::parse(text).ok())
         .collect();
     let probes = engine.versions.iter().map(|probe| probe.metric.as_str()).chain(engine.tell_tales());
-    let probes: BTreeSet<String> = probes.flat_map(|name| engine.spellings(name)).map(|(_, name)| name).collect();
+    let probes = probes.flat_map(|name| engine.spellings(name)).map(|(_, name)| name);
+    let probes: BTreeSet<String> = probes.chain(behind(engine)).collect();
     let wanted = |name: &str| probes.contains(name) || selectors.iter().any(|s| s.names(name));
     let outcome = twice(reader, &target, wanted, deadline).await;
     let anew = outcome.as_ref().is_ok_and(Pages::anew);
@@ -342,13 +343,19 @@ fn fill(
     });
 }
 
+/// The series that name what is behind a gateway.
+fn behind(engine: &Engine) -> impl Iterator<Item = String> {
+    engine.backends.iter().flat_map(|of| names_behind(engine, of))
+}
+
 /// Which engines answered, and how their labels say the scope.
 fn detected(library: &Library, request: &Request, visits: &[Visit<'_>]) -> Found {
     let rows: Vec<Labels> = visits
         .iter()
         .filter_map(|visit| Some((visit, visit.outcome.as_ref().ok()?)))
         .flat_map(|(visit, pages)| {
-            let probes: BTreeSet<String> = visit.engine.versions.iter().map(|probe| probe.metric.clone()).collect();
+            let versions = visit.engine.versions.iter().map(|probe| probe.metric.clone());
+            let probes: BTreeSet<String> = versions.chain(behind(visit.engine)).collect();
             let probing = pages.latest().iter().filter(move |s| probes.contains(&s.name));
             visit.telltales().chain(probing).map(|Sample { name, labels, .. }| {
                 let mut labels = labels.clone();
@@ -358,4 +365,47 @@ fn detected(library: &Library, request: &Request, visits: &[Visit<'_>]) -> Found
         })
         .collect();
     read_detection(library, &request.scope, &rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::diagnose::{Baseline, Scope};
+    use crate::playbook::load;
+
+    fn sample(name: &str, labels: &[(&str, &str)]) -> Sample {
+        let labels = labels.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        Sample { name: name.to_owned(), labels, value: 1.0 }
+    }
+
+    #[test]
+    fn a_page_that_names_what_is_behind_a_gateway_makes_it_the_pools() {
+        let library = load(None).unwrap();
+        let visit = |engine: &str, first: Vec<Sample>| {
+            let engine = &library.engines[engine];
+            let target =
+                Target { engine: engine.engine.clone(), url: String::new(), labels: Labels::new(), seen: None };
+            Visit { target, engine, outcome: Ok(Pages { first, second: None }), anew: false }
+        };
+        let at = [("namespace", "llm"), ("model_name", "a"), ("instance", "10.0.0.7:8000")];
+        for (base, named) in [("http://10.0.0.7:8000/v1", true), ("http://10.0.0.8:8000/v1", false)] {
+            let total = sample("litellm_proxy_total_requests_metric_total", &[("requested_model", "chat")]);
+            let of = [("requested_model", "chat"), ("api_base", base)];
+            let behind = sample("litellm_deployment_total_requests_total", &of);
+            let visits =
+                [visit("vllm", vec![sample("vllm:num_requests_running", &at)]), visit("litellm", vec![total, behind])];
+            let dimensions = [("namespace", "llm"), ("model", "a")].map(|(k, v)| (k.to_owned(), v.to_owned()));
+            let request = Request {
+                playbook: String::new(),
+                scope: Scope { dimensions: dimensions.into(), ..Scope::default() },
+                at: jiff::Timestamp::UNIX_EPOCH,
+                since: None,
+                window: Duration::from_secs(300),
+                baseline: Baseline::Off,
+                deadline: Duration::from_secs(1),
+            };
+            let found = detected(&library, &request, &visits);
+            assert_eq!(found.engines.iter().any(|seen| seen.engine == "litellm"), named, "{base}");
+        }
+    }
 }

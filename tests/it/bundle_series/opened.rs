@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
 use llm_diagnose::clock;
-use llm_diagnose::diagnose::{Request, diagnose};
+use llm_diagnose::diagnose::{Diagnosis, EvidenceResult, Request, diagnose};
 use llm_diagnose::report::{self, About, Report, Seen};
 use tempfile::TempDir;
 use zip::ZipWriter;
@@ -15,7 +15,7 @@ use zip::write::SimpleFileOptions;
 
 use super::{Kept, LONG, MIB, kept, window};
 use crate::chains::asked;
-use crate::harness::{client, library, run, shared};
+use crate::harness::{client, evidence, library, run, shared};
 use crate::running::BINARY;
 
 /// A zip of these entries.
@@ -103,6 +103,44 @@ fn the_file_alone_tells_the_same_root_cause() {
         assert!(said.contains(&format!("--playbook {playbook} --label 'namespace={name}' --at ")), "{said}");
         assert_clean(dir.path());
     }
+}
+
+/// Cases and the playbooks that are entered, one of them for requests that are counted without a label of the pool.
+const REPLAYED: [(&str, &str); 4] = [
+    ("longer-prompts", "high-ttft"),
+    ("gpu-throttling-by-address", "high-itl"),
+    ("lost-replicas", "replica-down"),
+    ("bad-replica", "high-error-rate"),
+];
+
+/// Every check of a diagnosis with what it saw, rounded: the window's edges may take in one sample more or less.
+fn checks(diagnosis: &Diagnosis) -> Vec<String> {
+    let round = |value: Option<f64>| value.map(|value| format!("{value:.3e}"));
+    let told = |e: &EvidenceResult| {
+        format!("{} {} {:?} {:?} {:?}", e.signal, e.when, e.outcome, round(e.value), round(e.baseline))
+    };
+    evidence(diagnosis).into_iter().map(told).collect()
+}
+
+/// A signal whose series are not in the file would have no data here, or another value.
+#[test]
+fn every_check_has_the_same_data_from_the_file_alone() {
+    let mut seen = std::collections::BTreeSet::new();
+    for (name, playbook) in REPLAYED {
+        let request = asked(name, playbook);
+        let kept = run(kept(shared(), &request, 100 * MIB, LONG));
+        let then = run(diagnose(library(), shared(), &request));
+        let dir = bundled(&reported(&request), &kept);
+        let mut child = open(dir.path(), &[]).spawn().unwrap();
+        let url = served(&mut child);
+        let now = run(diagnose(library(), &client(&url), &request));
+        let ended = Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap();
+        assert!(ended.success() && child.wait().unwrap().success());
+        assert_eq!(checks(&now), checks(&then), "{name} {playbook}");
+        assert_eq!(now.unchecked, then.unchecked, "{name} {playbook}");
+        seen.extend(then.symptom.evidence.into_iter().filter(|e| e.value.is_some()).map(|e| e.signal));
+    }
+    assert!(seen.contains("error_ratio"), "{seen:?}");
 }
 
 #[test]

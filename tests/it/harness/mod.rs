@@ -13,7 +13,7 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use llm_diagnose::diagnose::{Baseline, Request, Scope};
+use llm_diagnose::diagnose::{Baseline, Diagnosis, EvidenceResult, Request, Scope};
 use llm_diagnose::playbook::{self, Library};
 use tokio::runtime::Runtime;
 
@@ -85,4 +85,12 @@ pub(crate) fn request(playbook: &str, labels: &[(&str, &str)], when: i64) -> Req
         baseline: Baseline::Earlier(Duration::from_secs(86_400)),
         deadline: DEADLINE,
     }
+}
+
+/// Every piece of evidence of a diagnosis: of its symptom, its causes and their chains, and what was ruled out.
+pub(crate) fn evidence(diagnosis: &Diagnosis) -> Vec<&EvidenceResult> {
+    let links = diagnosis.causes.iter().flat_map(|cause| cause.via.iter().flat_map(|link| &link.evidence));
+    let causes = diagnosis.causes.iter().flat_map(|cause| &cause.evidence);
+    let against = diagnosis.ruled_out.iter().filter_map(|cause| cause.because.as_ref());
+    diagnosis.symptom.evidence.iter().chain(links).chain(causes).chain(against).collect()
 }

@@ -184,11 +184,12 @@ async fn the_last_words_of_a_container_that_died_are_told_with_their_times() {
     assert!(died.text.ends_with(line), "{}", died.text);
     assert_eq!((logs.len(), log(&logs, WELL).previous), (2, false));
     let asked: Vec<_> = fake.asked().into_iter().filter(|asked| asked.path.ends_with("/log")).collect();
-    assert!(asked.iter().all(|asked| asked.query["sinceTime"] == "2026-11-20T02:00:00Z"), "{asked:#?}");
-    assert!(
-        asked.iter().all(|a| a.query.contains_key("tailLines") && a.query.contains_key("limitBytes")),
-        "{asked:#?}"
-    );
+    assert!(asked.iter().all(|asked| asked.query.contains_key("limitBytes")), "{asked:#?}");
+    // The start of each log may lie long before.
+    let (ends, starts): (Vec<_>, Vec<_>) = asked.iter().partition(|asked| asked.query.contains_key("tailLines"));
+    assert!(ends.iter().all(|asked| asked.query["sinceTime"] == "2026-11-20T02:00:00Z"), "{ends:#?}");
+    assert!(starts.iter().all(|asked| !asked.query.contains_key("sinceTime")), "{starts:#?}");
+    assert_eq!((ends.len(), starts.len()), (2, 2));
 }
 
 #[tokio::test]
@@ -205,7 +206,20 @@ async fn long_logs_keep_their_end_within_the_bound_for_all_and_say_that_they_are
         let log = log(&seen.logs, pod);
         assert!(log.cut && log.text.ends_with(end) && log.text.len() > 50 << 10, "{pod}: {} bytes", log.text.len());
         assert!(log.text.starts_with("2026-"), "begins with a whole line");
+        assert_eq!(log.text.matches("[llm-diagnose: a part of this log is left out here]\n").count(), 1, "{pod}");
     }
+    assert!(log(&seen.logs, WELL).text.contains("Z short line 0\n"), "the start tells versions and arguments");
+}
+
+#[tokio::test]
+async fn a_log_whose_start_cannot_be_had_is_told_without_it() {
+    let fake = fleet().await;
+    let text: String = (0..50_000).map(|n| format!("line {n}\n")).collect();
+    fake.log("llm", WELL, "main", false, text);
+    fake.without_starts();
+    let seen = look(&fake, &Wanted { log_bytes: 200 << 10, ..wanted(&[WELL]) }).await;
+    let told = log(&seen.logs, WELL);
+    assert!(told.cut && told.text.ends_with(" line 49999\n") && !told.text.contains("left out"), "{}", told.text);
 }
 
 #[tokio::test]

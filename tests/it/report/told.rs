@@ -3,8 +3,9 @@
 use jiff::SignedDuration;
 use llm_diagnose::alert::{Alert, AlertStatus};
 use llm_diagnose::diagnose::{Fix, Outcome};
+use llm_diagnose::endpoint::{self, Answer, Said};
 use llm_diagnose::facts;
-use llm_diagnose::logs::{Log, Patterns, Reader};
+use llm_diagnose::logs::{self, Log, Patterns, Reader};
 use llm_diagnose::render::{self, Around, IncidentView, diagnosis_message, incident_message, tickets_for};
 use llm_diagnose::report::{Distribution, Measured};
 use llm_diagnose::signal::{Unit, format_value};
@@ -200,9 +201,65 @@ fn a_cause_that_began_after_its_effect_is_not_drawn_before_it() {
     for text in [why, chain, &terminal] {
         assert!(text.contains("The times do not fit") && !fits.contains("The times do not fit"), "{text}");
     }
+    let view = IncidentView { diagnosis: Some(&diagnosis), ..IncidentView::default() };
+    let message = render::terminal(&incident_message(&view, &Words::english()));
+    assert!(message.contains("The times do not fit"), "{message}");
     let story = &terminal[place(&terminal, "Began: ")..];
     let at = |seconds: i64| at(moment(CASE) - seconds).strftime("%H:%M").to_string();
     assert!(place(story, &at(600)) < place(story, &at(300)), "what began is told in the order of time: {story}");
+}
+
+fn logged(pod: &str, text: &str) -> (Log, logs::Report) {
+    let patterns = Patterns::new(library().logs.values());
+    let log = Log { source: "loki".into(), pod: Some(pod.into()), text: text.into(), ..Log::default() };
+    let read = Reader::new(&patterns).text(&log.text);
+    (log, read)
+}
+
+#[test]
+fn versions_gpus_and_arguments_come_from_logs_where_nobody_else_tells() {
+    let start = "(APIServer pid=1) INFO 11-20 18:14:58 [api_utils.py:286] non-default args: {'model': 'org/m', \
+                 'max_num_seqs': 8, 'api_key': ['hush']}\n\
+                 (EngineCore pid=2) INFO 11-20 18:15:31 [core.py:133] Initializing a V1 LLM engine (v0.32.0) with config: x\n\
+                 WARNING 11-20 18:15:33 [fused_moe.py:683] Config file not found at /c/E=8,device_name=NVIDIA_H200.json\n";
+    let sglang =
+        "[2026-03-02 08:11:40] server_args=ServerArgs(model_path='org/s', mem_fraction_static=0.85, tp_size=2)\n";
+    let logs = || vec![logged("llama-0", start), logged("sglang-0", sglang)];
+    let report = reported_of("x", &diagnosis(), Seen { logs: logs(), ..Seen::default() });
+    let told = &report.answers;
+    let of = |what: &str| -> Vec<(&str, &str)> {
+        let versions = told.versions.iter().filter(|version| version.what == what);
+        versions.map(|version| (version.version.as_str(), version.source.as_str())).collect()
+    };
+    assert_eq!(of("vllm"), [("0.32.0", "log of llama-0")]);
+    let arguments: Vec<_> = told.model.arguments.iter().map(|a| (a.words.join(" "), a.source.as_str())).collect();
+    assert_eq!(arguments, [("--model org/m --max-num-seqs 8".to_owned(), "log")]);
+    assert_eq!(told.model.weights, ["org/m", "org/s"]);
+    assert_eq!(told.model.settings["log.mem_fraction_static"], ["0.85"]);
+    let gpus: Vec<_> = told.hardware.gpus.iter().map(|gpu| (gpu.kind.as_str(), gpu.count)).collect();
+    assert_eq!(gpus, [("NVIDIA_H200", 1)]);
+    assert!(written(&report).contains("--max-num-seqs 8") && !written(&report).contains("hush"));
+
+    // What the engine itself says now is not what a log said at some start.
+    let answer = endpoint::Told {
+        versions: vec![("vllm".into(), "0.33.0".into())],
+        arguments: vec!["--max-num-seqs".into(), "16".into()],
+        settings: [("dtype".to_owned(), "auto".to_owned())].into(),
+        ..Default::default()
+    };
+    let own = Answer {
+        engine: "vllm".into(),
+        target: "llama-0".into(),
+        path: "/version".into(),
+        said: Said::Text(String::new()),
+    };
+    let seen = Seen { logs: logs(), endpoints: vec![(own, answer)], ..Seen::default() };
+    let report = reported_of("x", &diagnosis(), seen);
+    let versions: Vec<_> = report.answers.versions.iter().filter(|v| v.what == "vllm").map(|v| &v.version).collect();
+    assert_eq!(versions, ["0.33.0"]);
+    let arguments: Vec<_> = report.answers.model.arguments.iter().map(|a| a.words.join(" ")).collect();
+    assert_eq!(arguments, ["--max-num-seqs 16"]);
+    assert!(!report.answers.model.settings.contains_key("log.mem_fraction_static"));
 }
 
 #[test]

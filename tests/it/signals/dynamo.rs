@@ -98,6 +98,7 @@ fn a_healthy_minute_of_a_frontend_tells_each_signal_or_says_that_it_cannot() {
         // Per mille: 71 and 39 of one worker, 32 and 78 of the other.
         ("gateway_busy", 0.055),
         ("gateway_error_ratio", 0.0),
+        ("gateway_failed_ratio", 0.0),
         ("gateway_timeout_ratio", 0.0),
         ("gateway_connection_error_ratio", 0.0),
         ("gateway_unreached_ratio", 0.0),
@@ -127,6 +128,7 @@ fn overload_lost_workers_and_time_outs_are_told_apart() {
         &seen,
         &[
             ("gateway_error_ratio", 0.20),
+            ("gateway_failed_ratio", 0.27),
             ("gateway_overload_ratio", 0.12),
             ("gateway_connection_error_ratio", 0.08),
             ("gateway_timeout_ratio", 0.05),

@@ -12,11 +12,12 @@ const BEHIND: usize = 124;
 const BACKENDS: usize = 142;
 
 /// 100 requests of clients and 20 refused scrapes; what became of the requests stands in code, class and key.
-const FAILURES: [(&str, &str, &str, u32); 8] = [
+const FAILURES: [(&str, &str, &str, u32); 9] = [
     ("None", "RouterRateLimitError", "a", 10),
     ("429", "HTTPException", "a", 5),
     ("422", "BudgetExceededError", "a", 5),
     ("401", "ProxyException", "a", 3),
+    ("401", "Openai.AuthenticationError", "a", 9),
     ("403", "ProxyException", "b", 2),
     ("408", "Openai.Timeout", "a", 5),
     ("503", "Openai.ServiceUnavailableError", "a", 4),
@@ -75,7 +76,7 @@ fn failures() -> String {
             "litellm_proxy_failed_requests_metric_total{{{labels},exception_status=\"{code}\",exception_class=\"{class}\",hashed_api_key=\"{key}\"}} {n}\n"
         )
     };
-    let mut page = total(client, "200", 60);
+    let mut page = total(client, "200", 51);
     for (code, class, key, n) in FAILURES {
         page += &total(&format!("{client},hashed_api_key=\"{key}\",of=\"{class}\""), code, n);
         page += &failed(client, code, class, key, n);
@@ -122,6 +123,7 @@ fn a_healthy_minute_of_litellm_tells_each_signal_or_says_that_it_cannot() {
         ("gateway_backend_time_mean", 12.171_808 / 64.0),
         ("gateway_busy", (16.66 - 12.04) / 60.0),
         ("gateway_error_ratio", 0.0),
+        ("gateway_failed_ratio", 0.0),
         ("gateway_timeout_ratio", 0.0),
         ("gateway_connection_error_ratio", 0.0),
         ("gateway_rate_limited_ratio", 0.0),
@@ -134,6 +136,7 @@ fn a_healthy_minute_of_litellm_tells_each_signal_or_says_that_it_cannot() {
         ("gateway_key_limit_ratio", 0.0),
         ("gateway_budget_ratio", 0.0),
         ("gateway_backend_limit_ratio", 0.0),
+        ("gateway_backend_unavailable_ratio", 0.0),
         ("gateway_backends_failing", 0.0),
         ("gateway_unknown_model_ratio", 0.0),
         ("gateway_backends_ready", 1.0),
@@ -159,6 +162,8 @@ fn a_backend_that_refuses_connections_is_an_error_of_each_request() {
             ("gateway_request_rate", 50.0 / 60.0),
             ("error_ratio", 1.0),
             ("gateway_error_ratio", 1.0),
+            ("gateway_failed_ratio", 1.0),
+            ("gateway_backend_unavailable_ratio", 0.0),
             ("gateway_connection_error_ratio", 1.0),
             ("client_error_ratio", 0.0),
             ("gateway_timeout_ratio", 0.0),
@@ -183,16 +188,19 @@ fn limits_keys_and_unknown_models_are_told_apart_by_class_and_refused_scrapes_do
             ("error_ratio", 0.04),
             ("client_error_ratio", 0.06),
             ("gateway_key_refusal_ratio", 0.05),
-            ("gateway_backend_auth_ratio", 0.0),
+            // Of the 90 for which a backend was left.
+            ("gateway_backend_auth_ratio", 0.10),
             ("gateway_key_limit_ratio", 0.05),
             ("gateway_budget_ratio", 0.05),
             ("gateway_backend_limit_ratio", 0.0),
             ("gateway_error_ratio", 0.04),
+            ("gateway_failed_ratio", 0.49),
+            ("gateway_backend_unavailable_ratio", 0.04),
             ("gateway_timeout_ratio", 0.05),
             ("gateway_connection_error_ratio", 0.0),
             ("gateway_rate_limited_ratio", 0.20),
             ("gateway_no_backend_ratio", 0.10),
-            ("gateway_auth_error_ratio", 0.05),
+            ("gateway_auth_error_ratio", 0.14),
             ("gateway_auth_error_keys", 2.0),
             ("gateway_unknown_model_ratio", 0.06),
             ("gateway_cooldown_rate", 3.0 / 60.0),

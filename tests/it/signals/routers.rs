@@ -7,7 +7,8 @@ const ROUTER: usize = 134;
 const OLD_ROUTER: usize = 135;
 const RAY: usize = 136;
 
-/// 100 answers, of which 4 are 503, 1 is 504, 5 are 429 and 2 are 404; a worker with an open breaker, one that is gone.
+/// 100 answers, of which 4 are 503, 1 is 504, 5 are 429, 8 are 401 and 2 are 404. Of 100 answers of workers, 4 are 503,
+/// 2 are 429 and 4 are 401; a worker with an open breaker, one that is gone.
 const SMG: &str = r#"smg_worker_health{worker="a"} 1
 smg_worker_health{worker="b"} 1
 smg_worker_health{worker="c"} -1
@@ -18,11 +19,16 @@ smg_worker_pool_size{worker_type="regular",connection_mode="grpc",model="m"} 2
 smg_worker_requests_active{worker="a"} 9
 smg_worker_requests_active{worker="b"} 3
 smg_worker_cb_transitions_total{worker="b",from="closed",to="open"} 6
-smg_http_responses_total{path="/v1/chat/completions",status_code="200",error_code=""} 88
+smg_http_responses_total{path="/v1/chat/completions",status_code="200",error_code=""} 80
 smg_http_responses_total{path="/v1/chat/completions",status_code="503",error_code="x"} 4
 smg_http_responses_total{path="/v1/chat/completions",status_code="504",error_code="x"} 1
 smg_http_responses_total{path="/v1/chat/completions",status_code="429",error_code="x"} 5
+smg_http_responses_total{path="/v1/chat/completions",status_code="401",error_code="x"} 8
 smg_http_responses_total{path="/v1/chat/completions",status_code="404",error_code="x"} 2
+smg_router_upstream_responses_total{router_type="http",status_code="200",error_code=""} 90
+smg_router_upstream_responses_total{router_type="http",status_code="503",error_code="x"} 4
+smg_router_upstream_responses_total{router_type="http",status_code="429",error_code="x"} 2
+smg_router_upstream_responses_total{router_type="http",status_code="401",error_code="x"} 4
 smg_http_responses_total{path="/health",status_code="503",error_code="x"} 500
 smg_http_rate_limit_total{result="allowed"} 95
 smg_http_rate_limit_total{result="rejected"} 5
@@ -57,7 +63,7 @@ sgl_router_generate_duration_seconds_bucket{route="/generate",le="+Inf"} 100
 sgl_router_cb_state_transitions_total{worker="b",from="closed",to="open"} 6
 "#;
 
-/// 100 requests, of which 2 are 500, 4 are 503, 1 is 504, 3 are 404, and 50 health checks; times in milliseconds.
+/// 100 requests, of which 2 are 500, 4 are 503, 1 is 504, 3 are 404, 2 are 401, and 50 health checks; times in milliseconds.
 const SERVE: &str = r#"ray_serve_num_ongoing_http_requests{node_id="n"} 6
 ray_serve_num_http_requests_total{route="/v1",method="POST",application="llm",status_code="200"} 90
 ray_serve_num_http_requests_total{route="/v1",method="POST",application="llm",status_code="500"} 10
@@ -66,6 +72,7 @@ ray_serve_num_http_error_requests_total{route="/v1",method="POST",application="l
 ray_serve_num_http_error_requests_total{route="/v1",method="POST",application="llm",error_code="503"} 4
 ray_serve_num_http_error_requests_total{route="/v1",method="POST",application="llm",error_code="504"} 1
 ray_serve_num_http_error_requests_total{route="/v1",method="POST",application="llm",error_code="404"} 3
+ray_serve_num_http_error_requests_total{route="/v1",method="POST",application="llm",error_code="401"} 2
 ray_serve_http_request_latency_ms_bucket{route="/v1",method="POST",application="llm",le="2000"} 100
 ray_serve_http_request_latency_ms_bucket{route="/v1",method="POST",application="llm",le="+Inf"} 100
 ray_serve_deployment_queued_queries{deployment="LLMServer",application="llm"} 8
@@ -101,7 +108,7 @@ fn sglangs_router_tells_each_signal_or_says_that_it_cannot() {
         ("ttft_p50", 0.25),
         ("e2e_p99", 1.98),
         ("error_ratio", 0.05),
-        ("client_error_ratio", 0.07),
+        ("client_error_ratio", 0.02),
         ("request_rate", 2.0),
         ("request_imbalance", 1.5),
         ("prompt_tokens_mean", 60.0),
@@ -117,14 +124,18 @@ fn sglangs_router_tells_each_signal_or_says_that_it_cannot() {
         ("gateway_e2e_p99", 1.98),
         ("gateway_backend_time_mean", 1.5),
         ("gateway_error_ratio", 0.04),
+        ("gateway_failed_ratio", 0.20),
         ("gateway_timeout_ratio", 0.01),
         ("gateway_connection_error_ratio", 0.1),
         ("gateway_rate_limited_ratio", 0.05),
         ("gateway_no_backend_ratio", 0.05),
         ("gateway_overload_ratio", 0.05),
         ("gateway_cooldown_rate", 0.1),
-        ("gateway_auth_error_ratio", 0.0),
-        ("gateway_key_refusal_ratio", 0.0),
+        ("gateway_auth_error_ratio", 0.08),
+        ("gateway_key_refusal_ratio", 0.04),
+        ("gateway_backend_auth_ratio", 0.04),
+        ("gateway_backend_limit_ratio", 0.02),
+        ("gateway_backend_unavailable_ratio", 0.04),
         ("gateway_unknown_model_ratio", 0.02),
         ("gateway_backends_ready", 1.0),
         ("gateway_models_gone", 0.0),
@@ -168,11 +179,11 @@ fn ray_serve_tells_each_signal_or_says_that_it_cannot() {
         ("gateway_e2e_p99", 1.98),
         ("gateway_backend_time_mean", 1.5),
         ("gateway_error_ratio", 0.06),
+        ("gateway_failed_ratio", 0.12),
         ("gateway_timeout_ratio", 0.01),
         ("gateway_rate_limited_ratio", 0.0),
         ("gateway_overload_ratio", 0.04),
-        ("gateway_auth_error_ratio", 0.0),
-        ("gateway_key_refusal_ratio", 0.0),
+        ("gateway_auth_error_ratio", 0.02),
         ("gateway_unknown_model_ratio", 0.03),
         ("gateway_backends_ready", 1.0),
     ];

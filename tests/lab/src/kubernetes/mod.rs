@@ -73,6 +73,7 @@ struct State {
     groups: BTreeMap<String, Vec<(String, BTreeSet<String>)>>,
     logs: BTreeMap<LogKey, Vec<u8>>,
     modes: Vec<(String, Mode)>,
+    starts_withheld: bool,
     asked: Vec<Asked>,
 }
 
@@ -137,6 +138,11 @@ impl FakeKubernetes {
     pub fn log(&self, namespace: &str, pod: &str, container: &str, previous: bool, text: impl Into<Vec<u8>>) {
         let key = (namespace.to_owned(), pod.to_owned(), container.to_owned(), previous);
         self.hub.lock().logs.insert(key, text.into());
+    }
+
+    /// A request for a log's start fails, one for its end does not.
+    pub fn without_starts(&self) {
+        self.hub.lock().starts_withheld = true;
     }
 
     /// How every request is answered from now on.

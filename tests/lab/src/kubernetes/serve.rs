@@ -176,6 +176,9 @@ fn log(state: &State, namespace: &str, pod: &str, query: &Parameters) -> Respons
         };
         return status(400, "BadRequest", &said);
     };
+    if state.starts_withheld && !query.contains_key("tailLines") {
+        return status(500, "InternalError", "the log's start was rotated away");
+    }
     let lines: Vec<&[u8]> = text.split_inclusive(|c| *c == b'\n').collect();
     let number = |name: &str| query.get(name).and_then(|text| text.parse::<usize>().ok());
     let from = number("tailLines").map_or(0, |most| lines.len().saturating_sub(most));

@@ -175,6 +175,9 @@ async fn query_range(
     // `backward`: the youngest first; of one moment, what came in last.
     found.reverse();
     found.sort_by_key(|(_, at, _)| std::cmp::Reverse(*at));
+    if query.get("direction").is_some_and(|direction| direction == "forward") {
+        found.reverse();
+    }
     found.truncate(limit);
     let mut by_labels: BTreeMap<&Labels, Vec<Value>> = BTreeMap::new();
     for (labels, at, line) in found {

@@ -1,0 +1,166 @@
+//! What lines of an engine's start tell besides numbers: versions, GPUs, arguments.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::endpoint::is_secret;
+use crate::playbook::{LogFact, LogTells};
+
+/// Settings of one line that are read; SGLang writes some 400.
+const SETTINGS_MOST: usize = 1_024;
+/// Of a value, what is kept.
+const VALUE_CHARS: usize = 400;
+/// Versions of one log that are kept: one that holds many starts may tell many.
+const VERSIONS_MOST: usize = 20;
+
+/// How an engine was started, as its log tells; of several starts the last one.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Start {
+    /// Of what, and its version; each once.
+    pub versions: BTreeSet<(String, String)>,
+    /// The kinds of its GPUs.
+    pub gpus: BTreeSet<String>,
+    /// Words of the command line for what differs from the defaults.
+    pub arguments: Vec<String>,
+    /// Settings in force, by their names; never one that is named like a secret.
+    pub settings: BTreeMap<String, String>,
+}
+
+impl Start {
+    /// Takes over what a line tells; nothing when it is another line.
+    pub(super) fn read(&mut self, fact: &LogFact, line: &str) {
+        let told = read(fact, line);
+        if told.is_empty() {
+            return;
+        }
+        match fact.tells {
+            LogTells::Version if self.versions.len() < VERSIONS_MOST => self.versions.extend(told),
+            LogTells::Gpu if self.gpus.len() < VERSIONS_MOST => self.gpus.extend(told.into_iter().map(|(_, gpu)| gpu)),
+            LogTells::Version | LogTells::Gpu => {}
+            LogTells::Arguments => self.arguments = told.iter().flat_map(|(name, value)| words(name, value)).collect(),
+            LogTells::Settings => self.settings = told.into_iter().filter(|(_, value)| value != "None").collect(),
+        }
+    }
+}
+
+/// Names and values that a line tells; a GPU is called `gpu`. Empty when it is another line.
+pub fn read(fact: &LogFact, line: &str) -> Vec<(String, String)> {
+    let Some((_, rest)) = line.split_once(&fact.mark) else { return Vec::new() };
+    match fact.tells {
+        LogTells::Version | LogTells::Gpu => {
+            let ends = |c: char| c.is_whitespace() || matches!(c, ',' | ';' | '\'' | '"' | ')' | ']');
+            let value = rest.split(ends).next().unwrap_or_default().trim_end_matches(".json");
+            let fits = !value.is_empty() && value.chars().count() <= VALUE_CHARS;
+            let name = fact.what.clone().unwrap_or_else(|| "gpu".to_owned());
+            fits.then(|| (name, value.to_owned())).into_iter().collect()
+        }
+        LogTells::Arguments | LogTells::Settings => listed(rest),
+    }
+}
+
+/// `{'a': 1, 'b': 'x'}` and `a=1, b='x')` as names and values, up to the closing bracket. Where the line breaks off
+/// before it, the last value is incomplete and left out. Values are shown as Python writes them, strings without quotes.
+fn listed(text: &str) -> Vec<(String, String)> {
+    let text = text.strip_prefix('{').unwrap_or(text);
+    let (mut told, mut begin, mut name_end) = (Vec::new(), 0, None);
+    let (mut depth, mut quote, mut escaped) = (0_usize, None, false);
+    for (at, c) in text.char_indices() {
+        if let Some(open) = quote {
+            match c {
+                _ if escaped => escaped = false,
+                '\\' => escaped = true,
+                c if c == open => quote = None,
+                _ => {}
+            }
+            continue;
+        }
+        match c {
+            '\'' | '"' => quote = Some(c),
+            '(' | '[' | '{' => depth += 1,
+            ':' | '=' if depth == 0 => _ = name_end.get_or_insert(at),
+            ',' | ')' | ']' | '}' if depth == 0 => {
+                if let Some(end) = name_end.take() {
+                    told.push((bare(&text[begin..end]), bare(&text[end + 1..at])));
+                }
+                begin = at + 1;
+                if c != ',' || told.len() >= SETTINGS_MOST {
+                    break;
+                }
+            }
+            ')' | ']' | '}' => depth -= 1,
+            _ => {}
+        }
+    }
+    told.retain(|(name, _)| !name.is_empty() && !is_secret(name));
+    told
+}
+
+/// A name or value on one line, without the quotes of a string.
+fn bare(text: &str) -> String {
+    let text = text.trim();
+    let inside = |quote: char| text.strip_prefix(quote).and_then(|text| text.strip_suffix(quote));
+    let text = inside('\'').or_else(|| inside('"')).unwrap_or(text);
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(VALUE_CHARS).collect()
+}
+
+/// An argument as words of the command line: `--max-model-len 2048`, `--enforce-eager`, `--no-enable-prefix-caching`.
+fn words(name: &str, value: &str) -> Vec<String> {
+    let flag = name.replace('_', "-");
+    match value {
+        "None" => Vec::new(),
+        "True" => vec![format!("--{flag}")],
+        "False" => vec![format!("--no-{flag}")],
+        value => {
+            let list = value.strip_prefix('[').and_then(|list| list.strip_suffix(']'));
+            let values = list.map_or_else(|| vec![value.to_owned()], |list| list.split(',').map(bare).collect());
+            std::iter::once(format!("--{flag}")).chain(values).collect()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fact(mark: &str, tells: LogTells) -> LogFact {
+        LogFact { mark: mark.into(), tells, what: Some("vllm".into()), examples: Vec::new() }
+    }
+
+    #[test]
+    fn what_differs_from_the_defaults_is_told_as_words_without_secrets() {
+        let mut start = Start::default();
+        let line = "INFO [x] non-default args: {'model': 'a, b', 'api_key': ['s'], 'hf_token': 'x', 'max_model_len': 2048, \
+                    'enforce_eager': True, 'enable_prefix_caching': False, 'seed': None, \
+                    'served_model_name': ['m', 'n'], 'compilation_config': {'mode': 3, 'x': [1, 2]}} and more: 1";
+        start.read(&fact("non-default args: ", LogTells::Arguments), line);
+        let said = start.arguments.join(" ");
+        assert_eq!(
+            said,
+            "--model a, b --max-model-len 2048 --enforce-eager --no-enable-prefix-caching --served-model-name m n \
+             --compilation-config {'mode': 3, 'x': [1, 2]}"
+        );
+        start.read(&fact("server_args=ServerArgs(", LogTells::Settings), line);
+        assert!(start.settings.is_empty());
+    }
+
+    #[test]
+    fn all_settings_are_read_and_one_that_breaks_off_is_not() {
+        let settings = fact("server_args=ServerArgs(", LogTells::Settings);
+        let mut start = Start::default();
+        let line = "[t] server_args=ServerArgs(model_path='m', tp_size=8, api_key='s', x=None, mem_fraction_static=0.8";
+        start.read(&settings, line);
+        let told: Vec<(&str, &str)> = start.settings.iter().map(|(n, v)| (n.as_str(), v.as_str())).collect();
+        assert_eq!(told, [("model_path", "m"), ("tp_size", "8")]);
+    }
+
+    #[test]
+    fn odd_lines_do_no_harm() {
+        for rest in ["", "{", "}", "{'", "a", "=,=,", ")))", "{'a': {{{", "'\\", "é=ü)", "{'a': ']}', 'b': 1}"] {
+            let line = format!("server_args=ServerArgs({rest}");
+            Start::default().read(&fact("server_args=ServerArgs(", LogTells::Settings), &line);
+        }
+        assert_eq!(listed("{'a': ']}', 'b': 1}"), [("a".into(), "]}".into()), ("b".into(), "1".into())]);
+    }
+}
