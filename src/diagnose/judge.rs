@@ -22,7 +22,7 @@ pub(super) const LIKELY: f64 = 0.75;
 pub(super) const POSSIBLE: f64 = 0.5;
 
 /// A cause may be noticed so much later than its effect: prompts and answers are counted when requests end.
-const LAG: Duration = Duration::from_secs(180);
+pub const NOTICED_LATE: Duration = Duration::from_secs(180);
 
 /// The verdicts on everything that can be reached from the entry playbook.
 #[derive(Debug, Clone, PartialEq)]
@@ -132,7 +132,7 @@ pub(super) fn onset(evidence: &[EvidenceResult]) -> Option<Timestamp> {
 
 /// Whether a cause clearly began after the effect it should explain.
 fn began_after(judgement: &Judgement, effect: Option<Timestamp>) -> bool {
-    onset(&judgement.evidence).zip(effect).is_some_and(|(cause, effect)| cause > clock::after(effect, LAG))
+    onset(&judgement.evidence).zip(effect).is_some_and(|(cause, effect)| cause > clock::after(effect, NOTICED_LATE))
 }
 
 /// The better one first, as far as its evidence tells.

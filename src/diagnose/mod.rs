@@ -44,7 +44,7 @@ pub use direct::{Because, DirectRead, Exporters, Remark, learn, look, targets};
 pub(crate) use evidence::evaluate;
 pub use fleet::{Hit, Place, fleet, hits, places};
 pub use impact::impact;
-pub use judge::{Judged, judge};
+pub use judge::{Judged, NOTICED_LATE, judge};
 pub use kept::Kept;
 pub use logs::{LogError, LogRead, LogSources, LogsRead, NoCluster, Told, told};
 pub(crate) use observation::reduce;

@@ -1,9 +1,11 @@
 //! The clauses that sentences are made of.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use super::{Line, Span, Words};
 use crate::alert::{Alert, Labels, active};
+use crate::clock;
 use crate::diagnose::{
     BlastRadius, CauseFound, Diagnosis, EvidenceResult, Outcome, ReplicaValue, Source, SymptomVerdict, Verdict,
 };
@@ -153,8 +155,9 @@ pub(super) fn whom(labels: &Labels) -> String {
     ["cluster", "namespace", "model"].iter().filter_map(|name| labels.get(*name)).cloned().collect::<Vec<_>>().join("/")
 }
 
-/// That a link of the best chain began after what it is to have brought about, and when; none while the times fit.
-pub(super) fn misfit(diagnosis: &Diagnosis, words: &Words) -> Option<Line> {
+/// That a link of the best chain began after what it is to have brought about, and when; none while the times fit, or
+/// differ by no more than `late`.
+pub(super) fn misfit(diagnosis: &Diagnosis, late: Duration, words: &Words) -> Option<Line> {
     let root = diagnosis.root()?;
     let symptom = (diagnosis.symptom.playbook.as_str(), &diagnosis.symptom.title);
     let via = root.via.iter().rev().map(|link| (link.id.as_str(), &link.title));
@@ -165,7 +168,8 @@ pub(super) fn misfit(diagnosis: &Diagnosis, words: &Words) -> Option<Line> {
         .chain([symptom])
         .filter_map(|(id, title)| Some((since(id)?, title)))
         .collect();
-    let (cause, effect) = begun.windows(2).map(|pair| (pair[0], pair[1])).find(|(cause, effect)| cause.0 > effect.0)?;
+    let mut pairs = begun.windows(2).map(|pair| (pair[0], pair[1]));
+    let (cause, effect) = pairs.find(|(cause, effect)| cause.0 > clock::after(effect.0, late))?;
     let pieces = [
         ("cause", cause.1.as_str().into()),
         ("at", Span::Time(cause.0).into()),

@@ -9,7 +9,7 @@ use super::whole::{also, step, unknown, while_looking};
 use super::{IncidentView, Line, Message, Part, Piece, Span, Tone, Words, buttons, links, notes};
 use crate::alert::{Alert, AlertStatus, Labels, active, common_labels};
 use crate::clock;
-use crate::diagnose::{CauseFound, Diagnosis, EvidenceResult, Fix, Outcome, Scope, SymptomVerdict};
+use crate::diagnose::{CauseFound, Diagnosis, EvidenceResult, Fix, NOTICED_LATE, Outcome, Scope, SymptomVerdict};
 use crate::incident::Impact;
 use crate::signal::{Unit, format_value};
 
@@ -263,7 +263,8 @@ fn chain(diagnosis: &Diagnosis, root: &CauseFound, words: &Words) -> Vec<Line> {
         }
         None => words.line("chain-root", &pieces),
     });
-    lines.extend(misfit(diagnosis, words));
+    // What is counted when requests end is noticed later; only what that cannot explain is said here.
+    lines.extend(misfit(diagnosis, NOTICED_LATE, words));
     lines.extend(evidence(root, words));
     let not: Vec<String> = diagnosis.ruled_out.iter().map(|cause| cause.title.clone()).collect();
     if !not.is_empty() {

@@ -1,5 +1,7 @@
 //! A diagnosis, told completely: for terminals, where there is room.
 
+use std::time::Duration;
+
 use super::facts::{
     FEW, bullet, fact, facts, few, hits, is_said, misfit, no_data, radius, said, some, verdict, whom, why,
 };
@@ -71,7 +73,7 @@ fn chain(diagnosis: &Diagnosis, words: &Words) -> Option<Part> {
     lines.push(link(&best.title, best.verdict, &best.evidence, words));
     lines.extend(hits(best, words));
     lines.extend(story(diagnosis, words));
-    lines.extend(misfit(diagnosis, words));
+    lines.extend(misfit(diagnosis, Duration::ZERO, words));
     let meaning = best.meaning.trim();
     if !meaning.is_empty() {
         lines.push(Line::default().plain(meaning.replace('\n', " ")));

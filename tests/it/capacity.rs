@@ -191,7 +191,7 @@ fn configurations_that_cannot_be_right_are_refused_with_the_reason() {
         config.to_string()
     };
     let cases = [
-        ("{".to_owned(), "not a config.json: EOF"),
+        ("{".to_owned(), "EOF while parsing"),
         ("[1]".to_owned(), "expected an object"),
         ("{\"tokenizer_class\":\"x\"}".to_owned(), "there is no `num_hidden_layers`"),
         (with(json!({"num_hidden_layers": 0})), "`num_hidden_layers` is 0: expected a whole number from 1 to 2000"),

@@ -1,5 +1,7 @@
 //! Every section of a report, and `report.md` of all.
 
+use std::time::Duration;
+
 use super::super::Words;
 use super::super::evidence::checked_parts;
 use super::super::facts::{alerted, facts, hits, misfit, verdict};
@@ -159,7 +161,7 @@ fn chain(diagnosis: &Diagnosis, words: &Words) -> String {
     let Some(root) = diagnosis.root() else {
         return format!("{}\n\n", line(&words.line("why-none", &[])));
     };
-    let misfit = misfit(diagnosis, words);
+    let misfit = misfit(diagnosis, Duration::ZERO, words);
     let since = |id: &str| diagnosis.timeline.iter().find(|onset| onset.id == id).map(|onset| onset.at);
     let symptom = &diagnosis.symptom;
     let felt = (&symptom.playbook, &symptom.title, &symptom.evidence);

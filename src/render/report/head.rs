@@ -2,6 +2,8 @@
 
 use maud::{Markup, html};
 
+use std::time::Duration;
+
 use super::{Around, view};
 use crate::clock;
 use crate::diagnose::{CauseFound, Diagnosis, EvidenceResult, Fix, Judgement, Outcome};
@@ -167,7 +169,7 @@ fn why(diagnosis: &Diagnosis, words: &Words) -> Markup {
         }, &[]))) } };
     };
     let also = whole::also(diagnosis, words);
-    let misfit = facts::misfit(diagnosis, words);
+    let misfit = facts::misfit(diagnosis, Duration::ZERO, words);
     let symptom = &diagnosis.symptom;
     let sure = Some(sureness(root.verdict, words));
     let mut boxes =
