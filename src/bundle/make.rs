@@ -19,7 +19,7 @@ use crate::logs::{self, Log, Patterns, Reader};
 use crate::playbook::{Library, Ticket};
 use crate::redact::{Kind, Redactor};
 use crate::render::{self, Around, Words};
-use crate::report::{self, Report, Seen};
+use crate::report::{self, Report, Seen, Window};
 
 /// The parts, in the order in which they are told.
 const PARTS: [&str; 7] = ["metrics", "series", "endpoints", "kubernetes", "logs", "diagnosis", "report"];
@@ -85,8 +85,8 @@ async fn write(
         logs.extend(std::mem::take(&mut kubernetes.logs));
     }
     let part = Making::of(progress, "logs");
-    let library = Arc::clone(&sources.library);
-    let reading = tokio::task::spawn_blocking(move || read(&library, logs));
+    let (library, window) = (Arc::clone(&sources.library), subject.window);
+    let reading = tokio::task::spawn_blocking(move || read(&library, logs, window));
     seen.logs = reading.await.map_err(|_| BundleError::Stopped)?;
     learn(&redactor, subject, &seen);
     let (names, bytes) = files.logs(&mut seen.logs).await?;
@@ -207,11 +207,11 @@ fn told_by(library: &Library, answer: Answer) -> (Answer, Told) {
     (answer, told)
 }
 
-/// What each log says.
-fn read(library: &Library, logs: Vec<Log>) -> Vec<(Log, logs::Report)> {
+/// What each log says of that time, and of its start.
+fn read(library: &Library, logs: Vec<Log>, Window { from, to }: Window) -> Vec<(Log, logs::Report)> {
     let patterns = Patterns::new(library.logs.values());
     let read = |log: Log| {
-        let report = Reader::new(&patterns).text(&log.text);
+        let report = Reader::new(&patterns).within(from, to).text(&log.text);
         (log, report)
     };
     logs.into_iter().map(read).collect()

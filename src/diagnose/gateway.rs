@@ -285,9 +285,13 @@ mod tests {
     fn an_endpoint_of_one_rank_is_its_pods() {
         let mut engine = vllm("llm", "a");
         engine.insert("pod".into(), "vllm-0".into());
-        for (endpoint, named) in
-            [("vllm-0", true), ("vllm-0-rank-3", true), ("vllm-1-rank-0", false), ("vllm-0-rank-x", false)]
-        {
+        for (endpoint, named) in [
+            ("vllm-0", true),
+            ("vllm-0-rank-3", true),
+            ("vllm-1-rank-0", false),
+            ("vllm-0-rank-x", false),
+            ("vllm-0-rank-", false),
+        ] {
             let ready = row(&[("__name__", "inference_pool_ready_pods"), ("namespace", "llm"), ("name", "pool")]);
             let behind = row(&[
                 ("__name__", "llm_d_epp_per_endpoint_queue_size"),

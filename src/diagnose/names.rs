@@ -75,10 +75,12 @@ impl PoolNames {
         let mut parts = name.split('.');
         let first = parts.next().unwrap_or_default();
         let rest: Vec<&str> = parts.collect();
-        // `service.namespace.svc`, `pod.service.namespace.svc`; without a namespace, the gateway's own.
         // llm-d's picker calls an endpoint `<pod>-rank-<n>`, each data-parallel rank by itself.
-        let ranked = first.rsplit_once("-rank-").filter(|(_, rank)| rank.bytes().all(|b| b.is_ascii_digit()));
+        let ranked = first
+            .rsplit_once("-rank-")
+            .filter(|(_, rank)| !rank.is_empty() && rank.bytes().all(|b| b.is_ascii_digit()));
         let named = |pod: &String| pod == first || ranked.is_some_and(|(of, _)| pod == of);
+        // `service.namespace.svc`, `pod.service.namespace.svc`; without a namespace, the gateway's own.
         let within = |at: usize, namespace: &Option<String>| match (rest.get(at), namespace) {
             (Some(part), Some(own)) => part == own,
             (None, Some(own)) => beside.is_none_or(|gateway| gateway == own),

@@ -12,19 +12,19 @@ use crate::playbook::{LogFact, LogTells};
 const SETTINGS_MOST: usize = 1_024;
 /// Of a value, what is kept.
 const VALUE_CHARS: usize = 400;
-/// Versions of one log that are kept: one that holds many starts may tell many.
-const VERSIONS_MOST: usize = 20;
+/// Kinds of GPUs of one start that are kept.
+const GPUS_MOST: usize = 20;
 
 /// How an engine was started, as its log tells; of several starts the last one.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Start {
-    /// Of what, and its version; each once.
-    pub versions: BTreeSet<(String, String)>,
+    /// Versions, by what they are of.
+    pub versions: BTreeMap<String, String>,
     /// The kinds of its GPUs.
     pub gpus: BTreeSet<String>,
     /// Words of the command line for what differs from the defaults.
     pub arguments: Vec<String>,
-    /// Settings in force, by their names; never one that is named like a secret.
+    /// Settings in force, by their names: one that is named like a secret is left out, `…` stands for one that holds such.
     pub settings: BTreeMap<String, String>,
 }
 
@@ -35,10 +35,14 @@ impl Start {
         if told.is_empty() {
             return;
         }
+        // Engines write these once in each start, before they look at their GPUs.
+        if matches!(fact.tells, LogTells::Arguments | LogTells::Settings) {
+            self.gpus.clear();
+        }
         match fact.tells {
-            LogTells::Version if self.versions.len() < VERSIONS_MOST => self.versions.extend(told),
-            LogTells::Gpu if self.gpus.len() < VERSIONS_MOST => self.gpus.extend(told.into_iter().map(|(_, gpu)| gpu)),
-            LogTells::Version | LogTells::Gpu => {}
+            LogTells::Version => self.versions.extend(told),
+            LogTells::Gpu if self.gpus.len() < GPUS_MOST => self.gpus.extend(told.into_iter().map(|(_, gpu)| gpu)),
+            LogTells::Gpu => {}
             LogTells::Arguments => self.arguments = told.iter().flat_map(|(name, value)| words(name, value)).collect(),
             LogTells::Settings => self.settings = told.into_iter().filter(|(_, value)| value != "None").collect(),
         }
@@ -61,7 +65,8 @@ pub fn read(fact: &LogFact, line: &str) -> Vec<(String, String)> {
 }
 
 /// `{'a': 1, 'b': 'x'}` and `a=1, b='x')` as names and values, up to the closing bracket. Where the line breaks off
-/// before it, the last value is incomplete and left out. Values are shown as Python writes them, strings without quotes.
+/// before it, the last value is incomplete and left out. Values are shown as Python writes them, strings without quotes;
+/// `…` stands for one that holds something named like a secret.
 fn listed(text: &str) -> Vec<(String, String)> {
     let text = text.strip_prefix('{').unwrap_or(text);
     let (mut told, mut begin, mut name_end) = (Vec::new(), 0, None);
@@ -94,7 +99,14 @@ fn listed(text: &str) -> Vec<(String, String)> {
         }
     }
     told.retain(|(name, _)| !name.is_empty() && !is_secret(name));
+    told.iter_mut().filter(|(_, value)| holds_secret(value)).for_each(|(_, value)| *value = "…".to_owned());
     told
+}
+
+/// Whether a word in a value of several parts is named like a secret: `{'api_key': 'x'}`, `Config(token='x')`.
+fn holds_secret(value: &str) -> bool {
+    let apart = |c: char| !(c.is_alphanumeric() || matches!(c, '_' | '-'));
+    value.contains(['{', '[', '(', '=']) && value.split(apart).any(is_secret)
 }
 
 /// A name or value on one line, without the quotes of a string.
@@ -143,6 +155,44 @@ mod tests {
         );
         start.read(&fact("server_args=ServerArgs(", LogTells::Settings), line);
         assert!(start.settings.is_empty());
+    }
+
+    #[test]
+    fn a_value_that_holds_a_secret_is_not_shown() {
+        let hidden = |value: &str| {
+            let told = listed(&format!("{{'a': {value}, 'b': 1}}"));
+            assert_eq!((told.len(), told[1].1.as_str()), (2, "1"), "{value}");
+            told[0].1 == "…"
+        };
+        for value in [
+            "{'url': 'http://h', 'api_key': 'hush'}",
+            "[{'x': ({'hf-token': 'hush'},)}]",
+            "('password', 'hush')",
+            "KVTransferConfig(kv_connector='x', token='hush')",
+            "'{\"x\": {\"credentials\": \"hush\"}}'",
+            "['--x', '1', '--api-key', 'hush']",
+            "['http://h/?token=hush']",
+        ] {
+            assert!(hidden(value), "{value}");
+        }
+        for value in ["{'mode': 3, 'num_speculative_tokens': 2}", "['m', 'n']", "'/models/key'", "(1, 2)"] {
+            assert!(!hidden(value), "{value}");
+        }
+    }
+
+    #[test]
+    fn of_several_starts_the_last_one_counts() {
+        let (version, gpu) = (fact("engine (v", LogTells::Version), fact("device_name=", LogTells::Gpu));
+        let arguments = fact("args: ", LogTells::Arguments);
+        let mut start = Start::default();
+        for (of, device) in [("0.1", "A"), ("0.2", "B")] {
+            start.read(&version, &format!("engine (v{of})"));
+            start.read(&arguments, &format!("args: {{'model': '{of}'}}"));
+            start.read(&gpu, &format!("device_name={device}.json"));
+        }
+        assert_eq!(start.versions, [("vllm".to_owned(), "0.2".to_owned())].into());
+        assert_eq!(start.gpus, ["B".to_owned()].into());
+        assert_eq!(start.arguments, ["--model", "0.2"]);
     }
 
     #[test]

@@ -86,9 +86,9 @@ fn model(about: &About<'_>, seen: &Seen) -> Model {
         }
         lines.entry((told.arguments.clone(), "the engine itself")).or_default().insert(answer.target.clone());
     }
-    // What was so at the start counts where nobody tells what is so now.
+    // The log's start counts where no endpoint tells settings, and nobody tells arguments.
     let (unset, untold) = (settings.is_empty(), lines.keys().all(|(words, _)| words.is_empty()));
-    for (log, report) in &seen.logs {
+    for (log, report) in seen.logs.iter().filter(|(log, _)| !log.previous) {
         let start = &report.start;
         if unset {
             for (name, value) in &start.settings {
@@ -172,13 +172,20 @@ fn hardware(seen: &Seen) -> Hardware {
         hardware.gpus = counted.into_iter().filter(|(_, n)| *n > 0).map(gpu).collect();
     }
     if hardware.gpus.is_empty() {
-        let mut named: BTreeMap<&String, usize> = BTreeMap::new();
-        for kind in seen.logs.iter().flat_map(|(_, report)| &report.start.gpus) {
-            *named.entry(kind).or_default() += 1;
+        // A pod's containers, and those before them, may all have a log.
+        let mut pods: BTreeMap<&String, BTreeSet<&String>> = BTreeMap::new();
+        for (log, report) in &seen.logs {
+            for kind in &report.start.gpus {
+                pods.entry(kind).or_default().insert(log.pod.as_ref().unwrap_or(&log.source));
+            }
         }
-        let source = "log, at least one for each log that names it";
-        let gpu = |(kind, count): (&String, usize)| Gpu { kind: kind.clone(), count, source: source.to_owned() };
-        hardware.gpus = named.into_iter().map(gpu).collect();
+        let source = "log, at least one for each pod that names it";
+        let gpu = |(kind, pods): (&String, BTreeSet<_>)| Gpu {
+            kind: kind.clone(),
+            count: pods.len(),
+            source: source.to_owned(),
+        };
+        hardware.gpus = pods.into_iter().map(gpu).collect();
     }
     hardware
 }
@@ -289,7 +296,7 @@ fn versions(seen: &Seen) -> Vec<Version> {
     }
     let told: BTreeSet<String> = versions.iter().map(|version| version.what.clone()).collect();
     for (log, report) in &seen.logs {
-        let untold = report.start.versions.iter().filter(|(what, _)| !told.contains(what));
+        let untold = report.start.versions.iter().filter(|(what, _)| !told.contains(*what));
         versions.extend(untold.map(|(what, version)| Version {
             what: what.clone(),
             version: version.clone(),

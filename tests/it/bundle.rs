@@ -8,12 +8,12 @@ mod site;
 
 use std::time::Duration;
 
-use llm_diagnose::bundle::Options;
+use llm_diagnose::bundle::{Options, Sources};
 use llm_diagnose::clock;
 use llm_diagnose::report::HappenedKind;
 
 use crate::harness::{self, shared};
-use site::{Bundle, NODE, PODS, Site, alert, options, subject};
+use site::{Bundle, CASE, NODE, PODS, Site, ago, alert, connected, nothing, options, subject};
 
 /// Long enough for a busy machine.
 const LONG: Duration = Duration::from_secs(60);
@@ -98,6 +98,26 @@ fn all_sources_answer_the_seven_questions_and_every_file_is_there() {
     assert!(asked("report", "ttft_p50")["value"].is_number());
     let readme = bundle.text("README.txt");
     assert!(readme.lines().count() < 20 && readme.contains("secret-field 1"), "{readme}");
+}
+
+#[test]
+fn errors_before_the_incident_are_not_its_first_and_facts_of_the_start_count_all_the_same() {
+    let bundle = run(async {
+        let site = Site::new().await;
+        let line = |seconds: i64, text: &str| format!("{} {text}\n", ago(seconds));
+        let log = [
+            line(86_400, "[core.py:133] Initializing a V1 LLM engine (v0.32.0) with config: model='m'"),
+            line(86_390, "Model loading took 14.99 GiB memory and 12.345678 seconds"),
+            line(86_000, "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."),
+            line(60, "ERROR [multiproc_executor.py:230] Worker proc VllmWorker-1 died unexpectedly (exit code: -9)"),
+        ];
+        site.cluster.log(CASE, PODS[0], "main", false, log.concat());
+        let sources = Sources { kubernetes: Some(connected(&site.cluster.url).await), ..nothing() };
+        Bundle::of(&sources, &subject(vec![alert()]), &options(LONG)).await
+    });
+    let log = bundle.report().logs.iter().find(|log| log.name == format!("{}/main", PODS[0])).unwrap();
+    assert_eq!(log.report.first_root.as_deref(), Some("worker-killed"), "{:#?}", log.report);
+    assert_eq!((log.report.start.versions["vllm"].as_str(), log.report.startup.len()), ("0.32.0", 2));
 }
 
 #[test]

@@ -90,10 +90,11 @@ async fn an_answer_after_eleven_seconds_is_waited_for() {
 async fn what_slack_does_after_everybody_gave_up_is_removed_again() {
     let run = Running::start_slack(Options::unlimited(), FAST, NOWHERE).await;
     for i in 0..3 {
-        run.slack.fail_next("chat.postMessage", Failure::Late(Duration::from_secs(8)), 1);
+        run.slack.fail_next("chat.postMessage", Failure::Late, 1);
         run.send(&named(i, "firing", &["a"])).await;
         until(&run, SOON, |s| tops(s).len() == i + 1).await;
     }
+    run.slack.release(3);
     // The late ones appear beside those that were posted instead, and go.
     let doubled = |s: &State| s.calls().iter().filter(|c| c.method == "chat.delete").count() == 3;
     until(&run, LATE, doubled).await;

@@ -240,6 +240,17 @@ fn versions_gpus_and_arguments_come_from_logs_where_nobody_else_tells() {
     assert_eq!(gpus, [("NVIDIA_H200", 1)]);
     assert!(written(&report).contains("--max-num-seqs 8") && !written(&report).contains("hush"));
 
+    // The container before may have been started otherwise, and runs on the same GPU.
+    let before = |(log, read)| (Log { previous: true, ..log }, read);
+    let other = start.replace("org/m", "org/old");
+    let mut all = logs();
+    all.extend([before(logged("llama-0", &other)), logged("llama-1", start), before(logged("llama-1", start))]);
+    let told = reported_of("x", &diagnosis(), Seen { logs: all, ..Seen::default() }).answers;
+    assert_eq!(told.model.weights, ["org/m", "org/s"]);
+    assert_eq!(told.model.arguments[0].of, ["llama-0", "llama-1"]);
+    assert_eq!((told.model.arguments.len(), told.hardware.gpus.len(), told.hardware.gpus[0].count), (1, 1, 2));
+    assert_eq!(told.hardware.gpus[0].source, "log, at least one for each pod that names it");
+
     // What the engine itself says now is not what a log said at some start.
     let answer = endpoint::Told {
         versions: vec![("vllm".into(), "0.33.0".into())],

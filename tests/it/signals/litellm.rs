@@ -10,6 +10,7 @@ const REFUSED: usize = 122;
 const LIMITED: usize = 123;
 const BEHIND: usize = 124;
 const BACKENDS: usize = 142;
+const COOLED: usize = 144;
 
 /// 100 requests of clients and 20 refused scrapes; what became of the requests stands in code, class and key.
 const FAILURES: [(&str, &str, &str, u32); 9] = [
@@ -36,7 +37,28 @@ pub(super) fn pages() -> Vec<Page> {
     pages.extend(minute(BEHIND, "gateways", "litellm-0", &at_zero(), &read("healthy-t1")));
     pages.extend(minute(BEHIND, "behind", "vllm-0", &vllm("t0"), &vllm("t1")));
     pages.extend(minute(BACKENDS, "backends", "litellm-0", &uncounted(&backends()), &backends()));
+    pages.extend(minute(COOLED, "cooled", "litellm-0", &uncounted(&cooled()), &cooled()));
     pages
+}
+
+/// Models of which every request, or more than there were, found no backend left, and one whose backends refused more often
+/// than there were other requests: a failure may be counted twice.
+fn cooled() -> String {
+    let failed = |model: &str, code: &str, class: &str, n: u32| {
+        let of = format!("route=\"/v1/chat/completions\",requested_model=\"{model}\"");
+        format!(
+            "litellm_proxy_failed_requests_metric_total{{{of},exception_status=\"{code}\",exception_class=\"{class}\"}} {n}\n"
+        )
+    };
+    let total = |model: &str, n: u32| {
+        format!(
+            "litellm_proxy_total_requests_metric_total{{route=\"/v1/chat/completions\",requested_model=\"{model}\"}} {n}\n"
+        )
+    };
+    let none_left = |model: &str, n: u32| failed(model, "None", "RouterRateLimitError", n);
+    let refused = |model: &str, n: u32| failed(model, "401", "Openai.AuthenticationError", n);
+    [total("all", 50), none_left("all", 50), total("more", 50), none_left("more", 52), refused("more", 1)].concat()
+        + &(total("nearly", 50) + &none_left("nearly", 49) + &refused("nearly", 3))
 }
 
 /// A model whose one deployment fails while the other answers, and models with one that fails mostly or in part.
@@ -213,6 +235,13 @@ fn limits_keys_and_unknown_models_are_told_apart_by_class_and_refused_scrapes_do
             ("gateway_overload_ratio", 25.0 / 125.0),
         ],
     );
+}
+
+#[test]
+fn where_no_backend_was_left_for_any_request_it_is_not_known_whether_one_refuses() {
+    let refusals =
+        |model: &str| value(&read(COOLED, &[("namespace", "cooled"), ("model", model)]), "gateway_backend_auth_ratio");
+    assert_eq!([refusals("all"), refusals("more"), refusals("nearly")], [None, None, Some(1.0)]);
 }
 
 #[test]

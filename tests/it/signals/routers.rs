@@ -8,7 +8,8 @@ const OLD_ROUTER: usize = 135;
 const RAY: usize = 136;
 
 /// 100 answers, of which 4 are 503, 1 is 504, 5 are 429, 8 are 401 and 2 are 404. Of 100 answers of workers, 4 are 503,
-/// 2 are 429 and 4 are 401; a worker with an open breaker, one that is gone.
+/// 2 are 429 and 4 are 401; the router itself answered 50 attempts that had no worker. A worker has an open breaker, one
+/// is gone.
 const SMG: &str = r#"smg_worker_health{worker="a"} 1
 smg_worker_health{worker="b"} 1
 smg_worker_health{worker="c"} -1
@@ -26,9 +27,10 @@ smg_http_responses_total{path="/v1/chat/completions",status_code="429",error_cod
 smg_http_responses_total{path="/v1/chat/completions",status_code="401",error_code="x"} 8
 smg_http_responses_total{path="/v1/chat/completions",status_code="404",error_code="x"} 2
 smg_router_upstream_responses_total{router_type="http",status_code="200",error_code=""} 90
-smg_router_upstream_responses_total{router_type="http",status_code="503",error_code="x"} 4
-smg_router_upstream_responses_total{router_type="http",status_code="429",error_code="x"} 2
-smg_router_upstream_responses_total{router_type="http",status_code="401",error_code="x"} 4
+smg_router_upstream_responses_total{router_type="http",status_code="503",error_code=""} 4
+smg_router_upstream_responses_total{router_type="http",status_code="503",error_code="no_available_workers"} 50
+smg_router_upstream_responses_total{router_type="http",status_code="429",error_code=""} 2
+smg_router_upstream_responses_total{router_type="http",status_code="401",error_code=""} 4
 smg_http_responses_total{path="/health",status_code="503",error_code="x"} 500
 smg_http_rate_limit_total{result="allowed"} 95
 smg_http_rate_limit_total{result="rejected"} 5

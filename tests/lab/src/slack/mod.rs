@@ -128,6 +128,11 @@ impl FakeSlack {
         self.hub.lock().failures.extend(planned);
     }
 
+    /// Lets so many calls that failed with [`Failure::Late`] have their effect, those of the future among them.
+    pub fn release(&self, n: usize) {
+        self.hub.released.add_permits(n);
+    }
+
     /// Changes the options of the running fake, such as its latency or a channel's state.
     pub fn configure(&self, change: impl FnOnce(&mut Options)) {
         change(&mut self.hub.lock().options);

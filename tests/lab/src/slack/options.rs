@@ -198,6 +198,6 @@ pub enum Failure {
     Reset,
     /// The call has its effect, and is answered, only after so long; also when the caller has left before.
     Slow(Duration),
-    /// The connection is reset at once, and the call has its effect after so long.
-    Late(Duration),
+    /// The connection is reset at once, and the call has its effect when the test lets it: `FakeSlack::release`.
+    Late,
 }

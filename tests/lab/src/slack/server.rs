@@ -10,7 +10,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{any, post};
 use axum::{Form, Json, Router};
 use serde_json::{Map, Value, json};
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, SemaphorePermit, watch};
 
 use super::limits::Rate;
 use super::options::Failure;
@@ -26,13 +26,16 @@ const NESTED: [&str; 5] = ["blocks", "attachments", "metadata", "files", "view"]
 pub(super) struct Hub {
     state: Mutex<State>,
     pub(super) changed: watch::Sender<u64>,
+    /// As many late calls as were released and have not had their effect.
+    pub(super) released: Semaphore,
     /// Posts to the app.
     pub(super) http: reqwest::Client,
 }
 
 impl Hub {
     pub(super) fn new(state: State, http: reqwest::Client) -> Arc<Self> {
-        Arc::new(Self { state: Mutex::new(state), changed: watch::Sender::new(0), http })
+        let (changed, released) = (watch::Sender::new(0), Semaphore::new(0));
+        Arc::new(Self { state: Mutex::new(state), changed, released, http })
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
@@ -82,7 +85,7 @@ async fn respond(Shared(hub): Shared<Arc<Hub>>, Path(id): Path<String>, request:
     };
     let answer = match (failure, args) {
         (Some(Failure::Hang | Failure::LostReply), _) => std::future::pending().await,
-        (Some(Failure::Reset | Failure::Late(_)), _) => return reset(),
+        (Some(Failure::Reset | Failure::Late), _) => return reset(),
         (Some(Failure::Status(status)), _) => {
             hub.end(index, Outcome::Status(status));
             return StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR).into_response();
@@ -139,7 +142,7 @@ async fn answer(hub: &Arc<Hub>, method: &str, request: Request) -> Response {
 
     let failure = hub.lock().planned_failure(method);
     match failure {
-        None | Some(Failure::LostReply | Failure::Reset | Failure::Slow(_) | Failure::Late(_)) => {}
+        None | Some(Failure::LostReply | Failure::Reset | Failure::Slow(_) | Failure::Late) => {}
         Some(Failure::Hang) => std::future::pending().await,
         Some(Failure::Error(error)) => return refuse(hub, index, error, &[]),
         Some(Failure::RateLimited(seconds)) => return slow_down(hub, index, seconds),
@@ -169,14 +172,9 @@ async fn answer(hub: &Arc<Hub>, method: &str, request: Request) -> Response {
     if let Err(wait) = too_soon {
         return slow_down(hub, index, wait.as_millis().div_ceil(1000).max(1) as u64);
     }
-    let slow = match failure {
-        Some(Failure::Slow(slow) | Failure::Late(slow)) => slow,
-        _ => Duration::ZERO,
-    };
-    let lost = matches!(failure, Some(Failure::LostReply | Failure::Reset | Failure::Late(_)));
     // Who hangs up does not undo it.
-    let effect = tokio::spawn(effect(Arc::clone(hub), index, method.to_owned(), args, slow, lost));
-    if matches!(failure, Some(Failure::Late(_))) {
+    let effect = tokio::spawn(effect(Arc::clone(hub), index, method.to_owned(), args, failure.clone()));
+    if matches!(failure, Some(Failure::Late)) {
         return reset();
     }
     let answered = effect.await.unwrap_or_else(|_| StatusCode::INTERNAL_SERVER_ERROR.into_response());
@@ -187,9 +185,15 @@ async fn answer(hub: &Arc<Hub>, method: &str, request: Request) -> Response {
     }
 }
 
-/// What a call does, after `slow`.
-async fn effect(hub: Arc<Hub>, index: usize, method: String, args: Value, slow: Duration, lost: bool) -> Response {
-    tokio::time::sleep(slow).await;
+/// What a call does, when it is time for it.
+async fn effect(hub: Arc<Hub>, index: usize, method: String, args: Value, failure: Option<Failure>) -> Response {
+    match failure {
+        Some(Failure::Slow(slow)) => tokio::time::sleep(slow).await,
+        // It is never closed.
+        Some(Failure::Late) => _ = hub.released.acquire().await.map(SemaphorePermit::forget),
+        _ => {}
+    }
+    let lost = matches!(failure, Some(Failure::LostReply | Failure::Reset | Failure::Late));
     let answer = methods::run(&mut hub.lock(), &method, &args);
     match answer {
         Ok(mut body) => {

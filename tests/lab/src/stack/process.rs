@@ -14,7 +14,8 @@ use super::PATIENCE;
 
 /// Between the moment a port is known to be free and the moment it is taken, someone else may take it.
 const PORT_ATTEMPTS: usize = 4;
-const READY_POLL: Duration = Duration::from_millis(15);
+/// How often it is asked whether it is ready, and its output is looked at.
+const POLL: Duration = Duration::from_millis(15);
 const LOG_TAIL_LINES: usize = 30;
 
 /// Builds the command for a port, the same for every start.
@@ -102,7 +103,7 @@ impl Process {
             if answer.is_ok_and(|answer| answer.status().is_success()) {
                 return Ok(());
             }
-            tokio::time::sleep(READY_POLL).await;
+            tokio::time::sleep(POLL).await;
         }
         bail!("{} was not ready at {url} within {PATIENCE:?}\n{}", self.name, self.tail())
     }
@@ -144,6 +145,20 @@ impl Process {
     pub(super) fn output(&self, file: &str) -> String {
         let bytes = fs::read(self.directory.path().join(file)).unwrap_or_default();
         String::from_utf8_lossy(&bytes).into_owned()
+    }
+
+    /// Waits for a whole line of its output that contains a text. A file does not tell that it has grown: it is read
+    /// again and again.
+    pub(super) async fn line(&self, file: &str, text: &str, within: Duration) -> anyhow::Result<String> {
+        let deadline = Instant::now() + within;
+        while Instant::now() < deadline {
+            let output = self.output(file);
+            if let Some(line) = output.split_inclusive('\n').find(|l| l.ends_with('\n') && l.contains(text)) {
+                return Ok(line.trim_end().to_owned());
+            }
+            tokio::time::sleep(POLL).await;
+        }
+        bail!("{} did not write {text:?} within {within:?}\n{}", self.name, self.tail())
     }
 
     fn log(&self) -> String {

@@ -85,6 +85,11 @@ impl Service {
         self.process.output("stdout.log")
     }
 
+    /// Waits for a whole line on standard error that contains this text, and returns it.
+    pub async fn complains(&self, text: &str, within: Duration) -> anyhow::Result<String> {
+        self.process.line("stderr.log", text, within).await
+    }
+
     /// What it wrote to standard error, over all its starts.
     pub fn stderr(&self) -> String {
         self.process.output("stderr.log")
