@@ -83,6 +83,11 @@ async fn once(pipeline: &Pipeline) {
         Ok(n) => warn!(count = n, "gave up posts for threads of incidents that have no message in Slack"),
         Err(error) => warn!(%error, "cannot look for posts without a thread"),
     }
+    match pipeline.notifier.end_escalations(now).await {
+        Ok(0) => {}
+        Ok(n) => info!(count = n, "wrote down how escalations ended"),
+        Err(error) => warn!(%error, "cannot look for escalations that have ended"),
+    }
     let until = Instant::now() + SLICES_WITHIN;
     let before = clock::before(now, config.incident.keep);
     delete(store, Surplus::Flapping, before, until).await;
