@@ -91,7 +91,7 @@ impl Notifier {
         Ok(())
     }
 
-    /// Calls those whom the closed channel does not call in the default channel, where the incident has a thread of its own;
+    /// Calls these, whom the closed channel cannot call, in the default channel where the incident has a thread of its own;
     /// each once since the incident became critical.
     pub(super) async fn call_instead(
         &self,

@@ -19,8 +19,8 @@ pub fn address(url: &str) -> String {
     }
 }
 
-/// Why a server could not be reached over HTTP: the innermost reason, and where: "Connection refused (http://loki:3100)". User, path
-/// and query of the address are left out, because some hold tokens; and the system's number of the reason.
+/// Why a server could not be reached over HTTP: the innermost reason, and where: "Connection refused (http://loki:3100)".
+/// User, path and query of the address are left out, because some hold tokens; and the system's number of the reason.
 pub fn unreached(error: &reqwest::Error) -> String {
     let place = error.url().map(|url| format!(" ({})", url.origin().ascii_serialization())).unwrap_or_default();
     // Its own text holds the whole address.

@@ -171,7 +171,7 @@ impl Store {
         let rows = sqlx::query(
             "SELECT p.incident_id, a.id AS line,
                     CASE WHEN p.state = 'done' AND p.posted_ts IS NOT NULL THEN NULL
-                         WHEN p.state = 'unreadable' THEN 'its post cannot be read in the store'
+                         WHEN p.state = 'unreadable' THEN 'its post cannot be read from the store'
                          ELSE COALESCE(p.note, 'its post was given up') END AS failed
              FROM audit a JOIN posts p ON p.incident_id = a.incident_id AND p.about = a.id
              WHERE a.at_ms >= $1 AND p.kind = 'answer'

@@ -1,6 +1,8 @@
 //! Incidents that end because another one tells more: those that cannot be read, and those of notifications that were too
 //! large to be read.
 
+use std::collections::BTreeSet;
+
 use sqlx::Row;
 use sqlx::any::AnyRow;
 
@@ -55,23 +57,29 @@ pub(super) async fn end_too_large(db: &mut Connection, group: &AlertGroup, now_m
         let of_group =
             |alert: &Alert| group.group_labels.iter().all(|(name, value)| alert.labels.get(name) == Some(value));
         let alert = |row: &AnyRow| serde_json::from_str(row.try_get("alert").ok()?).ok();
-        let Some(row) = rows.iter().find(|row| alert(row).is_some_and(|alert| of_group(&alert))) else { continue };
-        let id: String = row.try_get("id")?;
-        sqlx::query(
-            "UPDATE incidents SET state = 'resolved', reason = $2, notified_ms = $3, resolved_ms = $3, revision = revision + 1,
-               diagnose_due_ms = NULL WHERE id = $1",
-        )
-        .bind(&id)
-        .bind(reason)
-        .bind(now_ms)
-        .execute(&mut *db)
-        .await?;
-        end_alerts(db, &id).await?;
-        outdate(db, &id).await?;
-        look_again(db, &id, now_ms).await?;
-        event(db, &id, now_ms, "notified", reason).await?;
+        let of_group = rows.iter().filter(|row| alert(row).is_some_and(|alert| of_group(&alert)));
+        let ids = of_group.map(|row| row.try_get("id")).collect::<Result<BTreeSet<String>, sqlx::Error>>()?;
+        for id in ids {
+            end_one(db, &id, reason, now_ms).await?;
+        }
     }
     Ok(())
+}
+
+async fn end_one(db: &mut Connection, id: &str, reason: &str, now_ms: i64) -> Result<(), StoreError> {
+    sqlx::query(
+        "UPDATE incidents SET state = 'resolved', reason = $2, notified_ms = $3, resolved_ms = $3, revision = revision + 1,
+           diagnose_due_ms = NULL WHERE id = $1",
+    )
+    .bind(id)
+    .bind(reason)
+    .bind(now_ms)
+    .execute(&mut *db)
+    .await?;
+    end_alerts(db, id).await?;
+    outdate(db, id).await?;
+    look_again(db, id, now_ms).await?;
+    event(db, id, now_ms, "notified", reason).await
 }
 
 /// Nothing fires any more.

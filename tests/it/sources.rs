@@ -92,13 +92,18 @@ async fn what_was_too_large_of_several_clusters_ends_when_the_group_is_read() {
     let sqlite = Store::open(&directory.path().join("state.db")).await.unwrap();
     for store in [sqlite, Store::connect(&postgres.url()).await.unwrap()] {
         let both = mixed("firing", "firing");
+        let mut later = of("us", "firing", &["a"]);
+        later["alerts"][0]["startsAt"] = "2026-11-20T03:05:00Z".into();
         let too_large = AlertGroup::too_large(both.to_string().as_bytes()).unwrap();
-        let told = admit_group(&store, too_large, 0).await;
+        // Its first alert is now of the one cluster and now of the other.
+        let turned = AlertGroup::too_large(later.to_string().as_bytes()).unwrap();
+        let (told, also) = (admit_group(&store, too_large, 0).await, admit_group(&store, turned, 0).await);
+        assert_ne!(told.incident, also.incident);
         assert_eq!(store.incident(&told.incident).await.unwrap().unwrap().source, "eu");
-        admit(&store, &of("us", "firing", &["b"]), None, 1).await;
-        assert!(open(&store, &told).await, "another cluster's group says nothing of it");
+        admit(&store, &of("eu-2", "firing", &["b"]), None, 1).await;
+        assert!(open(&store, &told).await && open(&store, &also).await, "another cluster's group says nothing of it");
         let read = admit(&store, &both, None, 2).await;
-        assert!(open(&store, &read).await && !open(&store, &told).await);
+        assert!(open(&store, &read).await && !open(&store, &told).await && !open(&store, &also).await);
         store.close().await;
     }
 }
