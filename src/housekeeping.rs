@@ -12,7 +12,7 @@ use tracing::{info, warn};
 use crate::chatops::LONGEST_FOLLOWUP;
 use crate::clock;
 use crate::config::Config;
-use crate::notify::LONGEST_REFUSED;
+use crate::notify::{LONGEST_LOOK, LONGEST_REFUSED};
 use crate::pipeline::{DELIVERY_LEASE, LONGEST_RETRY, Pipeline};
 use crate::store::{Longest, Store, StoreError};
 
@@ -83,6 +83,11 @@ async fn once(pipeline: &Pipeline) {
         Ok(n) => warn!(count = n, "gave up posts for threads of incidents that have no message in Slack"),
         Err(error) => warn!(%error, "cannot look for posts without a thread"),
     }
+    match pipeline.notifier.end_escalations(now).await {
+        Ok(0) => {}
+        Ok(n) => info!(count = n, "wrote down how escalations ended"),
+        Err(error) => warn!(%error, "cannot look for escalations that have ended"),
+    }
     let until = Instant::now() + SLICES_WITHIN;
     let before = clock::before(now, config.incident.keep);
     delete(store, Surplus::Flapping, before, until).await;
@@ -107,6 +112,7 @@ fn longest(config: &Config) -> Longest {
         diagnosis: diagnosis.saturating_add(minute),
         delivery: config.diagnose.grace.max(DELIVERY_LEASE).max(LONGEST_REFUSED).saturating_add(minute),
         followup: LONGEST_FOLLOWUP.saturating_add(minute),
+        look: LONGEST_LOOK.saturating_add(minute),
     }
 }
 
@@ -158,6 +164,25 @@ async fn delete(store: &Store, surplus: Surplus, before: Timestamp, until: Insta
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::Look;
+
+    #[tokio::test]
+    async fn the_last_look_of_a_day_is_no_mistake_of_a_clock_and_a_later_one_is() {
+        let directory = tempfile::tempdir().unwrap();
+        let store = Store::open(&directory.path().join("state.db")).await.unwrap();
+        let (now, longest) = (store.now(), longest(&Config::default()));
+        let look = |subject: &str| Look {
+            subject: subject.to_owned(),
+            channel: "C0LLMALERTS".to_owned(),
+            thread: None,
+            since: now,
+            looks: 3,
+        };
+        store.look_later(&look("last"), clock::after(now, LONGEST_LOOK)).await.unwrap();
+        assert_eq!(store.hasten_late(&longest, now).await.unwrap(), 0);
+        store.look_later(&look("mistaken"), clock::after(now, 2 * LONGEST_LOOK)).await.unwrap();
+        assert_eq!(store.hasten_late(&longest, now).await.unwrap(), 1);
+    }
 
     #[test]
     fn silence_counts_only_while_somebody_listened() {

@@ -119,7 +119,8 @@ impl AlertGroup {
 
     /// What can be told of a body that is too large to be read, from its beginning: an alert that says so, with the labels
     /// of the first alert, so that it goes where that one would go. It is over when the group is, whose status stands before
-    /// its alerts in what Alertmanager sends. None when no alert stands there.
+    /// its alerts in what Alertmanager sends. With `max_alerts` the status speaks only for the alerts that were sent; the
+    /// next notification corrects it. None when no alert stands there.
     ///
     /// Source of the order: <https://github.com/prometheus/alertmanager/blob/main/template/template.go>, `Data`.
     pub fn too_large(beginning: &[u8]) -> Option<Self> {

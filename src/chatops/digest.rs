@@ -6,10 +6,10 @@ use tracing::error;
 
 use super::Desk;
 use super::commands::incident_line;
-use super::talk::{say, tell_more};
+use super::talk::{say, tell, tell_more};
 use crate::render::{Act, Button, ButtonLook, Line, Part, Tone};
 use crate::slack::Inbound;
-use crate::store::{AuditResult, Incident};
+use crate::store::{AuditResult, Incident, Spoken};
 
 /// Incidents of a page.
 const PAGE: usize = 15;
@@ -17,16 +17,20 @@ const PAGE: usize = 15;
 /// The incidents that a digest speaks for, from the one with this number on.
 pub(super) async fn list(desk: &Desk, inbound: &Inbound, id: &str, from: &str) {
     let words = &desk.words;
-    let mut incidents = match desk.store.digest_incidents(id).await {
-        Ok(spoken) => spoken.incidents,
+    let Spoken { mut incidents, unreadable, .. } = match desk.store.digest_incidents(id).await {
+        Ok(spoken) => spoken,
         Err(error) => {
             error!(%error, "cannot read a digest's incidents");
             return say(desk, inbound, "act-store").await;
         }
     };
+    let left_out = words.line("digest-unreadable", &[("n", unreadable.into())]);
     if incidents.is_empty() {
         desk.metrics.act(Act::Digest.as_str(), AuditResult::Failed.as_str());
-        return say(desk, inbound, "act-gone").await;
+        return match unreadable {
+            0 => say(desk, inbound, "act-gone").await,
+            _ => tell(desk, inbound, left_out).await,
+        };
     }
     let is_critical = |incident: &Incident| incident.open && incident.critical;
     incidents.sort_by_key(|incident| (Reverse(is_critical(incident)), Reverse(incident.open), incident.started_at));
@@ -49,6 +53,9 @@ pub(super) async fn list(desk: &Desk, inbound: &Inbound, id: &str, from: &str) {
             look: ButtonLook::Plain,
             confirm: None,
         }]));
+    }
+    if unreadable > 0 {
+        parts.push(Part::Note(left_out));
     }
     if let Some(page) = desk.notifier.incidents_page() {
         parts.push(Part::Note(Line::default().link(words.text("listed-page", &[]), page)));

@@ -76,7 +76,7 @@ pub(super) fn run(args: DiagnoseArgs) -> anyhow::Result<ExitCode> {
                     );
                     anstream::print!("{}", render::health(&look, &flags, &words));
                 }
-                // Nothing was asked that decides anything.
+                // Without a symptom there is no diagnosis, so there are no queries; stderr says so.
                 Output::Queries => {}
                 Output::Json | Output::Slack => anstream::println!("{}", serde_json::to_string_pretty(&look)?),
             }

@@ -34,6 +34,9 @@ pub(super) fn run(args: &ExplainArgs) -> anyhow::Result<ExitCode> {
 fn queries(args: &ExplainArgs, library: &Library) -> anyhow::Result<ExitCode> {
     let id = &args.what.id;
     if let Some(text) = queries_about(library, id, &args.labels) {
+        if text.is_empty() {
+            bail!("`{id}` has no queries: nothing of it is read from Prometheus");
+        }
         anstream::print!("{text}");
         return Ok(ExitCode::SUCCESS);
     }
@@ -43,6 +46,9 @@ fn queries(args: &ExplainArgs, library: &Library) -> anyhow::Result<ExitCode> {
             Ok(_) => bail!("`{id}` has no queries"),
             Err(problem) => bail!("{problem}"),
         }
+    }
+    if !args.labels.is_empty() {
+        bail!("--label narrows a playbook, cause or signal: the queries of an incident have their labels already");
     }
     let incident = block_on(async {
         let store = open(&args.state).await?;

@@ -95,9 +95,11 @@ fn plan(pods: &[Pod], since: Timestamp) -> Vec<Wanted<'_>> {
 
 async fn one(ask: Ask<'_>, wanted: &Wanted<'_>, since: Timestamp, share: u64) -> (Log, Option<Failure>) {
     let path = LOG.path("v1", Some(wanted.namespace));
-    let mut lines = (share / LINE_BYTES).max(1);
-    let limit = share.saturating_mul(SENT);
-    let (mut tail, mut result) = (Tail::new(share), Ok(()));
+    let start = (share / HEAD_SHARE).min(HEAD_BYTES);
+    let rest = share - start;
+    let mut lines = (rest / LINE_BYTES).max(1);
+    let limit = rest.saturating_mul(SENT);
+    let (mut tail, mut result) = (Tail::new(rest), Ok(()));
     for _ in 0..2 {
         let params = LogParams {
             container: Some(wanted.container.to_owned()),
@@ -109,7 +111,7 @@ async fn one(ask: Ask<'_>, wanted: &Wanted<'_>, since: Timestamp, share: u64) ->
             timestamps: true,
             ..LogParams::default()
         };
-        tail = Tail::new(share);
+        tail = Tail::new(rest);
         let take = |piece: &[u8]| {
             tail.take(piece);
             // Whatever the server was asked for.
@@ -125,7 +127,7 @@ async fn one(ask: Ask<'_>, wanted: &Wanted<'_>, since: Timestamp, share: u64) ->
     let mut text = tail.text();
     // How the engine was started stands at the very beginning, long before what went wrong. Without it the rest counts.
     if result.is_ok() && !text.is_empty() {
-        let head = head(ask, wanted, (share / HEAD_SHARE).min(HEAD_BYTES)).await.unwrap_or_default();
+        let head = head(ask, wanted, start).await.unwrap_or_default();
         let (both, whole) = joined(&head, &text, share);
         cut = !whole && (cut || !both.ends_with(&text));
         text = both;

@@ -34,8 +34,8 @@ impl Log {
 /// Bytes of a log's start that are kept beside its end: versions, arguments and capacity stand there.
 pub const HEAD_BYTES: u64 = 64 << 10;
 
-/// The start of a log put before its end, and whether they meet. Else a line between them says that something is left
-/// out. Of both together the end gives way to stay within `bytes`.
+/// The start of a log put before its end, and whether nothing between them is left out; else a line there says so. Of both
+/// together the end gives way to stay within `bytes`.
 pub fn joined(head: &str, tail: &str, bytes: u64) -> (String, bool) {
     // The last line of the start may be a piece.
     let head = &head[..head.rfind('\n').map_or(0, |at| at + 1)];
@@ -46,13 +46,15 @@ pub fn joined(head: &str, tail: &str, bytes: u64) -> (String, bool) {
         let whole_line = before.is_empty() || before.ends_with('\n');
         whole_line && !rest.is_empty() && (tail.starts_with(rest) || rest.starts_with(tail))
     };
-    if let Some((at, _)) = head.match_indices(first).find(|(at, _)| meets(*at)) {
+    let most = usize::try_from(bytes).unwrap_or(usize::MAX);
+    if let Some((at, _)) = head.match_indices(first).find(|(at, _)| meets(*at))
+        && at + tail.len() <= most
+    {
         return (format!("{}{tail}", &head[..at]), true);
     }
     if head.is_empty() {
         return (tail.to_owned(), false);
     }
-    let most = usize::try_from(bytes).unwrap_or(usize::MAX);
     let over = (head.len() + LEFT_OUT.len() + tail.len()).saturating_sub(most);
     let whole = tail.as_bytes().get(over..).and_then(|rest| rest.iter().position(|byte| *byte == b'\n'));
     let from = if over == 0 { 0 } else { whole.map_or(tail.len(), |end| over + end + 1) };
@@ -75,6 +77,11 @@ mod tests {
         assert!(!joined("a\nb\na\nc\n", "a\nd\n", 100).1);
         assert!(!joined("xc\nd\n", "c\nd\n", 100).1);
         assert_eq!(joined("", "x\n", 100), ("x\n".to_owned(), false));
+        // What meets is held to the bound as well: nothing is said twice, and the newest lines stay.
+        let all: String = (0..100).map(|i| format!("line {i:02}\n")).collect();
+        let (text, whole) = joined(&all[..160], &all[80..], 400);
+        assert!(!whole && text.len() <= 400 && text.matches("line 15\n").count() == 1, "{text}");
+        assert!(text.starts_with("line 00\n") && text.ends_with("line 99\n"), "{text}");
         let long = "ü line\n".repeat(100);
         let (text, whole) = joined("start\n", &long, 200);
         assert!(!whole && text.len() <= 200 && text.starts_with("start\n") && text.ends_with("ü line\n"), "{text}");

@@ -90,7 +90,7 @@ impl LokiError {
             return Self::Late;
         }
         match error.is_body() || error.is_decode() {
-            true => Self::NotLoki(format!("it breaks off: {}", innermost(&error))),
+            true => Self::NotLoki(format!("it breaks off: {}", innermost(&error.without_url()))),
             false => Self::Unreachable(unreached(&error)),
         }
     }

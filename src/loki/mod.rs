@@ -116,7 +116,9 @@ impl Loki {
         for (group, outcome) in outcomes {
             match outcome {
                 Ok((gathered, starts, cut)) => {
-                    logs.extend(gathered.logs(share, cut).into_iter().map(|log| with_start(log, &starts, share)));
+                    let came = gathered.logs(share, cut);
+                    let each = share / came.len().max(1) as u64;
+                    logs.extend(came.into_iter().map(|log| with_start(log, &starts, each)));
                 }
                 Err((gathered, error)) => {
                     // What came before the failure is the youngest part.
@@ -288,7 +290,7 @@ impl Loki {
     }
 }
 
-/// A log with its start before it, in at most a quarter of its bytes.
+/// A log with its start before it, in at most a quarter of its share, `bytes`.
 fn with_start(mut log: Log, starts: &[Log], bytes: u64) -> Log {
     let own = |start: &&Log| start.pod == log.pod && start.container == log.container;
     if let Some(start) = starts.iter().find(own) {

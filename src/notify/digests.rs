@@ -121,9 +121,6 @@ impl Notifier {
         info!(digest.id = digest.id, incidents = incidents.len(), "{done} a digest");
         let next = clock::after(now, BETWEEN_EDITS);
         self.store.digest_delivered(digest, &posted, spoken.revisions, next).await?;
-        if let Some(one) = alone {
-            self.tell_alone(one, places.get(&one.id), now).await?;
-        }
         // An edit notifies nobody.
         for (whom, pools) in calls.iter().filter(|_| !first) {
             let Some((incident, place)) =
@@ -144,7 +141,11 @@ impl Notifier {
                 self.store.mentioned(&incident.id, channel, &mention).await?;
             }
         }
-        Ok(())
+        // Calls come first: nothing that fails here may keep them from being made.
+        match alone {
+            Some(one) => self.tell_alone(one, places.get(&one.id), now).await,
+            None => Ok(()),
+        }
     }
 
     /// The thread of a digest that speaks for one incident is told what changes, as that of the incident's own message.

@@ -1,8 +1,16 @@
 //! Escalations: whoever asked that somebody be called learns how it ended.
 
+use std::time::Duration;
+
+use jiff::Timestamp;
+
 use super::Notifier;
+use crate::clock;
 use crate::render::{Act, Line, Message, Part, Span, Tone};
 use crate::store::{AuditEntry, AuditResult, Post, PostKind, StoreError};
+
+/// How old an escalation is at most whose end is still looked for: posts are given up, found and tried again within days.
+const OLDEST: Duration = Duration::from_secs(7 * 86_400);
 
 /// Who was to be called.
 #[derive(Clone, Copy)]
@@ -58,6 +66,21 @@ impl Notifier {
             self.store.touch(incident).await?;
         }
         Ok(())
+    }
+
+    /// Says how those escalations to a person ended whose delivery could not say it: the post was found later, there was no
+    /// thread for it, it cannot be read, or the process stopped in between. Returns how many.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn end_escalations(&self, now: Timestamp) -> Result<usize, StoreError> {
+        let whom = self.config.escalate.as_deref().unwrap_or_default();
+        let ended = self.store.ended_calls(clock::before(now, OLDEST)).await?;
+        for call in &ended {
+            let result = call.failed.as_deref().map_or(Ok(()), Err);
+            self.escalation_ended(&call.incident, &call.line, Callee::Person(whom), result).await?;
+        }
+        Ok(ended.len())
     }
 
     /// A post was made, or never will be: of one that escalates, says so.

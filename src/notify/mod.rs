@@ -33,6 +33,7 @@ pub use pager::{Pager, PagerClient, PagerKind, PagerOn, schema as webhook_schema
 pub use queue::Taken;
 use rates::{Lane, Rates};
 pub use refused::{LONGEST_REFUSED, todo};
+pub(crate) use seek::LONGEST_LOOK;
 use seek::Seeker;
 
 /// Tries of one message before it is given up: with the pauses between them about two hours.

@@ -45,8 +45,9 @@ impl Notifier {
                 if let Some(told) = told.and_then(|told| serde_json::to_string(&told).ok()) {
                     self.store.told(&post.incident, &post.delivery, &told).await?;
                 }
-                self.post_ended(post, Ok(())).await?;
-                self.store.posted(post, ts.as_deref()).await
+                // First of all it is not to be posted again; `end_escalations` makes up for what is missing then.
+                self.store.posted(post, ts.as_deref()).await?;
+                self.post_ended(post, Ok(())).await
             }
             Ok(Made::Needless(why)) => {
                 debug!(incident.id = post.incident, kind = post.kind.as_str(), why, "left out a post in the thread");
@@ -171,7 +172,8 @@ impl Notifier {
             self.channel_refused(slack, &post.channel, error, now).await?;
             self.stand_in(&post.incident, &post.channel, error, now).await?;
             if post.kind == PostKind::Mention {
-                self.call_instead(incident, &post.delivery, now).await?;
+                let calls = self.whom(incident, &post.delivery).into_iter().filter(|id| *id == post.body);
+                self.call_instead(incident, &post.delivery, calls.collect(), now).await?;
             }
         }
         let most = if picture { MOST_PICTURE_TRIES } else { MOST_POST_TRIES };

@@ -47,7 +47,8 @@ impl Notifier {
         let note = error.to_string();
         self.channel_refused(slack, &delivery.channel, error, now).await?;
         self.stand_in(&incident.id, &delivery.channel, error, now).await?;
-        self.call_instead(incident, &delivery.channel, now).await?;
+        let calls = self.whom(incident, &delivery.channel).into_iter().filter(|id| !delivery.called.includes(id));
+        self.call_instead(incident, &delivery.channel, calls.collect(), now).await?;
         let elsewhere =
             self.store.place_of(&incident.id).await?.is_some_and(|place| Some(&place) != delivery.posted.as_ref());
         if !incident.open && (elsewhere || delivery.tries + 1 >= MOST_TRIES) {
@@ -90,16 +91,16 @@ impl Notifier {
         Ok(())
     }
 
-    /// Calls in the default channel, where the incident has a thread of its own, whoever the closed channel would have
-    /// called; once since the incident became critical.
+    /// Calls these, whom the closed channel cannot call, in the default channel where the incident has a thread of its own;
+    /// each once since the incident became critical.
     pub(super) async fn call_instead(
         &self,
         incident: &Incident,
         closed: &str,
+        mut calls: Vec<&str>,
         now: Timestamp,
     ) -> Result<(), StoreError> {
         let fallback = &self.config.channel;
-        let mut calls = self.whom(incident, closed);
         if calls.is_empty() || closed == fallback {
             return Ok(());
         }

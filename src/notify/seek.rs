@@ -17,9 +17,10 @@ use crate::store::{Called, Look, Mention, Said, Standing, StoreError};
 
 /// When a message is looked for that may have appeared a second time, counted from the last time.
 const LOOKS: [Duration; 3] = [Duration::from_secs(20), Duration::from_secs(60), Duration::from_secs(300)];
-/// The last look comes so long after the call, one before it when the incident ends. A look that Slack could not answer for
-/// so long is given up.
-const LONGEST: Duration = Duration::from_secs(86_400);
+/// How long after the call the last look comes. The end of the incident adds one before it.
+pub(crate) const LONGEST_LOOK: Duration = Duration::from_secs(86_400);
+/// A look that Slack could not answer for so long after the call is given up.
+const GIVE_UP: Duration = Duration::from_secs(90_000);
 /// What all pages of one look may take.
 const WITHIN: Duration = Duration::from_secs(20);
 /// Slack's clock may be behind ours; `doctor` warns from two minutes on.
@@ -94,7 +95,7 @@ impl Notifier {
         let now = self.store.now();
         let (channel, found) = match self.marked(slack, look).await {
             Ok(found) => found,
-            Err(error) if error.is_retryable() && clock::between(look.since, now) < LONGEST => {
+            Err(error) if error.is_retryable() && clock::between(look.since, now) < GIVE_UP => {
                 return self.store.look_postponed(look, clock::after(now, self.wait(&error))).await;
             }
             Err(error) => {
@@ -123,7 +124,7 @@ impl Notifier {
         let next = match LOOKS.get(look.looks as usize + 1) {
             Some(wait) => Some(clock::after(now, *wait)),
             // The end of its incident brings it forward.
-            None => Some(clock::after(look.since, LONGEST)).filter(|last| *last > now),
+            None => Some(clock::after(look.since.min(now), LONGEST_LOOK)).filter(|last| *last > now),
         };
         self.store.looked(look, next).await
     }

@@ -232,7 +232,7 @@ async fn read_known(db: &mut Connection, row: &AnyRow) -> Result<Known, StoreErr
         notified_at: from_unix_ms(row.try_get("notified_ms")?),
         resolved_at: row.try_get::<Option<i64>, _>("resolved_ms")?.map(from_unix_ms),
         left_out: u64::try_from(left_out).unwrap_or_default(),
-        left_out_most: u64::try_from(most.unwrap_or(left_out)).unwrap_or_default(),
+        left_out_most: u64::try_from(most.unwrap_or(0).max(left_out)).unwrap_or_default(),
         critical: row.try_get::<i64, _>("critical")? == 1,
         episodes,
     })
@@ -342,10 +342,11 @@ async fn change(
 ) -> Result<(), StoreError> {
     let Admission { reason, state, left_out, .. } = *admission;
     let resolved = state == State::Resolved;
-    // Every change calls for another look; at the end, for what it has cost.
+    // Every change calls for another look; at the end, for what it has cost. An older version writes `truncated` alone.
     sqlx::query(
         "UPDATE incidents SET state = $2, reason = $3, notified_ms = $4, resolved_ms = $5, truncated = $6,
-           left_out_most = CASE WHEN COALESCE(left_out_most, truncated) > $6 THEN COALESCE(left_out_most, truncated) ELSE $6 END,
+           left_out_most = CASE WHEN left_out_most > $6 AND left_out_most > truncated THEN left_out_most
+                                WHEN truncated > $6 THEN truncated ELSE $6 END,
            refired = refired + $7, revision = revision + 1, diagnose_tries = 0, impact = NULL,
            source = COALESCE(source, $8), diagnose_due_ms = CASE WHEN playbook IS NULL THEN NULL ELSE $4 END
          WHERE id = $1",

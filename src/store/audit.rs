@@ -90,6 +90,17 @@ impl AuditEntry {
     }
 }
 
+/// An escalation to a person whose post has ended, while its line of the audit log does not say so.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EndedCall {
+    /// The incident.
+    pub incident: String,
+    /// The line's id.
+    pub line: String,
+    /// Why nobody was called; none when the post stands.
+    pub failed: Option<String>,
+}
+
 impl Store {
     /// Writes a line, or says how the attempt with the same id ended.
     ///
@@ -149,6 +160,35 @@ impl Store {
             "SELECT id, at_ms, who, place, what, incident_id, target, result, detail FROM audit WHERE id = $1",
         );
         row.bind(id).fetch_optional(&self.read).await?.as_ref().map(read).transpose()
+    }
+
+    /// Escalations of lines since a moment whose post has ended, and whose line says "begun"; also where the line says "failed"
+    /// and the post was found later. Some at once, oldest first.
+    ///
+    /// # Errors
+    /// See [`Self::audit`].
+    pub async fn ended_calls(&self, since: Timestamp) -> Result<Vec<EndedCall>, StoreError> {
+        let rows = sqlx::query(
+            "SELECT p.incident_id, a.id AS line,
+                    CASE WHEN p.state = 'done' AND p.posted_ts IS NOT NULL THEN NULL
+                         WHEN p.state = 'unreadable' THEN 'its post cannot be read from the store'
+                         ELSE COALESCE(p.note, 'its post was given up') END AS failed
+             FROM audit a JOIN posts p ON p.incident_id = a.incident_id AND p.about = a.id
+             WHERE a.at_ms >= $1 AND p.kind = 'answer'
+               AND ((a.result = 'begun' AND p.state <> 'pending')
+                    OR (a.result = 'failed' AND p.state = 'done' AND p.posted_ts IS NOT NULL))
+             ORDER BY a.at_ms, a.id LIMIT 50",
+        )
+        .bind(unix_ms(since))
+        .fetch_all(&self.read)
+        .await?;
+        Ok(self.unreadable.rest("escalation", &rows, |row| {
+            Ok(EndedCall {
+                incident: row.try_get("incident_id")?,
+                line: row.try_get("line")?,
+                failed: row.try_get("failed")?,
+            })
+        }))
     }
 
     /// The newest lines since a moment, newest first.

@@ -16,7 +16,7 @@ const SOMEBODY: &str = "*";
 pub struct Called(BTreeSet<String>);
 
 impl Called {
-    /// Reads ids with blanks between them; none were not written down by an older version, which called somebody.
+    /// Reads ids separated by spaces. `None` means that an older version called somebody and did not store whom.
     pub fn read(ids: Option<&str>) -> Self {
         Self(ids.unwrap_or(SOMEBODY).split_whitespace().map(str::to_owned).collect())
     }
@@ -26,13 +26,13 @@ impl Called {
         self.0.contains(id) || self.0.contains(SOMEBODY)
     }
 
-    /// With these too.
+    /// These ids added.
     #[must_use]
     pub fn and(&self, ids: &[&str]) -> Self {
         Self(self.0.iter().cloned().chain(ids.iter().map(|id| (*id).to_owned())).collect())
     }
 
-    /// Without these, who are still to be called.
+    /// These ids removed, because they are still to be called; then a call of an older version does not count either.
     #[must_use]
     pub(super) fn without(&self, ids: &[String]) -> Self {
         let stays = |id: &&String| ids.is_empty() || (!ids.contains(id) && *id != SOMEBODY);
@@ -60,7 +60,7 @@ pub struct Mention {
 pub struct Place {
     /// The channel to which the incident is routed, from where the digest may have moved.
     pub channel: String,
-    /// Who was called since the incident became critical; none when nobody has looked whom to call.
+    /// Who was called since the incident became critical; none when that was not decided yet.
     pub called: Option<Called>,
     /// What the thread has been told last.
     pub told: Option<String>,

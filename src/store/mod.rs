@@ -46,7 +46,7 @@ use ulid::Ulid;
 use crate::clock;
 
 pub use admission::{Admitted, Wanted};
-pub use audit::{AuditEntry, AuditResult};
+pub use audit::{AuditEntry, AuditResult, EndedCall};
 pub use backup::{FILE as STORE_FILE, backup, restore};
 use connections::{Pool, Tx};
 use database::{Access, Engine};

@@ -1,6 +1,8 @@
 //! Incidents that end because another one tells more: those that cannot be read, and those of notifications that were too
 //! large to be read.
 
+use std::collections::BTreeSet;
+
 use sqlx::Row;
 use sqlx::any::AnyRow;
 
@@ -22,7 +24,7 @@ pub(super) async fn replace_unreadable(
     let replaced: Vec<String> = sqlx::query_scalar(
         "UPDATE incidents SET state = 'resolved', reason = 'unreadable', notified_ms = $3, resolved_ms = $3, truncated = 0,
            critical = 0, revision = revision + 1, diagnose_due_ms = NULL
-         WHERE group_key = $1 AND COALESCE(source, '') = $2 AND state <> 'resolved' RETURNING id",
+         WHERE group_key = $1 AND COALESCE(source, $2) = $2 AND state <> 'resolved' RETURNING id",
     )
     .bind(&group.group_key)
     .bind(group.source())
@@ -30,7 +32,9 @@ pub(super) async fn replace_unreadable(
     .fetch_all(&mut *db)
     .await?;
     for old in &replaced {
+        end_alerts(db, old).await?;
         outdate(db, old).await?;
+        look_again(db, old, now_ms).await?;
         event(db, old, now_ms, "set aside", &format!("its state cannot be read: incident {id} takes its place"))
             .await?;
         event(db, id, now_ms, "replaces", old).await?;
@@ -39,35 +43,48 @@ pub(super) async fn replace_unreadable(
 }
 
 /// A group was read: ends what was told of it while its notifications were too large. Which group that was is known by its
-/// receiver, and by the labels that all its alerts share.
+/// receiver, and by the labels that all its alerts share. A group of several clusters has no source, and what was told of it
+/// has that of its first alert.
 pub(super) async fn end_too_large(db: &mut Connection, group: &AlertGroup, now_ms: i64) -> Result<(), StoreError> {
     let fires = group.alerts.iter().any(|alert| alert.status == AlertStatus::Firing) || group.truncated_alerts > 0;
     let reason = if fires { "told_whole" } else { "resolved" };
     for key in group.too_large_keys() {
         let rows = sqlx::query(
             "SELECT i.id, a.alert FROM incidents i JOIN alerts a ON a.incident_id = i.id
-             WHERE i.group_key = $1 AND COALESCE(i.source, '') = $2 AND i.state = 'open'",
+             WHERE i.group_key = $1 AND ($2 = '' OR COALESCE(i.source, '') = $2) AND i.state = 'open'",
         );
         let rows = rows.bind(key).bind(group.source()).fetch_all(&mut *db).await?;
         let of_group =
             |alert: &Alert| group.group_labels.iter().all(|(name, value)| alert.labels.get(name) == Some(value));
         let alert = |row: &AnyRow| serde_json::from_str(row.try_get("alert").ok()?).ok();
-        let Some(row) = rows.iter().find(|row| alert(row).is_some_and(|alert| of_group(&alert))) else { continue };
-        let id: String = row.try_get("id")?;
-        sqlx::query(
-            "UPDATE incidents SET state = 'resolved', reason = $2, notified_ms = $3, resolved_ms = $3, revision = revision + 1,
-               diagnose_due_ms = NULL WHERE id = $1",
-        )
-        .bind(&id)
-        .bind(reason)
-        .bind(now_ms)
-        .execute(&mut *db)
-        .await?;
-        let end = sqlx::query("UPDATE alerts SET status = 'resolved' WHERE incident_id = $1");
-        end.bind(&id).execute(&mut *db).await?;
-        outdate(db, &id).await?;
-        look_again(db, &id, now_ms).await?;
-        event(db, &id, now_ms, "notified", reason).await?;
+        let of_group = rows.iter().filter(|row| alert(row).is_some_and(|alert| of_group(&alert)));
+        let ids = of_group.map(|row| row.try_get("id")).collect::<Result<BTreeSet<String>, sqlx::Error>>()?;
+        for id in ids {
+            end_one(db, &id, reason, now_ms).await?;
+        }
     }
+    Ok(())
+}
+
+async fn end_one(db: &mut Connection, id: &str, reason: &str, now_ms: i64) -> Result<(), StoreError> {
+    sqlx::query(
+        "UPDATE incidents SET state = 'resolved', reason = $2, notified_ms = $3, resolved_ms = $3, revision = revision + 1,
+           diagnose_due_ms = NULL WHERE id = $1",
+    )
+    .bind(id)
+    .bind(reason)
+    .bind(now_ms)
+    .execute(&mut *db)
+    .await?;
+    end_alerts(db, id).await?;
+    outdate(db, id).await?;
+    look_again(db, id, now_ms).await?;
+    event(db, id, now_ms, "notified", reason).await
+}
+
+/// Nothing fires any more.
+async fn end_alerts(db: &mut Connection, incident: &str) -> Result<(), StoreError> {
+    let end = sqlx::query("UPDATE alerts SET status = 'resolved' WHERE incident_id = $1");
+    end.bind(incident).execute(db).await?;
     Ok(())
 }

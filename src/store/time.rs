@@ -50,6 +50,8 @@ pub struct Longest {
     pub delivery: Duration,
     /// A follow-up.
     pub followup: Duration,
+    /// A look for a message that may stand twice.
+    pub look: Duration,
 }
 
 /// What waits, and until when.
@@ -148,8 +150,8 @@ impl Store {
     /// # Errors
     /// When the store fails.
     pub async fn hasten_late(&self, longest: &Longest, now: Timestamp) -> Result<u64, StoreError> {
-        let Longest { diagnosis, delivery, followup } = *longest;
-        let limits = [diagnosis, delivery, delivery, delivery, followup, delivery];
+        let Longest { diagnosis, delivery, followup, look } = *longest;
+        let limits = [diagnosis, delivery, delivery, delivery, followup, look];
         let late = [
             "UPDATE incidents SET diagnose_due_ms = $1 WHERE diagnose_due_ms > $2",
             "UPDATE deliveries SET due_ms = $1 WHERE state = 'pending' AND due_ms > $2",

@@ -2,6 +2,8 @@
 
 mod adverse;
 mod bench;
+mod closed;
+mod ended;
 mod lost;
 mod modals;
 
@@ -77,6 +79,15 @@ async fn a_digests_incidents_are_listed_worst_first_and_page_by_page() {
     let second = bench.last();
     assert!(second.contains("16 to 20 of 20") && !second.contains("Next "), "{second}");
     assert_eq!(links(&second), 5, "{second}");
+    // What cannot be read is not there, and that is said.
+    for (unreadable, told) in [
+        ("UPDATE incidents SET opened_ms = 'x' WHERE critical = 1", "1 incident cannot be read"),
+        ("UPDATE incidents SET opened_ms = 'x'", "20 incidents cannot be read"),
+    ] {
+        bench.change(unreadable).await;
+        bench.press("U0ANN", "digest", &id).await;
+        assert!(bench.last().contains(told), "{}", bench.last());
+    }
 }
 
 #[tokio::test]

@@ -123,9 +123,14 @@ fn the_queries_of_a_playbook_are_plain_promql_for_a_pool() {
             "{said}"
         );
     }
-    for (id, expected) in [("high-tfft", "did you mean `high-ttft`?"), ("sglang", "`sglang` has no queries")] {
-        let output = run(&["explain", "--queries", id], None);
-        assert_eq!(output.status.code(), Some(2));
+    for (id, expected) in [
+        ("high-tfft", "did you mean `high-ttft`?"),
+        ("sglang", "`sglang` has no queries"),
+        ("log_gpu_oom", "nothing of it is read from Prometheus"),
+        ("01JCV7Y3E80000000000000000", "--label narrows a playbook, cause or signal"),
+    ] {
+        let output = run(&["explain", "--queries", id, "--label", "namespace=llm"], None);
+        assert_eq!(output.status.code(), Some(2), "{id}");
         assert!(text(&output.stderr).contains(expected), "{}", text(&output.stderr));
     }
 }

@@ -18,6 +18,7 @@ const LONGEST: Longest = Longest {
     diagnosis: Duration::from_secs(180),
     delivery: Duration::from_secs(120),
     followup: Duration::from_secs(960),
+    look: Duration::from_secs(86_460),
 };
 
 async fn admit(store: &Store, name: &str, status: &str) -> (String, AdmitReason) {

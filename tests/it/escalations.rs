@@ -6,6 +6,8 @@ use std::time::Duration;
 use llm_diagnose_lab::slack::{Failure, FakeSlack, Message, Options, Press, State};
 use llm_diagnose_lab::stack::Service;
 
+use sqlx::{ConnectOptions, Connection, Executor};
+
 use crate::running::{BINARY, CHANNEL, Running, SOON, group, tls, whole};
 
 const CALL: &str = "<!subteam^S0ONCALL>";
@@ -86,4 +88,23 @@ async fn a_message_whose_answer_was_lost_is_found_and_said_to_be_delivered() {
     until(&run, |s| alone(s, DELIVERED)).await;
     let calls = run.slack.with(|s| s.messages(CHANNEL).filter(|m| whole(m).contains(CALL)).count());
     assert_eq!(calls, 1);
+}
+
+#[tokio::test]
+async fn a_call_that_cannot_be_read_is_said_to_have_failed() {
+    let run = start().await;
+    let database = run.service.directory().join("state/llm-diagnose.db");
+    let mut beside = sqlx::sqlite::SqliteConnectOptions::new().filename(&database).connect().await.unwrap();
+    for sql in [
+        "INSERT INTO audit (id, at_ms, who, place, what, incident_id, target, result, detail)
+         SELECT 'E', opened_ms, 'U0ANN', 'C0LLMALERTS', 'escalate', id, '', 'begun', '' FROM incidents",
+        "INSERT INTO posts (id, incident_id, kind, body, about, tries, due_ms)
+         SELECT '0', id, 'answer', '', 'E', 'no number', 0 FROM incidents",
+    ] {
+        beside.execute(sql).await.unwrap();
+    }
+    beside.close().await.unwrap();
+    // What else is to be said brings it up.
+    run.send(&group("LLMHighTTFT", "firing", "critical", &["a", "b"])).await;
+    until(&run, |s| in_thread(s, "Nobody was called: ").is_some_and(|m| whole(m).contains("cannot be read"))).await;
 }

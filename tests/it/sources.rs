@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use llm_diagnose::alert::AlertGroup;
 use llm_diagnose::clock;
 use llm_diagnose::incident::{AdmitReason, Rules};
-use llm_diagnose::store::{Admitted, Store, Wanted};
+use llm_diagnose::store::{Admitted, Look, Store, Wanted, Work};
 use llm_diagnose_lab::stack::{Alertmanager, Postgres};
 use serde_json::{Value, json};
 
@@ -35,6 +35,10 @@ fn of(cluster: &str, status: &str, pods: &[&str]) -> Value {
 async fn admit(store: &Store, group: &Value, sender: Option<&str>, seconds: i64) -> Admitted {
     let mut group = AlertGroup::from_webhook(&serde_json::to_vec(group).unwrap()).unwrap();
     group.sender = sender.map(str::to_owned);
+    admit_group(store, group, seconds).await
+}
+
+async fn admit_group(store: &Store, group: AlertGroup, seconds: i64) -> Admitted {
     let wanted = Wanted { selection: None, sinks: Vec::new(), grace: Duration::ZERO, storm: CALM };
     store.admit(&[(group, wanted)], at(seconds), &RULES).await.unwrap().remove(0).unwrap()
 }
@@ -74,15 +78,80 @@ async fn clusters_with_the_same_group_key_do_not_end_each_others_incidents() {
     }
 }
 
+/// A group of two clusters.
+fn mixed(eu: &str, us: &str) -> Value {
+    let mut both = of("eu", eu, &["a"]);
+    both["alerts"].as_array_mut().unwrap().extend(of("us", us, &["a"])["alerts"].as_array().unwrap().clone());
+    both
+}
+
+#[tokio::test]
+async fn what_was_too_large_of_several_clusters_ends_when_the_group_is_read() {
+    let directory = tempfile::tempdir().unwrap();
+    let postgres = Postgres::start().unwrap();
+    let sqlite = Store::open(&directory.path().join("state.db")).await.unwrap();
+    for store in [sqlite, Store::connect(&postgres.url()).await.unwrap()] {
+        let both = mixed("firing", "firing");
+        let mut later = of("us", "firing", &["a"]);
+        later["alerts"][0]["startsAt"] = "2026-11-20T03:05:00Z".into();
+        let too_large = AlertGroup::too_large(both.to_string().as_bytes()).unwrap();
+        // Its first alert is now of the one cluster and now of the other.
+        let turned = AlertGroup::too_large(later.to_string().as_bytes()).unwrap();
+        let (told, also) = (admit_group(&store, too_large, 0).await, admit_group(&store, turned, 0).await);
+        assert_ne!(told.incident, also.incident);
+        assert_eq!(store.incident(&told.incident).await.unwrap().unwrap().source, "eu");
+        admit(&store, &of("eu-2", "firing", &["b"]), None, 1).await;
+        assert!(open(&store, &told).await && open(&store, &also).await, "another cluster's group says nothing of it");
+        let read = admit(&store, &both, None, 2).await;
+        assert!(open(&store, &read).await && !open(&store, &told).await && !open(&store, &also).await);
+        store.close().await;
+    }
+}
+
+#[tokio::test]
+async fn an_unreadable_incident_of_an_older_version_ends_with_its_alerts_and_is_looked_for_now() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("state.db");
+    let store = Store::open(&path).await.unwrap();
+    let opened = admit(&store, &of("eu", "firing", &["a"]), None, 0).await;
+    let subject = opened.incident.clone();
+    let look = Look { subject, channel: CHANNEL.to_owned(), thread: None, since: at(0), looks: 3 };
+    store.look_later(&look, at(86_400)).await.unwrap();
+    let options = sqlx::sqlite::SqliteConnectOptions::new().filename(&path);
+    let mut older = sqlx::ConnectOptions::connect(&options).await.unwrap();
+    sqlx::Executor::execute(&mut older, "UPDATE incidents SET source = NULL, notified_ms = 'x'").await.unwrap();
+    let next = admit(&store, &of("eu", "firing", &["a"]), None, 10).await;
+    assert!(next.reason == AdmitReason::First && next.incident != opened.incident);
+    let old = store.incident(&opened.incident).await.unwrap().unwrap();
+    assert!(!old.open && old.firing().is_empty(), "{old:?}");
+    let due: Vec<Work> = store.waiting(at(10), 9).await.unwrap().into_iter().map(|waiting| waiting.work).collect();
+    assert!(due.iter().any(|work| matches!(work, Work::Look(due) if due.subject == look.subject)), "{due:?}");
+}
+
+#[tokio::test]
+async fn what_an_older_version_counted_as_left_out_stays_the_most() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("state.db");
+    let store = Store::open(&path).await.unwrap();
+    let of = |left_out: u64, pods: &[&str]| {
+        let mut group = of("eu", "firing", pods);
+        group["truncatedAlerts"] = left_out.into();
+        group
+    };
+    admit(&store, &of(5, &["a"]), None, 0).await;
+    let options = sqlx::sqlite::SqliteConnectOptions::new().filename(&path);
+    let mut older = sqlx::ConnectOptions::connect(&options).await.unwrap();
+    sqlx::Executor::execute(&mut older, "UPDATE incidents SET truncated = 9").await.unwrap();
+    admit(&store, &of(3, &["a", "b"]), None, 100).await;
+    let counted: (i64, i64) =
+        sqlx::query_as("SELECT truncated, left_out_most FROM incidents").fetch_one(&mut older).await.unwrap();
+    assert_eq!(counted, (3, 9));
+}
+
 #[tokio::test]
 async fn a_group_whose_clusters_come_and_go_stays_one_incident() {
     let directory = tempfile::tempdir().unwrap();
     let store = Store::open(&directory.path().join("state.db")).await.unwrap();
-    let mixed = |eu: &str, us: &str| {
-        let mut both = of("eu", eu, &["a"]);
-        both["alerts"].as_array_mut().unwrap().extend(of("us", us, &["a"])["alerts"].as_array().unwrap().clone());
-        both
-    };
     let opened = admit(&store, &of("eu", "firing", &["a"]), None, 0).await;
     for (group, reason) in [
         (mixed("firing", "firing"), AdmitReason::NewAlerts),

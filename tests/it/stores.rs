@@ -7,10 +7,10 @@ use llm_diagnose::alert::AlertGroup;
 use llm_diagnose::diagnose::Diagnosis;
 use llm_diagnose::exporter::Target;
 use llm_diagnose::incident::{AdmitReason, Impact, Rules};
-use llm_diagnose::render::{Act, Message, Tone};
+use llm_diagnose::render::{Act, Message, Tone, slack};
 use llm_diagnose::store::{
-    AuditEntry, AuditResult, Called, Delivery, Digest, Feedback, Held, Mention, Place, Post, PostKind, Said, Sink,
-    Store, StoreError, Storm, Visit, Waiting, Wanted, Work,
+    AuditEntry, AuditResult, Called, Delivery, Digest, EndedCall, Feedback, Held, Mention, Place, Post, PostKind, Said,
+    Sink, Store, StoreError, Storm, Visit, Waiting, Wanted, Work,
 };
 use llm_diagnose_lab::stack::Postgres;
 use sqlx::AnyPool;
@@ -272,6 +272,18 @@ async fn a_thread_and_its_pictures_are_told_in_order_on_both() {
         store.queue_change(&lost, CHANNEL, at(10)).await.unwrap();
         assert_eq!(store.give_up_orphans(at(9)).await.unwrap(), 0);
         assert_eq!(store.give_up_orphans(at(11)).await.unwrap(), 1);
+
+        // A call for a person ends with its post.
+        let begun = AuditEntry::begun("U0ANN", "C1", "escalate", Some(&lost), at(20));
+        store.audit(&begun).await.unwrap();
+        assert!(store.queue_answer(&lost, &slack(&note), &begun.id, at(20)).await.unwrap());
+        assert_eq!(store.ended_calls(at(0)).await.unwrap(), []);
+        store.give_up_orphans(at(21)).await.unwrap();
+        let failed = Some("the incident has no message in Slack".to_owned());
+        let ended = EndedCall { incident: lost.clone(), line: begun.id.clone(), failed };
+        assert_eq!(store.ended_calls(at(0)).await.unwrap(), [ended]);
+        store.audit(&AuditEntry { result: AuditResult::Failed, ..begun }).await.unwrap();
+        assert_eq!(store.ended_calls(at(0)).await.unwrap(), []);
     }
 }
 

@@ -24,7 +24,7 @@ digest-line = { $line } — { $firing } firing{ $critical ->
 digest-unreadable = { $n ->
     [one] 1 incident cannot
    *[other] { $n } incidents cannot
- } be read in the store: the log says why.
+ } be read from the store: see the log of llm-diagnose.
 digest-more = … and { $n } more { $n ->
     [one] line
    *[other] lines

@@ -29,7 +29,7 @@ pub(super) struct Bench {
     pub(super) slack: FakeSlack,
     pub(super) store: Store,
     pub(super) metrics: Arc<Metrics>,
-    _state: tempfile::TempDir,
+    state: tempfile::TempDir,
 }
 
 impl Bench {
@@ -101,7 +101,14 @@ impl Bench {
             seen: Recent::default(),
             examination: Default::default(),
         });
-        Self { desk, slack, store, metrics, _state: state }
+        Self { desk, slack, store, metrics, state }
+    }
+
+    /// Changes the store behind its back.
+    pub(super) async fn change(&self, sql: &'static str) {
+        let options = sqlx::sqlite::SqliteConnectOptions::new().filename(self.state.path().join("db"));
+        let mut beside = sqlx::ConnectOptions::connect(&options).await.unwrap();
+        sqlx::Executor::execute(&mut beside, sql).await.unwrap();
     }
 
     /// An incident with two firing alerts, and perhaps a diagnosis; its id.

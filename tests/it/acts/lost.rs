@@ -6,7 +6,7 @@ use llm_diagnose::alert::AlertGroup;
 use llm_diagnose::clock;
 use llm_diagnose::diagnose::diagnose;
 use llm_diagnose::incident::Rules;
-use llm_diagnose::store::{Sink, Wanted};
+use llm_diagnose::store::{Look, Sink, Wanted, Work};
 use llm_diagnose_lab::slack::{Failure, State};
 
 use super::bench::{Bench, CHANNEL};
@@ -14,13 +14,14 @@ use crate::chains::{asked, moment};
 use crate::harness::{at, library, run, shared};
 use crate::running::{SOON, group, whole};
 
-const KEYS: &str = "channel: C0LLMALERTS\nposts_per_second: 200\nposts_burst: 200\nupdates_per_minute: 60000";
+pub(super) const KEYS: &str =
+    "channel: C0LLMALERTS\nposts_per_second: 200\nposts_burst: 200\nupdates_per_minute: 60000";
 
 /// Longer than looks at one place share an answer of Slack.
 const SHARED: Duration = Duration::from_secs(1);
 
 /// A notification of one alert that began then; the incident's id.
-async fn notified(bench: &Bench, status: &str, begins: i64) -> String {
+pub(super) async fn notified(bench: &Bench, status: &str, begins: i64) -> String {
     let mut body = group("LLMHighTTFT", status, "warning", &["a"]);
     body["alerts"][0]["startsAt"] = at(begins).to_string().into();
     let group = AlertGroup::from_webhook(&serde_json::to_vec(&body).unwrap()).unwrap();
@@ -32,7 +33,7 @@ async fn notified(bench: &Bench, status: &str, begins: i64) -> String {
 }
 
 /// Delivers what is due so many seconds from now, with what comes of it, some rounds.
-async fn deliver(bench: &Bench, seconds: u64) {
+pub(super) async fn deliver(bench: &Bench, seconds: u64) {
     for _ in 0..10 {
         let then = clock::after(clock::now(), Duration::from_secs(seconds));
         for work in bench.desk.notifier.take(then, 60_000, 50).await.unwrap().work {
@@ -127,4 +128,23 @@ async fn what_slack_does_long_after_the_call_is_removed_a_day_later_while_the_in
     deliver(&bench, 86_500).await;
     assert_eq!(bench.slack.with(tops).len(), 1);
     assert_eq!(bench.slack.violations(), []);
+}
+
+#[tokio::test]
+async fn the_last_look_is_made_again_when_slack_could_not_answer_it() {
+    let bench = late().await;
+    // A day has passed: the look is due for the last time.
+    let then = clock::after(clock::now(), Duration::from_secs(86_500));
+    let waiting = bench.store.waiting(then, 9).await.unwrap();
+    let waiting = waiting.into_iter().find(|waiting| matches!(waiting.work, Work::Look(_))).unwrap();
+    assert!(bench.store.take(&waiting, then, 1).await.unwrap());
+    let Work::Look(look) = waiting.work else { panic!("{look:?}", look = waiting.work) };
+    bench.store.looked(&look, None).await.unwrap();
+    let since = clock::before(clock::now(), Duration::from_secs(86_400));
+    bench.store.look_later(&Look { since, ..look }, clock::now()).await.unwrap();
+    bench.slack.fail_next("conversations.history", Failure::Status(500), 1);
+    deliver(&bench, 0).await;
+    assert_eq!(bench.slack.with(tops).len(), 2);
+    deliver(&bench, 30).await;
+    assert_eq!(bench.slack.with(tops).len(), 1);
 }

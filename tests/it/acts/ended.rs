@@ -1,0 +1,70 @@
+//! Escalations to a person end in the audit log, also where their delivery cannot say how.
+
+use std::time::Duration;
+
+use llm_diagnose::clock;
+use llm_diagnose::render::{Message, Tone, slack};
+use llm_diagnose::store::{AuditEntry, StoreError};
+use llm_diagnose_lab::slack::{Failure, State};
+
+use super::bench::{Bench, CHANNEL};
+use super::lost::{KEYS, deliver, notified};
+use crate::running::{SOON, whole};
+
+const CALL: &str = "please look at this";
+
+/// An incident for which somebody is to be called by a post that waits; its id.
+async fn escalated() -> (Bench, String) {
+    let bench = Bench::start(KEYS, &[], super::NOWHERE).await;
+    let id = notified(&bench, "firing", 0).await;
+    let begun = AuditEntry::begun("U0ANN", CHANNEL, "escalate", Some(&id), clock::now());
+    bench.store.audit(&begun).await.unwrap();
+    let call = slack(&Message { tone: Tone::Critical, headline: CALL.to_owned(), parts: Vec::new() });
+    assert!(bench.store.queue_answer(&id, &call, &begun.id, clock::now()).await.unwrap());
+    assert_eq!(bench.desk.notifier.end_escalations(clock::now()).await.unwrap(), 0, "it waits");
+    (bench, id)
+}
+
+/// The escalation ends so, once.
+async fn ends(bench: &Bench, so: &str) {
+    assert_eq!(bench.desk.notifier.end_escalations(clock::now()).await.unwrap(), 1);
+    assert_eq!(bench.audit().await, [format!("escalate U0ANN {so}")]);
+    assert_eq!(bench.desk.notifier.end_escalations(clock::now()).await.unwrap(), 0);
+}
+
+fn stands(state: &State, part: &str) -> bool {
+    state.messages(CHANNEL).any(|message| message.thread_ts.is_some() && whole(message).contains(part))
+}
+
+#[tokio::test]
+async fn a_call_that_was_given_up_and_appears_later_was_made() {
+    let (bench, id) = escalated().await;
+    // The message first, then the call: its effect comes late, and Slack does not take it a second time.
+    let message = bench.desk.notifier.take(clock::now(), 60_000, 1).await.unwrap().work.remove(0);
+    bench.desk.notifier.deliver(message).await;
+    bench.slack.fail_next("chat.postMessage", Failure::Late(Duration::from_secs(3)), 1);
+    bench.slack.fail_next("chat.postMessage", Failure::Error("no_text".into()), 1);
+    deliver(&bench, 5).await;
+    assert_eq!(bench.audit().await, ["escalate U0ANN failed"]);
+    assert!(bench.slack.with(|s| stands(s, "Nobody was called")));
+    bench.slack.wait_for(|s| stands(s, CALL), SOON).await.unwrap();
+    deliver(&bench, 25).await;
+    ends(&bench, "done").await;
+    assert_eq!(bench.store.notes(&id).await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_call_without_a_thread_fails() {
+    let (bench, _) = escalated().await;
+    let later = clock::after(clock::now(), Duration::from_secs(60));
+    assert_eq!(bench.store.give_up_orphans(later).await.unwrap(), 1);
+    ends(&bench, "failed").await;
+}
+
+#[tokio::test]
+async fn a_call_for_an_incident_that_cannot_be_read_fails() {
+    let (bench, id) = escalated().await;
+    let why = StoreError::Unreadable { what: "incident", id: id.clone(), error: "no number".to_owned() };
+    bench.store.set_incident_aside(&id, &why).await;
+    ends(&bench, "failed").await;
+}
