@@ -8,8 +8,8 @@ use llm_diagnose::store::{AuditEntry, StoreError};
 use llm_diagnose_lab::slack::{Failure, State};
 
 use super::bench::{Bench, CHANNEL};
-use super::lost::{KEYS, deliver, notified};
-use crate::running::{SOON, whole};
+use super::lost::{KEYS, appear, deliver, notified};
+use crate::running::whole;
 
 const CALL: &str = "please look at this";
 
@@ -42,12 +42,12 @@ async fn a_call_that_was_given_up_and_appears_later_was_made() {
     // The message first, then the call: its effect comes late, and Slack does not take it a second time.
     let message = bench.desk.notifier.take(clock::now(), 60_000, 1).await.unwrap().work.remove(0);
     bench.desk.notifier.deliver(message).await;
-    bench.slack.fail_next("chat.postMessage", Failure::Late(Duration::from_secs(3)), 1);
+    bench.slack.fail_next("chat.postMessage", Failure::Late, 1);
     bench.slack.fail_next("chat.postMessage", Failure::Error("no_text".into()), 1);
     deliver(&bench, 5).await;
     assert_eq!(bench.audit().await, ["escalate U0ANN failed"]);
     assert!(bench.slack.with(|s| stands(s, "Nobody was called")));
-    bench.slack.wait_for(|s| stands(s, CALL), SOON).await.unwrap();
+    appear(&bench, |s| stands(s, CALL)).await;
     deliver(&bench, 25).await;
     ends(&bench, "done").await;
     assert_eq!(bench.store.notes(&id).await.unwrap().len(), 1);

@@ -93,7 +93,7 @@ fn a_picture_that_appears_late_beside_another_is_removed() {
 }
 
 /// What was late appears, and the next look sees it.
-async fn appear(bench: &Bench, appeared: impl FnMut(&State) -> bool) {
+pub(super) async fn appear(bench: &Bench, appeared: impl FnMut(&State) -> bool) {
     bench.slack.release(1);
     bench.slack.wait_for(appeared, SOON).await.unwrap();
     // The notifier's clock, which no test turns, ends an answer.
