@@ -293,7 +293,7 @@ async fn a_command_silences_no_whole_pool_that_nobody_chose() {
     let incident = bench.admit(&named(9)).await;
     let request = SilenceRequest::Create { incident, duration: Duration::from_secs(3_600) };
     bench.desk.silence(&command, request).await;
-    assert!(bench.last().contains("it would silence their whole pool"), "{}", bench.last());
+    assert!(bench.last().contains("would cover their whole pool"), "{}", bench.last());
     assert_eq!(alertmanager.silences().await.unwrap(), json!([]));
 }
 

@@ -98,7 +98,7 @@ async fn an_incident_of_the_store_becomes_one_file() {
     again.says(2, "mine.zip is there already");
     let quiet = shell.run(&[&id, "--output", "mine.zip", "--force", "--quiet"]);
     assert_eq!((quiet.code, quiet.out.as_str(), quiet.err.as_str()), (Some(0), "", ""), "{quiet:?}");
-    shell.run(&[&id, "--window", "14:00..13:00", "-o", "x.zip"]).says(2, "is not before");
+    shell.run(&[&id, "--window", "2026-11-20T14:00:00Z..2026-11-20T13:00:00Z", "-o", "x.zip"]).says(2, "is not before");
     shell.run(&[&id, "--window", "soon"]).says(2, "14:00..15:30");
     shell.run(&["01NONE"]).says(2, "there is no such incident");
     shell.run(&[&id, "-o", "no/such/place.zip"]).says(2, "no/such");
