@@ -5,7 +5,7 @@ FAULT ?= longer-prompts
 TEST_THREADS ?= 4
 BIN := target/debug/llm-diagnose
 
-.PHONY: help demo test lint scenarios bench generate packages build dashboard-check upgrade-check
+.PHONY: help demo test lint scenarios bench generate packages build dashboard-check upgrade-check captures
 
 help: ## This list
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 20
@@ -30,6 +30,9 @@ lint:
 
 scenarios: packages ## Every labelled scenario, of both halves and handicapped: docs/accuracy.md
 	$(CARGO) test --locked --test scenarios -- --all --write docs/accuracy.md
+
+captures: packages ## Every capture of a real server, in five ways: docs/accuracy.md
+	$(CARGO) test --locked --test captures -- --all --write docs/accuracy.md
 
 dashboard-check: ## The committed dashboard against the schema that Grafana publishes
 	@sh tests/lab/scripts/check-dashboard.sh

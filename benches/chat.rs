@@ -51,6 +51,7 @@ async fn diagnosis(prometheus: &Prometheus) -> Diagnosis {
     let client =
         prom::Prometheus::new(&prom::Config { url: prometheus.url.clone(), ..prom::Config::default() }).unwrap();
     let request = Request {
+        screen: false,
         playbook: "high-ttft".into(),
         scope: Scope::of_labels(&[("namespace".to_owned(), "llm".to_owned())].into()),
         at: clock::now(),

@@ -112,6 +112,7 @@ async fn slowest_query(prometheus: &Prometheus) -> (Duration, Duration, usize) {
     let rows = client.query(&detection(&library), at, deadline()).await.unwrap();
     let rows: Vec<_> = rows.iter().map(|row| row.labels.clone()).collect();
     let request = Request {
+        screen: false,
         playbook: "high-ttft".into(),
         scope,
         at,

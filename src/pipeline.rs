@@ -162,6 +162,9 @@ impl Pipeline {
         let pagers = self.config.pagers.iter().filter(|pager| pager.takes(&firing));
         sinks.extend(pagers.map(|pager| (Sink::Pager, pager.name.clone())));
         let selection = select(&self.library, &group.alerts).map(|s| (s.playbook, s.because));
+        // An alert that names a pool is diagnosed whatever it is called: an empty playbook has the pool screened.
+        let named = !Scope::of_alerts(&group.alerts).is_empty();
+        let selection = selection.or_else(|| named.then(|| (String::new(), "the pool is screened".to_owned())));
         let storm = Storm {
             incidents: self.config.slack.storm.incidents,
             within: self.config.slack.storm.within,
@@ -237,9 +240,9 @@ impl Pipeline {
         };
         let over = !incident.open && incident.diagnosis.is_some();
         let diagnosis = async {
-            match (over, &incident.playbook) {
-                (false, Some(playbook)) => Some(self.ask(&incident, playbook).await),
-                _ => None,
+            match over || incident.because.is_none() {
+                false => Some(self.ask(&incident, incident.playbook.as_deref().unwrap_or_default()).await),
+                true => None,
             }
         };
         let (diagnosis, cost) = tokio::join!(diagnosis, self.cost(&incident));

@@ -180,7 +180,7 @@ async fn diagnosed(sources: &Sources, subject: &Subject, until: Instant, progres
             part.over(at(diagnosis), &missing, 0);
         }
         (None, None) => part.skipped("no Prometheus is configured"),
-        (None, Some(_)) if subject.request.playbook.is_empty() => {
+        (None, Some(_)) if subject.request.playbook.is_empty() && !subject.request.screen => {
             part.skipped("no playbook matches, and none was named")
         }
         (None, Some(prometheus)) => {

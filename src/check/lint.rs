@@ -225,6 +225,13 @@ impl Lint<'_> {
             if evidence.weight <= 0.0 || !evidence.weight.is_finite() {
                 self.say("evidence/weight", of, format!("evidence of `{of}`: a weight is above 0"), None);
             }
+            let past = evidence.checks().iter().any(|(_, when)| when.needs_baseline());
+            if evidence.without_past || (!past && evidence.any.iter().any(|e| e.without_past)) {
+                let message = format!(
+                    "evidence of `{of}`: `without_past` stands beside an alternative that compares with the past"
+                );
+                self.say("evidence/without-past", of, message, None);
+            }
             for (signal, when) in evidence.checks() {
                 self.condition(signal, when);
             }

@@ -38,7 +38,7 @@ pub(super) struct Asked<'a> {
 /// The request, with an empty playbook where what is wrong has to be found out.
 ///
 /// # Errors
-/// When no playbook fits, or there is none with that name.
+/// When nothing says what is meant, or there is no playbook with that name.
 pub(super) fn request(
     library: &Library,
     config: &Config,
@@ -49,13 +49,7 @@ pub(super) fn request(
         (Some(id), _) => id.to_owned(),
         // What is wrong there is found out later.
         (None, None) if asked.target.is_some() => String::new(),
-        (None, Some(group)) => match select(library, &group.alerts) {
-            Some(selection) => selection.playbook,
-            None => bail!(
-                "no playbook matches alert `{}`: pass --playbook, or add the name to a playbook's `matches`",
-                group.alerts.first().map(|a| a.name()).unwrap_or_default()
-            ),
-        },
+        (None, Some(group)) => select(library, &group.alerts).map(|selection| selection.playbook).unwrap_or_default(),
         (None, None) => bail!("pass --alert or --playbook"),
     };
     if !playbook.is_empty() && !library.playbooks.contains_key(&playbook) {
@@ -68,10 +62,18 @@ pub(super) fn request(
     let given = Scope::of_labels(&labels);
     scope.dimensions.extend(given.dimensions);
     scope.replicas.extend(given.replicas);
+    if let Some(group) = group.filter(|_| playbook.is_empty() && asked.target.is_none() && scope.is_empty()) {
+        bail!(
+            "no playbook knows alert `{}`, and its labels name no pool: pass --playbook, or a --label such as model=NAME",
+            group.alerts.first().map(|a| a.name()).unwrap_or_default()
+        );
+    }
     let now = clock::now();
     let at = asked.when.at.map_or(now, |at| at.resolve(now));
     Ok(Request {
         playbook,
+        // A playbook that somebody names is what they want to see.
+        screen: asked.playbook.is_none(),
         scope,
         at,
         since: match asked.when.last {
@@ -133,7 +135,7 @@ async fn answer_about(
         true => triage(library, source, request, beside).await,
         false => {
             let diagnosis = diagnose_with(library, source.0, request, beside).await;
-            Triage::Found(Box::new(diagnosis), Vec::new())
+            Triage::Found(Box::new(diagnosis))
         }
     })
 }

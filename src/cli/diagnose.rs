@@ -53,12 +53,7 @@ pub(super) fn run(args: DiagnoseArgs) -> anyhow::Result<ExitCode> {
     let answer = runtime.block_on(ask::answer(&library, source, &mut request, named, &args.labels, beside))?;
     let words = Words::load(config.playbooks.dir.as_deref())?;
     let diagnosis = match answer {
-        Triage::Found(diagnosis, beside) => {
-            if !beside.is_empty() {
-                anstream::eprintln!("also wrong there: {}", beside.join(", "));
-            }
-            diagnosis
-        }
+        Triage::Found(diagnosis) => diagnosis,
         Triage::Quiet(look) => {
             anstream::eprintln!("nothing that an alert would fire for: pass --playbook to look deeper");
             match args.output {

@@ -7,8 +7,8 @@ use super::observe::Observed;
 use super::scope::workload_of;
 use super::{
     BlastRadius, CauseFound, Diagnosis, EngineFound, EvidenceResult, Fix, FixCheck, Fixes, Judged, Judgement,
-    Observations, Onset, Outcome, Request, RuledOut, SCHEMA, ScopeFound, SymptomFound, SymptomVerdict, Unchecked,
-    Verdict,
+    Observations, Onset, Outcome, Request, RuledOut, SCHEMA, ScopeFound, Screening, SymptomFound, SymptomVerdict,
+    Unchecked, Verdict,
 };
 use crate::playbook::{Library, Node, Step};
 use crate::signal::{VersionReq, matchers};
@@ -23,17 +23,32 @@ pub(super) fn assemble(
     request: &Request,
     observed: Observed,
     judged: Option<Judged>,
+    screening: Option<Screening>,
     took: Duration,
 ) -> Diagnosis {
     let Observed { found, seen, mut problems, degraded, queries, direct, logs, .. } = observed;
     let judged = judged.unwrap_or_else(|| {
-        problems.push(format!("there is no playbook `{}`", request.playbook));
-        Judged { symptom: SymptomVerdict::NoData, evidence: Vec::new(), causes: BTreeMap::new(), chains: Vec::new() }
+        if screening.is_none() {
+            problems.push(format!("there is no playbook `{}`", request.playbook));
+        }
+        let symptom = match screening.as_ref().is_some_and(|screening| !screening.looked_at.is_empty()) {
+            true => SymptomVerdict::Absent,
+            false => SymptomVerdict::NoData,
+        };
+        Judged { symptom, evidence: Vec::new(), causes: BTreeMap::new(), chains: Vec::new() }
     });
     let nodes: BTreeMap<&str, Node<'_>> =
         library.reachable(&request.playbook).into_iter().map(|node| (node.id, node)).collect();
     let serving = found.pool(library).next().map(|(_, seen)| seen);
-    let causes = roots(library, &nodes, &judged, &seen);
+    let mut causes = roots(library, &nodes, &judged, &seen);
+    // Where the alert's own symptom is there as well, what explains another one need not explain it.
+    let other = |screening: &Screening| {
+        let own = screening.asked_verdict == Some(SymptomVerdict::Confirmed);
+        own && screening.asked.as_ref() != Some(&request.playbook)
+    };
+    if screening.as_ref().is_some_and(other) {
+        causes.iter_mut().for_each(|cause| cause.verdict = cause.verdict.min(Verdict::Possible));
+    }
     let entry = library.playbooks.get(&request.playbook);
     let fix = causes.first().map(|cause| fixes(&nodes, cause, &found, &seen, library)).unwrap_or_default();
     Diagnosis {
@@ -57,12 +72,17 @@ pub(super) fn assemble(
         unchecked: unchecked(library, &judged, &seen),
         symptom: SymptomFound {
             playbook: request.playbook.clone(),
-            title: entry.map_or_else(|| request.playbook.clone(), |p| p.title.clone()),
+            title: match (entry, judged.symptom) {
+                (Some(playbook), _) => playbook.title.clone(),
+                (None, SymptomVerdict::Absent) => "nothing is abnormal".to_owned(),
+                (None, _) => "no symptom is known".to_owned(),
+            },
             impact: entry.map(|p| p.impact.clone()).unwrap_or_default(),
             verdict: judged.symptom,
             evidence: judged.evidence,
         },
         causes,
+        screening,
         fix,
         problems,
         degraded,
@@ -75,10 +95,6 @@ pub(super) fn assemble(
 
 /// One entry per root, with its best chain.
 fn roots(library: &Library, nodes: &BTreeMap<&str, Node<'_>>, judged: &Judged, seen: &Observations) -> Vec<CauseFound> {
-    let is_fallback = |id: &str| {
-        let mut entries = library.playbooks.values().flat_map(|p| &p.causes).filter(|entry| entry.target() == id);
-        entries.any(|entry| entry.fallback)
-    };
     let mut done = BTreeSet::new();
     let mut out = Vec::new();
     for chain in &judged.chains {
@@ -95,7 +111,7 @@ fn roots(library: &Library, nodes: &BTreeMap<&str, Node<'_>>, judged: &Judged, s
             evidence: judgement.evidence.clone(),
             // The nearest link that points at replicas says who is hit.
             replicas: radius(along.iter().rev().map(|j| j.evidence.as_slice()), seen),
-            fallback: is_fallback(root),
+            fallback: library.ends_in_fallback(chain),
             via: via.iter().map(|j| (*j).clone()).collect(),
             escalate: chain.iter().rev().find_map(|id| nodes.get(id.as_str())?.escalate).map(str::to_owned),
         });

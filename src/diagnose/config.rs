@@ -61,6 +61,7 @@ impl Config {
     pub fn request(&self, playbook: &str, alerts: &[Alert], since: Timestamp, at: Timestamp) -> Request {
         Request {
             playbook: playbook.to_owned(),
+            screen: true,
             scope: Scope::of_alerts(alerts),
             at,
             since: Some(since),

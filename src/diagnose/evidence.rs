@@ -10,7 +10,10 @@ pub(crate) fn evaluate(library: &Library, evidence: &Evidence, seen: &Observatio
     let mut decided = match (&evidence.signal, &evidence.when) {
         (Some(signal), Some(when)) => check(library, signal, when, seen),
         _ => {
-            let mut results: Vec<EvidenceResult> = evidence.any.iter().map(|e| evaluate(library, e, seen)).collect();
+            let all = || evidence.any.iter().map(|e| (e, evaluate(library, e, seen)));
+            let no_past = all().any(|(_, r)| r.why.as_deref() == Some(NO_PAST));
+            let mut results: Vec<EvidenceResult> =
+                all().filter(|(e, _)| no_past || !e.without_past).map(|(_, r)| r).collect();
             // A log that nobody read leaves the other ways as they are.
             if results.iter().any(|r| !is_unread_log(library, r)) {
                 results.retain(|r| !is_unread_log(library, r));

@@ -55,12 +55,7 @@ impl Judged {
 /// better than possible.
 pub fn judge(library: &Library, playbook: &str, seen: &Observations) -> Option<Judged> {
     let entry = library.playbook_node(playbook)?;
-    let (evidence, verdict, _) = weigh(library, entry.evidence, seen);
-    let symptom = match verdict {
-        Verdict::Likely | Verdict::Possible => SymptomVerdict::Confirmed,
-        Verdict::Unlikely | Verdict::RuledOut => SymptomVerdict::Absent,
-        Verdict::Undetermined => SymptomVerdict::NoData,
-    };
+    let (evidence, symptom) = symptom(library, entry.evidence, seen);
     let mut causes = BTreeMap::new();
     let mut chains = Vec::new();
     if symptom != SymptomVerdict::Absent {
@@ -80,6 +75,21 @@ pub fn judge(library: &Library, playbook: &str, seen: &Observations) -> Option<J
         }
     }
     Some(Judged { symptom, evidence, causes, chains })
+}
+
+/// Whether a symptom is there, with its checks.
+pub(super) fn symptom(
+    library: &Library,
+    evidence: &[Evidence],
+    seen: &Observations,
+) -> (Vec<EvidenceResult>, SymptomVerdict) {
+    let (evidence, verdict, _) = weigh(library, evidence, seen);
+    let symptom = match verdict {
+        Verdict::Likely | Verdict::Possible => SymptomVerdict::Confirmed,
+        Verdict::Unlikely | Verdict::RuledOut => SymptomVerdict::Absent,
+        Verdict::Undetermined => SymptomVerdict::NoData,
+    };
+    (evidence, symptom)
 }
 
 fn judge_node(library: &Library, node: Node<'_>, seen: &Observations) -> Judgement {

@@ -23,6 +23,7 @@ mod picture;
 mod plan;
 mod pool;
 mod scope;
+mod screen;
 mod shown;
 mod signals;
 mod times;
@@ -55,6 +56,7 @@ pub(crate) use plan::nobody;
 pub use plan::{Ask, Plan, Side, plan};
 pub use pool::{Own, Pool};
 pub use scope::{EngineSeen, Found, Scope, detection, last_day, newest, orchestrated, read_detection};
+pub use screen::Screening;
 pub use shown::{gateway_pools, pools};
 pub use signals::{observe_signals, verify};
 pub use times::times;
@@ -69,8 +71,10 @@ pub const NO_PAST: &str = "there is no past to compare with";
 /// What to diagnose, for when, compared with what.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Request {
-    /// The playbook that the chain starts from.
+    /// The playbook that the chain starts from; empty where what is wrong has to be found out.
     pub playbook: String,
+    /// Whether the pool's other symptoms are looked at where that playbook explains nothing.
+    pub screen: bool,
     /// Which pool.
     pub scope: Scope,
     /// The moment that is judged.
@@ -387,6 +391,9 @@ pub struct Diagnosis {
     /// When the links of the best chain began, the root first.
     #[serde(default)]
     pub timeline: Vec<Onset>,
+    /// What the pool was screened for, where the alert's own playbook is unknown or explains nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub screening: Option<Screening>,
     /// What it is not.
     pub ruled_out: Vec<RuledOut>,
     /// What nobody could check.

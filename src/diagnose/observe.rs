@@ -14,6 +14,7 @@ use super::logs::{LogSources, LogsRead};
 use super::observation::{Observation, Observations};
 use super::plan::{Needs, Plan, needs, past_window, pasts, plan_for};
 use super::scope::{Found, detection, presence, read_detection, was_present};
+use super::screen::{self, Screened, Screening};
 use super::{Diagnosis, Judged, Request, batch, blame, judge, onset};
 use crate::alert::Labels;
 use crate::clock;
@@ -73,14 +74,21 @@ pub async fn diagnose_with(
 pub struct Begun<'a> {
     library: &'a Library,
     prometheus: &'a Prometheus,
-    request: &'a Request,
+    /// What was asked for.
+    asked: &'a Request,
+    /// The same, with the playbook that was entered.
+    request: Request,
     logs: Option<&'a LogSources>,
     observed: Observed,
     judged: Option<Judged>,
+    screened: Option<Screened>,
     started: Instant,
 }
 
 /// [`diagnose_with`], up to the verdict.
+///
+/// Where the request allows it and its playbook explains nothing, the pool is screened, and the clearest of its symptoms
+/// is entered instead.
 pub async fn begin<'a>(
     library: &'a Library,
     prometheus: &'a Prometheus,
@@ -88,39 +96,92 @@ pub async fn begin<'a>(
     beside: Beside<'a>,
 ) -> Begun<'a> {
     let started = Instant::now();
-    let look = direct::look(library, prometheus, request, beside.exporters);
-    let observed = look.instrument(debug_span!("observe")).await;
-    let judged = judge(library, &request.playbook, &observed.seen);
-    Begun { library, prometheus, request, logs: beside.logs, observed, judged, started }
+    let logs = beside.logs;
+    let (observed, judged) = match library.playbooks.contains_key(&request.playbook) {
+        true => {
+            let look = direct::look(library, prometheus, request, beside.exporters);
+            let observed = look.instrument(debug_span!("observe")).await;
+            let judged = judge(library, &request.playbook, &observed.seen);
+            (observed, judged)
+        }
+        false => (Observed::default(), None),
+    };
+    let own = Begun {
+        library,
+        prometheus,
+        asked: request,
+        request: request.clone(),
+        logs,
+        observed,
+        judged,
+        screened: None,
+        started,
+    };
+    let explained = own.judged.as_ref().is_some_and(|judged| screen::explains(library, &request.playbook, judged));
+    if !request.screen || own.observed.degraded || explained {
+        return own;
+    }
+    own.screened().instrument(debug_span!("screen")).await
 }
 
-impl Begun<'_> {
+impl<'a> Begun<'a> {
+    /// Looks for a symptom of the pool that explains more.
+    async fn screened(mut self) -> Self {
+        let (library, prometheus) = (self.library, self.prometheus);
+        let mut screened = screen::screen(library, prometheus, &screen::later(self.asked, self.started)).await;
+        screened.asked = self.judged.as_ref().map(|judged| judged.symptom);
+        let later = screen::later(self.asked, self.started);
+        let entered = screen::enter(library, prometheus, &later, &screened).await;
+        let clear = |id: &str, judged: &Judged| screen::clarity(library, id, judged);
+        let own = self.judged.as_ref().map(|judged| clear(&self.request.playbook, judged));
+        match entered.filter(|(request, _, judged)| Some(clear(&request.playbook, judged)) > own) {
+            Some((request, mut observed, judged)) => {
+                observed.queries += self.observed.queries + screened.observed.queries;
+                self.request = Request { playbook: request.playbook, ..self.request };
+                self.observed = observed;
+                self.judged = Some(judged);
+            }
+            None if self.judged.is_none() => self.observed = std::mem::take(&mut screened.observed),
+            None => self.observed.queries += screened.observed.queries,
+        }
+        self.screened = Some(screened);
+        self
+    }
+
     /// What can be said before the onsets are known; none when it is nothing, or when they may name another cause.
     pub fn so_far(&self) -> Option<Diagnosis> {
         let judged = self.judged.as_ref().filter(|judged| !judged.chains.is_empty() && !judged.is_tied())?;
         let (observed, judged) = (self.observed.clone(), Some(judged.clone()));
         let said = !observed.degraded;
-        said.then(|| blame::assemble(self.library, self.request, observed, judged, self.started.elapsed()))
+        let screening = self.screening();
+        said.then(|| blame::assemble(self.library, &self.request, observed, judged, screening, self.started.elapsed()))
+    }
+
+    fn screening(&self) -> Option<Screening> {
+        let screened = self.screened.as_ref()?;
+        Some(screened.told(self.library, self.asked, &self.request.playbook, self.judged.as_ref()))
     }
 
     /// Reads the logs, asks for the onsets, and puts everything into the answer.
-    pub async fn finish(self) -> Diagnosis {
-        let Self { library, prometheus, request, logs, mut observed, mut judged, started } = self;
+    pub async fn finish(mut self) -> Diagnosis {
+        let (library, prometheus, started) = (self.library, self.prometheus, self.started);
+        let request = &self.request;
         let deadline = started + request.deadline.saturating_sub(RESERVE).max(RESERVE);
-        if let Some(logs) = logs {
-            let look = logs.look(library, request, judged.as_ref(), &mut observed, deadline);
+        if let Some(logs) = self.logs.filter(|_| self.judged.is_some()) {
+            let look = logs.look(library, request, self.judged.as_ref(), &mut self.observed, deadline);
             if look.instrument(debug_span!("logs")).await {
-                judged = judge(library, &request.playbook, &observed.seen);
+                self.judged = judge(library, &request.playbook, &self.observed.seen);
             }
         }
-        let away = observed.direct.as_ref().is_some_and(|direct| direct.because == Because::NoAnswer);
-        if let Some(first) = judged.as_ref().filter(|_| !away) {
-            let traced = onset::trace(library, prometheus, request, &mut observed, first, deadline);
+        let away = self.observed.direct.as_ref().is_some_and(|direct| direct.because == Because::NoAnswer);
+        if let Some(first) = self.judged.as_ref().filter(|_| !away) {
+            let traced = onset::trace(library, prometheus, request, &mut self.observed, first, deadline);
             if traced.instrument(debug_span!("trace")).await {
-                judged = judge(library, &request.playbook, &observed.seen);
+                self.judged = judge(library, &request.playbook, &self.observed.seen);
             }
         }
-        blame::assemble(library, request, observed, judged, started.elapsed())
+        let screening = self.screening();
+        blame::assemble(library, &self.request, self.observed, self.judged, screening, started.elapsed())
     }
 }
 

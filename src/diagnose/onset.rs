@@ -184,6 +184,7 @@ mod tests {
         let at = Timestamp::from_second(1_790_000_000).unwrap();
         let mut request = Request {
             playbook: String::new(),
+            screen: false,
             scope: super::super::Scope::default(),
             at,
             since: None,

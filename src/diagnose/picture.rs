@@ -162,6 +162,7 @@ async fn asks(
     }
     let request = Request {
         playbook: diagnosis.symptom.playbook.clone(),
+        screen: false,
         scope: Scope {
             dimensions: diagnosis.scope.labels.clone(),
             replicas: diagnosis.scope.named.iter().cloned().collect(),

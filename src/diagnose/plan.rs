@@ -77,6 +77,12 @@ impl Need {
     pub(super) fn of(when: &Condition) -> Self {
         Self { baseline: when.needs_baseline(), replicas: when.needs_peers() }
     }
+
+    /// What another condition needs as well.
+    pub(super) fn add(&mut self, other: Self) {
+        self.baseline |= other.baseline;
+        self.replicas |= other.replicas;
+    }
 }
 
 /// Signal name to what is needed of it.

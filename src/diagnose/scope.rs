@@ -45,6 +45,11 @@ impl Scope {
         scope
     }
 
+    /// Whether nothing tells which pool is meant.
+    pub fn is_empty(&self) -> bool {
+        self.dimensions.is_empty() && self.replicas.is_empty()
+    }
+
     /// The scope of a set of labels.
     pub fn of_labels(labels: &Labels) -> Self {
         let dimensions = DIMENSIONS
@@ -213,7 +218,15 @@ pub fn read_detection(library: &Library, scope: &Scope, rows: &[Labels]) -> Foun
     }
     let mut found = Found::default();
     let mut before: Vec<(&Engine, Vec<&Labels>)> = Vec::new();
+    // A job that only a gateway has says which gateway is meant.
+    let has_job = |there: &There<'_>| scope.dimensions.get("job").is_some_and(|job| there.carries("job", job).1);
+    let of_gateway = all.iter().any(|there| !there.serves() && there.engine.kind.is_pool() && has_job(there));
+    let of_gateway = of_gateway && !all.iter().any(|there| there.serves() && has_job(there));
     for there in all.iter().filter(|there| there.engine.kind == EngineKind::Gateway) {
+        if of_gateway && !has_job(there) {
+            found.apart.insert(there.engine.engine.clone(), apart(there, scope));
+            continue;
+        }
         let own: Vec<&Labels> = there.rows().collect();
         match gateway::before(there.engine, scope, &pool, &own, &there.behind) {
             Some(matchers) => {

@@ -24,7 +24,8 @@ pub async fn observe_signals(
     deadline: Duration,
 ) -> Observed {
     let (scope, baseline) = (scope.clone(), Baseline::Off);
-    let request = Request { playbook: String::new(), scope, at, since: None, window, baseline, deadline };
+    let request =
+        Request { playbook: String::new(), screen: false, scope, at, since: None, window, baseline, deadline };
     let needs: Needs<'_> = signals.iter().map(|&signal| (signal, Default::default())).collect();
     observe_needs(library, prometheus, &request, &needs).await
 }

@@ -100,6 +100,13 @@ impl Library {
         Ok(())
     }
 
+    /// Whether the last link of a chain is only considered where the node before it has nothing better.
+    pub fn ends_in_fallback(&self, chain: &[String]) -> bool {
+        let [.., before, last] = chain else { return false };
+        let entries = self.playbooks.get(before).map(|playbook| playbook.causes.as_slice()).unwrap_or_default();
+        entries.iter().any(|entry| entry.fallback && entry.target() == last)
+    }
+
     /// The node of a playbook.
     pub fn playbook_node(&self, id: &str) -> Option<Node<'_>> {
         let p = self.playbooks.get(id)?;

@@ -177,6 +177,9 @@ pub struct Evidence {
     /// Alternatives of which one suffices.
     #[serde(default)]
     pub any: Vec<Evidence>,
+    /// Of an alternative: it counts only where those that compare with the past have none.
+    #[serde(default)]
+    pub without_past: bool,
     /// Not met rules the cause out; no data leaves it undetermined.
     #[serde(default)]
     pub required: bool,

@@ -1,8 +1,9 @@
 //! select: which playbook an alert group enters.
 
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Kind, Library};
+use super::{Evidence, Kind, Library, Playbook};
 use crate::alert::{Alert, active};
 
 /// The chosen playbook and why.
@@ -10,11 +11,12 @@ use crate::alert::{Alert, active};
 pub struct Selection {
     /// The playbook's id.
     pub playbook: String,
-    /// A clause: `label playbook`, `alert LLMHighTTFT`, `name matches *ttft*`.
+    /// A clause: `label playbook`, `alert LLMHighTTFT`, `name matches *ttft*`, `its expression reads vllm:…`.
     pub because: String,
 }
 
-/// Chooses the playbook for a group: a `playbook` label, then an exact alert name, then a pattern.
+/// Chooses the playbook for a group: a `playbook` label, an exact alert name, a pattern, the metrics that the rule's
+/// expression reads, then the name of a service level objective.
 ///
 /// A group with several alert names takes the worst severity's, then the most frequent.
 /// None when nothing matches; the message then says so.
@@ -44,14 +46,35 @@ fn select_one(library: &Library, alert: &Alert) -> Option<Selection> {
     if let Some(selection) = alert.labels.get("playbook").and_then(|id| chosen(id, "label playbook".into())) {
         return Some(selection);
     }
-    let name = alert.labels.get("alertname")?;
+    let name = alert.labels.get("alertname").map(String::as_str).unwrap_or_default();
     let exact = library
         .playbooks
         .values()
-        .find(|p| p.alerts.iter().any(|rule| &rule.alert == name) || p.matches.iter().any(|m| m == name));
+        .find(|p| p.alerts.iter().any(|rule| rule.alert == name) || p.matches.iter().any(|m| m == name));
     if let Some(playbook) = exact {
         return chosen(&playbook.playbook, format!("alert {name}"));
     }
+    let by_name = by_pattern(library, name).map(|(id, pattern)| (id, format!("name matches {pattern}")));
+    let by_expression = || {
+        let (id, metric) = by_metrics(library, &expression(&alert.generator_url)?)?;
+        Some((id, format!("its expression reads {metric}")))
+    };
+    let by_objective = || {
+        let told = OBJECTIVE_LABELS.iter().find_map(|label| Some((label, alert.labels.get(*label)?)));
+        let (label, value) = told?;
+        let (id, pattern) = by_pattern(library, value)?;
+        Some((id, format!("{label} matches {pattern}")))
+    };
+    let (id, because) = by_name.or_else(by_expression).or_else(by_objective)?;
+    chosen(id, because)
+}
+
+/// Labels in which alerts on the burn of an error budget carry their objective's name: of Sloth, Pyrra and OpenSLO's tools.
+/// Sources: <https://sloth.dev/usage/getting-started/>, <https://github.com/pyrra-dev/pyrra>.
+const OBJECTIVE_LABELS: [&str; 4] = ["sloth_slo", "slo", "slo_name", "objective_name"];
+
+/// The playbook of the pattern that fits a name, with the pattern.
+fn by_pattern<'a>(library: &'a Library, name: &str) -> Option<(&'a str, &'a str)> {
     // Symptoms first: a foreign name speaks of what hurts more often than of the mechanism.
     library
         .of_kind(Kind::Symptom)
@@ -59,8 +82,52 @@ fn select_one(library: &Library, alert: &Alert) -> Option<Selection> {
         .flat_map(|p| p.matches.iter().map(move |pattern| (p, pattern)))
         .filter(|(_, pattern)| glob(&pattern.to_lowercase(), &name.to_lowercase()))
         // The longest pattern says most.
-        .max_by_key(|(p, pattern)| (pattern.len(), std::cmp::Reverse(&p.playbook)))
-        .and_then(|(p, pattern)| chosen(&p.playbook, format!("name matches {pattern}")))
+        .max_by_key(|(p, pattern)| (pattern.len(), Reverse(&p.playbook)))
+        .map(|(p, pattern)| (p.playbook.as_str(), pattern.as_str()))
+}
+
+/// The rule's expression in the link that Prometheus makes to its graph.
+fn expression(generator_url: &str) -> Option<String> {
+    let url = url::Url::parse(generator_url).ok()?;
+    url.query_pairs().find(|(name, _)| name == "g0.expr").map(|(_, expression)| expression.into_owned())
+}
+
+/// The playbook whose symptom reads most of an expression's metrics, with one of them. Of several, the one whose signal
+/// reads the fewest others, then the one that asks for it first.
+fn by_metrics<'a>(library: &'a Library, expression: &str) -> Option<(&'a str, String)> {
+    let asked: BTreeSet<&str> = words(expression).collect();
+    let fitting = |playbook: &'a Playbook| {
+        let signals = playbook.symptom.iter().flat_map(Evidence::checks).map(|(signal, _)| signal);
+        let read = |signal: &str| -> BTreeSet<String> {
+            let entries = library.engines.values().filter_map(move |engine| engine.signals.get(signal));
+            entries.filter_map(|entry| entry.query.as_deref()).flat_map(metrics).collect()
+        };
+        let of = |(place, signal): (usize, &str)| {
+            let metrics = read(signal);
+            let common = metrics.iter().find(|metric| asked.contains(metric.as_str())).cloned()?;
+            let n = metrics.iter().filter(|metric| asked.contains(metric.as_str())).count();
+            Some(((n, Reverse(metrics.len()), Reverse(place)), common))
+        };
+        signals.enumerate().filter_map(of).max().map(|best| (best, playbook))
+    };
+    let symptoms = library.of_kind(Kind::Symptom).filter_map(fitting);
+    // Of equals the first in the order of their ids.
+    let best = symptoms.max_by_key(|((fit, _), playbook)| (*fit, Reverse(&playbook.playbook)));
+    best.map(|((_, metric), playbook)| (playbook.playbook.as_str(), metric))
+}
+
+/// Everything in a PromQL text that may be a metric's name.
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '_' | ':'))).filter(|word| !word.is_empty())
+}
+
+/// The metrics that a signal's query reads: the names before its selectors.
+fn metrics(query: &str) -> impl Iterator<Item = String> {
+    query.match_indices('{').filter_map(|(at, _)| {
+        let own = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | ':');
+        let name = query[..at].rsplit(|c| !own(c)).next().unwrap_or_default();
+        (!name.is_empty()).then(|| name.to_owned())
+    })
 }
 
 /// Whether `text` matches `pattern`, in which `*` stands for any text.
@@ -83,7 +150,21 @@ fn glob(pattern: &str, text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::glob;
+    use super::{by_metrics, expression, glob};
+    use crate::playbook::load;
+
+    #[test]
+    fn an_expression_tells_the_symptom_whose_signal_it_reads() {
+        let url = "http://prometheus:9090/graph?g0.expr=histogram_quantile%280.95%2C+sum+by+%28le%29+%28rate%28\
+            vllm%3Atime_to_first_token_seconds_bucket%5B5m%5D%29%29%29+%3E+3&g0.tab=1";
+        let library = load(None).unwrap();
+        let expression = expression(url).unwrap();
+        let (playbook, metric) = by_metrics(&library, &expression).unwrap();
+        assert_eq!((playbook, metric.as_str()), ("high-ttft", "vllm:time_to_first_token_seconds_bucket"));
+        let told = |expression: &str| by_metrics(&library, expression).map(|(playbook, _)| playbook.to_owned());
+        assert_eq!(told("vllm:num_requests_waiting > 10").as_deref(), Some("queue-buildup"));
+        assert_eq!(told("slo:sli_error:ratio_rate1h{sloth_slo=\"chat\"} > 0.05"), None);
+    }
 
     #[test]
     fn a_star_stands_for_any_text() {

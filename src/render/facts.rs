@@ -203,7 +203,7 @@ pub(super) fn why(diagnosis: &Diagnosis, words: &Words) -> String {
 }
 
 /// Why nobody can tell whether the symptom is there.
-fn missing(diagnosis: &Diagnosis) -> Option<&str> {
+pub(super) fn missing(diagnosis: &Diagnosis) -> Option<&str> {
     let mut whys = diagnosis.symptom.evidence.iter().filter_map(|e| e.why.as_deref());
     whys.next().or(diagnosis.problems.first().map(String::as_str)).filter(|why| !why.is_empty())
 }

@@ -6,10 +6,12 @@ use jiff::Timestamp;
 
 use super::facts::{FEW, bullet, clip, facts, hits, misfit, no_data, radius, said, some, verdict, whom, why};
 use super::whole::{also, step, unknown, while_looking};
-use super::{IncidentView, Line, Message, Part, Piece, Span, Tone, Words, buttons, links, notes};
+use super::{IncidentView, Line, Message, Part, Piece, Span, Tone, Words, buttons, links, notes, screened};
 use crate::alert::{Alert, AlertStatus, Labels, active, common_labels};
 use crate::clock;
-use crate::diagnose::{CauseFound, Diagnosis, EvidenceResult, Fix, NOTICED_LATE, Outcome, Scope, SymptomVerdict};
+use crate::diagnose::{
+    CauseFound, Diagnosis, EvidenceResult, Fix, NOTICED_LATE, Outcome, Scope, SymptomFound, SymptomVerdict,
+};
 use crate::incident::Impact;
 use crate::signal::{Unit, format_value};
 
@@ -105,8 +107,9 @@ pub(super) fn state(view: &IncidentView<'_>, words: &Words) -> String {
 
 /// The symptom; the alert where nobody knows of a symptom, or it is not to be seen.
 pub(super) fn what(view: &IncidentView<'_>) -> String {
-    match view.diagnosis.filter(|diagnosis| diagnosis.symptom.verdict != SymptomVerdict::Absent) {
-        Some(diagnosis) => diagnosis.symptom.title.clone(),
+    let there = |symptom: &&SymptomFound| symptom.verdict != SymptomVerdict::Absent && !symptom.playbook.is_empty();
+    match view.diagnosis.map(|diagnosis| &diagnosis.symptom).filter(there) {
+        Some(symptom) => symptom.title.clone(),
         None => active(view.alerts).first().map(|a| clip(a.name(), 80)).unwrap_or_default(),
     }
 }
@@ -140,7 +143,7 @@ pub(super) fn flapping(view: &IncidentView<'_>, words: &Words) -> Option<Line> {
 pub(super) fn symptom(diagnosis: &Diagnosis, resolved: bool, words: &Words) -> Line {
     let symptom = &diagnosis.symptom;
     let of = |outcome| some(&facts(&symptom.evidence, outcome, words), FEW, ", ", words);
-    match symptom.verdict {
+    let told = match symptom.verdict {
         SymptomVerdict::Confirmed => {
             // The cause tells more closely whom it hits.
             let hits = diagnosis.root().and_then(|root| hits(&shortened(root), words));
@@ -154,7 +157,8 @@ pub(super) fn symptom(diagnosis: &Diagnosis, resolved: bool, words: &Words) -> L
         }
         SymptomVerdict::Absent => words.line("symptom-absent", &[("facts", of(Outcome::NotMet).into())]),
         SymptomVerdict::NoData => no_data(diagnosis, words),
-    }
+    };
+    screened::before(diagnosis, told, words)
 }
 
 /// With the GPUs' long names cut: beside the node their first part tells them apart.
@@ -207,6 +211,7 @@ fn diagnosed(diagnosis: &Diagnosis, view: &IncidentView<'_>, words: &Words) -> V
         odd.truncate(FEW);
         parts.push(Part::Section(words.text("while-looking", &[]), odd));
     }
+    parts.extend(screened::also(diagnosis, words));
     parts
 }
 

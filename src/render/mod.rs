@@ -21,6 +21,7 @@ mod notes;
 mod page;
 mod readme;
 mod report;
+mod screened;
 mod short;
 mod text;
 mod thread;

@@ -6,7 +6,7 @@ use super::facts::{
     FEW, bullet, fact, facts, few, hits, is_said, misfit, no_data, radius, said, some, verdict, whom, why,
 };
 use super::links::graph;
-use super::{Line, Message, Part, Span, Tone, Words, direct, logs};
+use super::{Line, Message, Part, Span, Tone, Words, direct, logs, screened};
 use crate::diagnose::{Diagnosis, EvidenceResult, Fix, NO_PAST, Outcome, RuledOut, SymptomVerdict, Verdict};
 use crate::signal::{Unit, format_value};
 
@@ -26,6 +26,7 @@ pub fn diagnosis_message(diagnosis: &Diagnosis, prometheus: Option<&str>, words:
     if !lines.is_empty() {
         parts.push(Part::Section(words.text("while-looking", &[]), lines));
     }
+    parts.extend(screened::also(diagnosis, words));
     let mut foot = Line::default().plain(foot(diagnosis, words));
     if let Some(link) = graph(diagnosis, prometheus, None) {
         foot = foot.plain(" · ").link(words.text("link-prometheus", &[]), link);
@@ -53,14 +54,15 @@ pub(super) fn asked(diagnosis: &Diagnosis) -> (Tone, &'static str) {
 fn symptom(diagnosis: &Diagnosis, words: &Words) -> Line {
     let symptom = &diagnosis.symptom;
     let of = |outcome| facts(&symptom.evidence, outcome, words).join(", ");
-    match symptom.verdict {
+    let told = match symptom.verdict {
         SymptomVerdict::Confirmed => {
             let facts = format!("{}{}", of(Outcome::Met), radius(&diagnosis.replicas, words)).into();
             words.line("symptom-confirmed", &[("facts", facts), ("impact", symptom.impact.trim().into())])
         }
         SymptomVerdict::Absent => words.line("symptom-absent", &[("facts", of(Outcome::NotMet).into())]),
         SymptomVerdict::NoData => no_data(diagnosis, words),
-    }
+    };
+    screened::before(diagnosis, told, words)
 }
 
 fn chain(diagnosis: &Diagnosis, words: &Words) -> Option<Part> {
@@ -251,7 +253,7 @@ pub(super) fn foot(diagnosis: &Diagnosis, words: &Words) -> String {
     let foot = words.text(
         "foot",
         &[
-            ("playbook", diagnosis.symptom.playbook.as_str().into()),
+            ("playbook", Some(diagnosis.symptom.playbook.as_str()).filter(|id| !id.is_empty()).unwrap_or("-").into()),
             ("at", diagnosis.at.strftime("%Y-%m-%d %H:%M:%S UTC").to_string().into()),
             ("queries", diagnosis.queries.into()),
             ("took", format_value(diagnosis.took_seconds, Unit::Seconds).into()),

@@ -35,7 +35,7 @@ pub struct Incident {
     pub open: bool,
     /// The playbook, when one matched.
     pub playbook: Option<String>,
-    /// Why that playbook.
+    /// Why that playbook, or why the pool is screened; none where nothing is diagnosed.
     pub because: Option<String>,
     /// The last [`AdmitReason`](crate::incident::AdmitReason), as text.
     pub reason: String,
@@ -397,7 +397,7 @@ pub(super) fn read(row: &AnyRow, unreadable: &Unreadable) -> Result<Incident, St
     Ok(Incident {
         group_key: row.try_get("group_key")?,
         open: row.try_get::<&str, _>("state")? == "open",
-        playbook: row.try_get("playbook")?,
+        playbook: row.try_get::<Option<String>, _>("playbook")?.filter(|id| !id.is_empty()),
         because: row.try_get("because")?,
         reason: row.try_get("reason")?,
         started_at: from_unix_ms(row.try_get("started_ms")?),

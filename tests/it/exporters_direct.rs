@@ -197,6 +197,7 @@ async fn asked(playbook: &str, prometheus: &str, exporters: &Exporters) -> Diagn
 fn request(playbook: &str) -> Request {
     Request {
         playbook: playbook.to_owned(),
+        screen: false,
         scope: Scope::of_labels(&[("namespace".to_owned(), "llm".to_owned())].into()),
         at: llm_diagnose::clock::now(),
         since: None,

@@ -45,6 +45,7 @@ mod replicas;
 mod report;
 mod retention;
 mod running;
+mod screening;
 mod signals;
 mod sources;
 mod stores;

@@ -21,6 +21,7 @@ use std::time::Instant;
 
 use llm_diagnose::playbook;
 use llm_diagnose::prom::{Config, Prometheus};
+use llm_diagnose_lab::page::put_part;
 use llm_diagnose_lab::stack;
 
 use report::Rates;
@@ -105,7 +106,8 @@ fn main() -> ExitCode {
         let mut degraded = Vec::new();
         let keep = |degraded: &[(String, Vec<Outcome>)]| {
             if let Some(path) = &options.write {
-                std::fs::write(path, report::page(&found, degraded, "make scenarios")).unwrap();
+                let part = report::page(&found, degraded, "make scenarios");
+                put_part(path.as_ref(), "scenarios", &part).unwrap();
             }
         };
         keep(&degraded);

@@ -67,10 +67,10 @@ impl Rates {
 
 const RATES_HEAD: &str = "| | mechanism first | root first | root among three | confident and wrong | likely cause on a healthy fleet |\n|---|---|---|---|---|---|\n";
 
-/// The whole page.
+/// The page's part on simulated fleets.
 pub(crate) fn page(outcomes: &[Outcome], degraded: &[(String, Vec<Outcome>)], command: &str) -> String {
     let mut out = format!(
-        "# Accuracy\n\nWhat comes out when simulated fleets break in known ways, measured on a real Prometheus. Made by `{command}`;\n\
+        "## Simulated fleets\n\nWhat comes out when simulated fleets break in known ways, measured on a real Prometheus. Made by `{command}`;\n\
          every number below is from that run. A scenario is a family: each seed draws its own fleet, load, time of day, scrape\n\
          interval and degree of trouble. Rules were tuned on the first half alone. The halves share\n\
          the families and differ in seed: while tuning, families were reworded, dropped or given more than one accepted answer for what\n\
@@ -90,12 +90,12 @@ pub(crate) fn page(outcomes: &[Outcome], degraded: &[(String, Vec<Outcome>)], co
         Rates::of(half(true)).row("never tuned on")
     )
     .unwrap();
-    out.push_str("\n## With less to look at\n\nThe same diagnoses without an exporter, a past, or peers.\n\n");
+    out.push_str("\n### With less to look at\n\nThe same diagnoses without an exporter, a past, or peers.\n\n");
     out.push_str(RATES_HEAD);
     for (name, outcomes) in degraded {
         out.push_str(&Rates::of(outcomes.iter()).row(name));
     }
-    out.push_str("\n## Is a score what it says?\n\nShare of right roots by the score of the best cause.\n\n| score | diagnoses | right root | right mechanism |\n|---|---|---|---|\n");
+    out.push_str("\n### Is a score what it says?\n\nShare of right roots by the score of the best cause.\n\n| score | diagnoses | right root | right mechanism |\n|---|---|---|---|\n");
     for (from, to) in [(0.5, 0.65), (0.65, 0.75), (0.75, 0.85), (0.85, 0.95), (0.95, 1.01)] {
         let inside: Vec<&Outcome> =
             outcomes.iter().filter(|o| !o.healthy && o.score.is_some_and(|s| (from..to).contains(&s))).collect();
@@ -111,7 +111,7 @@ pub(crate) fn page(outcomes: &[Outcome], degraded: &[(String, Vec<Outcome>)], co
         )
         .unwrap();
     }
-    out.push_str("\n## Cost\n\n");
+    out.push_str("\n### Cost\n\n");
     let mut seconds: Vec<f64> = outcomes.iter().map(|o| o.seconds).collect();
     seconds.sort_by(f64::total_cmp);
     let queries: usize = outcomes.iter().map(|o| o.queries).sum();
@@ -125,7 +125,7 @@ pub(crate) fn page(outcomes: &[Outcome], degraded: &[(String, Vec<Outcome>)], co
     )
     .unwrap();
     confusion(&mut out, outcomes);
-    out.push_str("\n## Every diagnosis\n\n| scenario | half | enters at | expected | found | verdict | |\n|---|---|---|---|---|---|---|\n");
+    out.push_str("\n### Every diagnosis\n\n| scenario | half | enters at | expected | found | verdict | |\n|---|---|---|---|---|---|---|\n");
     for o in outcomes {
         let mark = if o.right() { "✓" } else { "✗" };
         let verdict = o.verdict.map_or("–", |v| match v {
@@ -153,7 +153,7 @@ fn confusion(out: &mut String, outcomes: &[Outcome]) {
     for o in outcomes {
         *table.entry(o.expected_mechanism.as_str()).or_default().entry(o.found_mechanism.as_str()).or_default() += 1;
     }
-    out.push_str("\n## Confusion\n\nBy mechanism: how often it was expected, and what was found instead.\n\n| expected | diagnoses | right | instead |\n|---|---|---|---|\n");
+    out.push_str("\n### Confusion\n\nBy mechanism: how often it was expected, and what was found instead.\n\n| expected | diagnoses | right | instead |\n|---|---|---|---|\n");
     for (expected, found) in &table {
         let all: usize = found.values().sum();
         let right = outcomes

@@ -97,6 +97,7 @@ pub(crate) async fn outcomes(
     let asked = all.map(|(situation, entry)| async move {
         let request = Request {
             playbook: entry.to_owned(),
+            screen: true,
             scope: Scope::of_labels(&situation.labels()),
             at: Timestamp::from_second(situation.at).unwrap(),
             since: Some(Timestamp::from_second(situation.at - 30).unwrap()),

@@ -25,7 +25,6 @@ time-ahead = { $time } is in the future.
 playbook-unknown = There is no playbook { $id }. { $hint }
 
 answer-at = As of { $time }
-diagnosis-beside = Also wrong there: { $beside }
 diagnosis-quiet = Nothing here that an alert would fire for. To look deeper: { $example }
 
 health-wrong = { $critical ->
@@ -130,6 +129,7 @@ playbooks-more = One of them: { $example }
 
 accuracy-headline = The named root cause was right in { $figure } of simulated faults
 accuracy-measured = Measured on simulated fleets
+accuracy-captures = On captures of real servers: { $figure } right
 accuracy-mechanism = Mechanism right: { $figure }
 accuracy-three = Root cause among the first three: { $figure }
 accuracy-wrong = Confident and wrong: { $figure }

@@ -64,9 +64,22 @@ hits-some = Hits { $n } of { $total ->
  }: **{ $names }**
 hits-on = { $hits } on { $places }
 hits-share = { $hits }, { $share } of the traffic
+screened-unknown = No playbook knows this alert, so all symptoms of this pool were looked at: { $title }.
+screened-absent = The alert's own condition ({ $asked }) does not hold now. This pool shows another symptom: { $title }.
+screened-no-data = There is no data for the alert's own condition ({ $asked }). This pool shows: { $title }.
+screened-unexplained = The alert's own symptom ({ $asked }) is there, but another one explains more: { $title }.
+screened-quiet =
+    { $n ->
+        [one] Nothing is abnormal in this pool: one symptom was looked at.
+       *[other] Nothing is abnormal in this pool: { $n } symptoms were looked at.
+    }
+screened-blind = **Cannot tell**: no symptom of this pool could be looked at.
+screened-blind-why = **Cannot tell**: no symptom of this pool could be looked at, because { $why }.
+screened-also = Also abnormal here: { $also }.
+screened-more = { $also } and { $n } more
 looking = **Looking at the evidence …**
 no-playbook = No playbook for this alert
-no-playbook-why = Nothing was diagnosed. Add the alert's name to a playbook's `matches`, or give the alert the label `playbook`.
+no-playbook-why = Nothing was diagnosed: its labels name no pool either. Give the alert a label such as `namespace` or `model_name`, or the label `playbook`.
 
 ## Why
 

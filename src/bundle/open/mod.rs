@@ -112,9 +112,10 @@ impl Opened {
 
 /// What was asked when the bundle's diagnosis was made, as far as the report tells it.
 pub fn request(report: &Report) -> Option<Request> {
-    let diagnosis = report.diagnosis.as_ref()?;
+    let diagnosis = report.diagnosis.as_ref().filter(|diagnosis| !diagnosis.symptom.playbook.is_empty())?;
     Some(Request {
         playbook: diagnosis.symptom.playbook.clone(),
+        screen: diagnosis.screening.is_some(),
         scope: Scope {
             dimensions: diagnosis.scope.labels.clone(),
             replicas: diagnosis.scope.named.iter().cloned().collect(),

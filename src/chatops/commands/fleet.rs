@@ -196,6 +196,7 @@ async fn told(desk: &Desk, reply: &Reply<'_>, what: &Diagnose, at: Timestamp, fo
     };
     let request = Request {
         playbook: what.playbook.clone().unwrap_or_default(),
+        screen: what.playbook.is_none(),
         scope: found.as_ref().map(|found| found.place.scope(found.pod.as_deref())).unwrap_or_default(),
         at,
         since: what.when.last.map(|last| clock::before(at, last)),
@@ -211,19 +212,12 @@ async fn told(desk: &Desk, reply: &Reply<'_>, what: &Diagnose, at: Timestamp, fo
         false => Box::pin(triage(&desk.library, (&watched, labels), &request, beside)).await,
         true => {
             let diagnosis = Box::pin(diagnose_with(&desk.library, &watched, &request, beside)).await;
-            Triage::Found(Box::new(diagnosis), Vec::new())
+            Triage::Found(Box::new(diagnosis))
         }
     };
     let asked_at = what.when.at.map(|_| at);
     let message = match answer {
-        Triage::Found(diagnosis, beside) => {
-            let mut message = diagnosis_message(desk, &diagnosis, Some(prometheus));
-            if !beside.is_empty() {
-                let beside = Line::default().plain(beside.join(", "));
-                message.parts.push(Part::Note(desk.words.line("diagnosis-beside", &[("beside", beside.into())])));
-            }
-            message
-        }
+        Triage::Found(diagnosis) => diagnosis_message(desk, &diagnosis, Some(prometheus)),
         Triage::Quiet(health) => {
             let mut message = health::message(desk, &health, asked_at);
             let example = format!("{} playbook high-ttft", quoted(&name));
@@ -250,9 +244,11 @@ fn shown(at: Timestamp) -> Line {
 
 /// An incident's playbook once more, now.
 pub(super) async fn again(desk: &Desk, reply: &Reply<'_>, incident: &Incident) {
-    let (Some(playbook), Some(prometheus)) = (&incident.playbook, prometheus_of(desk, incident)) else {
+    let prometheus = prometheus_of(desk, incident).filter(|_| incident.because.is_some());
+    let Some(prometheus) = prometheus else {
         return reply.say(&sentence(Tone::Unknown, desk.words.line("incident-undiagnosed", &[]))).await;
     };
+    let playbook = incident.playbook.as_deref().unwrap_or_default();
     let request = desk.diagnosing.request(playbook, &incident.alerts, incident.started_at, clock::now());
     let watched = reply.watch(prometheus);
     let exporters = exporters(desk, prometheus).await;

@@ -120,7 +120,7 @@ pub(super) async fn of_pool(
     let answer = ask::answer(&bench.library, source, &mut request, named, &args.labels, beside).await;
     let answer = if why.is_empty() { answer } else { answer.with_context(|| format!("{why}, and no pool either")) };
     let (headline, diagnosis) = match answer? {
-        Triage::Found(diagnosis, _) => {
+        Triage::Found(diagnosis) => {
             request.playbook.clone_from(&diagnosis.symptom.playbook);
             let message = render::diagnosis_message(&diagnosis, Some(&prometheus.url), &bench.words);
             (message.headline, Some(*diagnosis))

@@ -396,6 +396,7 @@ mod tests {
                 [visit("vllm", vec![sample("vllm:num_requests_running", &at)]), visit("litellm", vec![total, behind])];
             let dimensions = [("namespace", "llm"), ("model", "a")].map(|(k, v)| (k.to_owned(), v.to_owned()));
             let request = Request {
+                screen: false,
                 playbook: String::new(),
                 scope: Scope { dimensions: dimensions.into(), ..Scope::default() },
                 at: jiff::Timestamp::UNIX_EPOCH,

@@ -78,6 +78,7 @@ pub(crate) fn request(playbook: &str, labels: &[(&str, &str)], when: i64) -> Req
     let labels = labels.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
     Request {
         playbook: playbook.to_owned(),
+        screen: false,
         scope: Scope::of_labels(&labels),
         at: at(when),
         since: None,

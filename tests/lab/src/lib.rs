@@ -2,6 +2,7 @@
 
 pub mod demo;
 pub mod kubernetes;
+pub mod page;
 pub mod pager;
 pub mod sim;
 pub mod slack;

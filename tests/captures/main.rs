@@ -1,0 +1,123 @@
+//! Captures of real servers: what the product says of them, in five ways.
+//!
+//! `cargo test --test captures` diagnoses a fixed part and fails below its bars; `-- --all` diagnoses every capture in
+//! every way; `--alone` leaves out what needs other histories; `--write FILE` puts the table into a page; `--only NAME`
+//! shows one capture in detail; `--serve` leaves the
+//! Prometheus with the histories running until it is interrupted, and `--url URL` asks that one.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a test program that cannot go on should stop where it is; its output is its result"
+)]
+
+mod recording;
+mod report;
+mod run;
+mod stretch;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use llm_diagnose::playbook;
+use llm_diagnose::prom::{Config, Prometheus};
+
+use run::{Answer, Case, Histories, Way};
+
+#[derive(Default)]
+struct Options {
+    all: bool,
+    write: Option<PathBuf>,
+    only: Option<String>,
+    alone: bool,
+    serve: bool,
+    url: Option<String>,
+}
+
+fn options() -> Options {
+    let mut options = Options::default();
+    let mut words = std::env::args().skip(1);
+    while let Some(word) = words.next() {
+        match word.as_str() {
+            "--all" => options.all = true,
+            "--alone" => options.alone = true,
+            "--serve" => options.serve = true,
+            "--write" => options.write = words.next().map(PathBuf::from),
+            "--url" => options.url = words.next(),
+            "--only" => options.only = words.next(),
+            // What `cargo test` hands to every test program.
+            _ => {}
+        }
+    }
+    options
+}
+
+fn main() -> ExitCode {
+    let options = options();
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let library = playbook::load(None).unwrap_or_else(|problems| panic!("{problems:?}"));
+    let cases = run::cases().unwrap();
+    let chosen = |way: Way| -> Vec<Case> {
+        let fixed_part = |i: usize| options.all || options.only.is_some() || way.is_in_every_run(i);
+        let alone = options.alone || options.url.is_some();
+        let wanted = !alone || way.histories() == Histories::Alone;
+        let named = |case: &Case| options.only.as_ref().is_none_or(|only| case.id.contains(only.as_str()));
+        cases
+            .iter()
+            .enumerate()
+            .filter(|(i, case)| wanted && fixed_part(*i) && named(case))
+            .map(|(_, c)| c.clone())
+            .collect()
+    };
+    let started = Instant::now();
+    let told = |what: &str| eprintln!("{what} after {:.0} s", started.elapsed().as_secs_f64());
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let answers: Vec<Answer> = runtime.block_on(async {
+        let mut answers = Vec::new();
+        for histories in [Histories::Alone, Histories::SlowScrapes, Histories::InCompany] {
+            let ways: Vec<(Way, Vec<Case>)> =
+                Way::ALL.into_iter().filter(|way| way.histories() == histories).map(|way| (way, chosen(way))).collect();
+            let all: Vec<Case> =
+                cases.iter().filter(|c| ways.iter().any(|(_, w)| w.iter().any(|o| o.id == c.id))).cloned().collect();
+            if all.is_empty() {
+                continue;
+            }
+            let server = match options.url {
+                Some(_) => None,
+                None => Some(run::serve(&all, histories).await.unwrap()),
+            };
+            let url = options.url.clone().or(server.as_ref().map(|server| server.url.clone())).unwrap();
+            told(&format!("{histories:?}: imported"));
+            if options.serve {
+                println!("{url}");
+                for case in &all {
+                    println!("{} at {} {:?}", case.id, case.at(), case.labels);
+                }
+                let _ = tokio::signal::ctrl_c().await;
+                return answers;
+            }
+            let prometheus = Prometheus::new(&Config { url, ..Config::default() }).unwrap();
+            for (way, cases) in ways {
+                answers.extend(run::answers(&library, &prometheus, &cases, way).await);
+                told(&format!("{way:?}: diagnosed"));
+            }
+        }
+        answers
+    });
+    for answer in answers.iter().filter(|answer| options.only.is_some() || !answer.is_right()) {
+        println!("{}", report::line(answer));
+        if options.only.is_some() {
+            println!("{}", serde_json::to_string_pretty(&answer.diagnosis).unwrap());
+        }
+    }
+    println!("{}", report::table(&answers));
+    if let Some(path) = &options.write {
+        report::write(path, &answers).unwrap();
+    }
+    let missed = report::missed(&answers);
+    for bar in &missed {
+        println!("missed: {bar}");
+    }
+    if missed.is_empty() || options.only.is_some() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}

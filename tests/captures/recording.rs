@@ -1,0 +1,143 @@
+//! A capture: what a real program showed once a second, in a healthy stretch and during a fault.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+
+use anyhow::{Context, bail};
+use flate2::read::GzDecoder;
+
+/// A stretch of time in Unix seconds, both ends included.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Span {
+    pub(crate) from: f64,
+    pub(crate) to: f64,
+}
+
+impl Span {
+    pub(crate) fn seconds(self) -> f64 {
+        self.to - self.from
+    }
+}
+
+/// One series: its name and labels as Prometheus writes them, and its samples as Unix seconds and values.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Series {
+    pub(crate) name: String,
+    pub(crate) labels: String,
+    pub(crate) points: Vec<(f64, f64)>,
+}
+
+/// The file: `# before FROM TO`, `# during FROM TO settled TIME [crash]`, then `name{labels} value seconds`.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Capture {
+    pub(crate) before: Span,
+    pub(crate) during: Span,
+    /// From here to the end of `during` the fault is steady.
+    pub(crate) settled: f64,
+    /// The program died of it.
+    pub(crate) crash: bool,
+    pub(crate) series: Vec<Series>,
+}
+
+impl Capture {
+    pub(crate) fn read(path: &Path) -> anyhow::Result<Self> {
+        let file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
+        let mut before = None;
+        let mut during = None;
+        let mut series: BTreeMap<(String, String), Vec<(f64, f64)>> = BTreeMap::new();
+        for (number, line) in BufReader::new(GzDecoder::new(file)).lines().enumerate() {
+            let line = line.with_context(|| format!("cannot read {}", path.display()))?;
+            let words: Vec<&str> = line.split(' ').collect();
+            let parsed = match words.as_slice() {
+                ["#", "before", from, to] => {
+                    before = span(from, to);
+                    before.is_some()
+                }
+                ["#", "during", from, to, "settled", settled, rest @ ..] => {
+                    during = span(from, to).zip(settled.parse::<f64>().ok()).map(|d| (d, rest == ["crash"]));
+                    during.is_some()
+                }
+                _ => sample(&line)
+                    .map(|(name, labels, point)| {
+                        series.entry((name.to_owned(), labels.to_owned())).or_default().push(point);
+                    })
+                    .is_some(),
+            };
+            if !parsed {
+                bail!("{}:{}: neither a heading nor a sample: `{line}`", path.display(), number + 1);
+            }
+        }
+        let (Some(before), Some(((during, settled), crash))) = (before, during) else {
+            bail!("{} lacks `# before` or `# during`", path.display());
+        };
+        let series = series.into_iter().map(|((name, labels), points)| Series { name, labels, points }).collect();
+        Ok(Self { before, during, settled, crash, series })
+    }
+
+    /// The same program under other names: another pool of another team.
+    pub(crate) fn renamed(&self, prefix: &str) -> Self {
+        let series = self.series.iter().map(|s| Series { labels: renamed(&s.labels, prefix), ..s.clone() });
+        Self { series: series.collect(), ..self.clone() }
+    }
+}
+
+fn span(from: &str, to: &str) -> Option<Span> {
+    Some(Span { from: from.parse().ok()?, to: to.parse().ok()? })
+}
+
+fn sample(line: &str) -> Option<(&str, &str, (f64, f64))> {
+    let (rest, time) = line.rsplit_once(' ')?;
+    let (series, value) = rest.rsplit_once(' ')?;
+    let at = series.find('{')?;
+    Some((&series[..at], &series[at..], (time.parse().ok()?, value.parse().ok()?)))
+}
+
+/// The labels that tell whose a series is; their values are given a prefix.
+const NAMING: [&str; 12] = [
+    "job",
+    "instance",
+    "pod",
+    "model",
+    "model_name",
+    "model_group",
+    "requested_model",
+    "litellm_model_name",
+    "model_id",
+    "api_base",
+    "dynamo_namespace",
+    "target_namespace",
+];
+
+fn renamed(labels: &str, prefix: &str) -> String {
+    let mut out = String::with_capacity(labels.len() + 32);
+    let mut rest = labels;
+    while let Some(at) = rest.find("=\"") {
+        let start = rest[..at].rfind(['{', ',']).map_or(0, |i| i + 1);
+        let name = &rest[start..at];
+        out.push_str(&rest[..at + 2]);
+        if NAMING.contains(&name) {
+            out.push_str(prefix);
+        }
+        let value = &rest[at + 2..];
+        let end = end_of_value(value);
+        out.push_str(&value[..=end]);
+        rest = &value[end + 1..];
+    }
+    out.push_str(rest);
+    out
+}
+
+/// Where the closing quote stands.
+fn end_of_value(value: &str) -> usize {
+    let mut escaped = false;
+    for (i, c) in value.char_indices() {
+        match c {
+            '\\' if !escaped => escaped = true,
+            '"' if !escaped => return i,
+            _ => escaped = false,
+        }
+    }
+    value.len() - 1
+}

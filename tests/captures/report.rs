@@ -1,0 +1,135 @@
+//! The table of the captures, and its bars.
+
+use std::fmt::Write;
+use std::path::Path;
+
+use llm_diagnose::diagnose::{SymptomVerdict, Verdict};
+use llm_diagnose_lab::page::put_part;
+
+use crate::run::{Answer, Way, by_engine};
+
+/// The least share of right answers, by way; in company it is what it is alone.
+const BARS: [(Way, f64); 4] =
+    [(Way::OwnName, 0.85), (Way::UnknownName, 0.80), (Way::NoPast, 0.75), (Way::SlowScrapes, 0.75)];
+
+/// Answers that are known to be confident and wrong; each is a fault that is still to be mended.
+const KNOWN: [(&str, Way); 2] =
+    [("dynamo.overload_reject", Way::UnknownName), ("sglang.sglang_prefill_bottleneck", Way::NoPast)];
+
+/// One answer in words.
+pub(crate) fn line(answer: &Answer) -> String {
+    let mark = if answer.is_right() { "ok   " } else { "WRONG" };
+    let expected = if answer.case.is_healthy() { "healthy".to_owned() } else { answer.case.right.join("/") };
+    format!("{mark} {} ({:?}): expected {expected}, found {}", answer.case.id, answer.way, found(answer))
+}
+
+fn found(answer: &Answer) -> String {
+    let Some(diagnosis) = &answer.diagnosis else { return "no diagnosis".to_owned() };
+    let symptom = match diagnosis.symptom.verdict {
+        SymptomVerdict::Confirmed => String::new(),
+        SymptomVerdict::Absent => format!("{} absent; ", diagnosis.symptom.playbook),
+        SymptomVerdict::NoData => format!("{} without data; ", diagnosis.symptom.playbook),
+    };
+    let Some(root) = diagnosis.root() else { return format!("{symptom}no cause from {}", diagnosis.symptom.playbook) };
+    let verdict = match root.verdict {
+        Verdict::Likely => "likely",
+        Verdict::Possible => "possible",
+        _ => "–",
+    };
+    format!("{symptom}{} ({verdict} {:.2})", root.chain.join(" ← "), root.score)
+}
+
+/// A row for each way.
+pub(crate) fn table(answers: &[Answer]) -> String {
+    let mut out = String::from(
+        "| | right | vLLM | SGLang | LiteLLM | Dynamo | confident and wrong | healthy and quiet |\n|---|---|---|---|---|---|---|---|\n",
+    );
+    for way in Way::ALL {
+        let mine: Vec<&Answer> = answers.iter().filter(|answer| answer.way == way).collect();
+        let engines = by_engine(&mine);
+        let cell =
+            |engine: &str| engines.get(engine).map_or("–".to_owned(), |(right, all)| format!("{right} of {all}"));
+        let right: usize = engines.values().map(|(right, _)| right).sum();
+        let all: usize = engines.values().map(|(_, all)| all).sum();
+        let wrong = mine.iter().filter(|answer| answer.is_confidently_wrong()).count();
+        let healthy: Vec<_> = mine.iter().filter(|answer| answer.case.is_healthy()).collect();
+        let quiet = healthy.iter().filter(|answer| answer.is_right()).count();
+        writeln!(
+            out,
+            "| {} | {right} of {all} | {} | {} | {} | {} | {wrong} | {quiet} of {} |",
+            way.title(),
+            cell("vllm"),
+            cell("sglang"),
+            cell("litellm"),
+            cell("dynamo"),
+            healthy.len()
+        )
+        .unwrap();
+    }
+    out
+}
+
+/// The bars that are not reached, in words.
+pub(crate) fn missed(answers: &[Answer]) -> Vec<String> {
+    let mut out = Vec::new();
+    for (way, bar) in BARS {
+        let mine: Vec<&Answer> = answers.iter().filter(|a| a.way == way && !a.case.is_healthy()).collect();
+        let right = mine.iter().filter(|a| a.is_right()).count();
+        if (right as f64) < bar * mine.len() as f64 {
+            out.push(format!("{}: {right} of {} right, the bar is {bar}", way.title(), mine.len()));
+        }
+    }
+    for answer in answers {
+        let known = KNOWN.contains(&(answer.case.id.as_str(), answer.way));
+        match (answer.is_confidently_wrong(), known) {
+            (true, false) => out.push(format!("confident and wrong: {}", line(answer))),
+            (false, true) => out.push(format!("no longer wrong, so take it off the list: {}", line(answer))),
+            (true, true) | (false, false) => {}
+        }
+        let alone = answers.iter().find(|a| a.way == Way::OwnName && a.case.id == answer.case.id);
+        if let Some(alone) = alone.filter(|alone| answer.way == Way::InCompany && alone.root() != answer.root()) {
+            out.push(format!("another answer in company: {} alone, {} there", line(alone), line(answer)));
+        }
+    }
+    out
+}
+
+/// Puts the tables into their part of the page.
+pub(crate) fn write(path: &Path, answers: &[Answer]) -> anyhow::Result<()> {
+    let cases = answers.iter().filter(|answer| answer.way == Way::OwnName).count();
+    let mut part = format!(
+        "## Captures of real servers\n\n\
+         {cases} captures of vLLM, SGLang, LiteLLM and Dynamo, before and during faults that were made on purpose\n\
+         ([tests/captures](../tests/captures/README.md)). Each is stretched to an hour with a yesterday and diagnosed ten minutes after\n\
+         the fault began, in five ways. Made by `make captures`. An answer is right when the best chain names a right cause; confident\n\
+         and wrong when its root is likely, and no link is right. Rules were changed for what these captures show.\n\
+         Where a row counts fewer captures than the first, only those were diagnosed so.\n\n{}\n",
+        table(answers)
+    );
+    part.push_str("### Every capture\n\n| capture | what was done | right |");
+    part.push_str(&Way::ALL.map(|way| format!(" {} |", way.title())).concat());
+    part.push_str("\n|---|---|---|");
+    part.push_str(&"---|".repeat(Way::ALL.len()));
+    for own in answers.iter().filter(|answer| answer.way == Way::OwnName) {
+        let expected = if own.case.is_healthy() { "nothing".to_owned() } else { own.case.right.join(", ") };
+        write!(part, "\n| {} | {} | {expected} |", own.case.id, own.case.what.replace('|', "\\|"))?;
+        for way in Way::ALL {
+            let answer = answers.iter().find(|answer| answer.way == way && answer.case.id == own.case.id);
+            let mark = |answer: &Answer| if answer.is_right() { "✓" } else { "✗" };
+            let cell = answer.map_or("–".to_owned(), |answer| format!("{} {}", mark(answer), brief(answer)));
+            write!(part, " {cell} |")?;
+        }
+    }
+    put_part(path, "captures", &part)
+}
+
+/// The root, or why there is none.
+fn brief(answer: &Answer) -> String {
+    let Some(diagnosis) = &answer.diagnosis else { return "no diagnosis".to_owned() };
+    match (diagnosis.root(), diagnosis.symptom.verdict) {
+        (Some(root), _) if root.fallback => root.chain.iter().rev().nth(1).cloned().unwrap_or_default(),
+        (Some(root), _) => root.id.clone(),
+        (None, SymptomVerdict::Confirmed) => format!("{}, no cause", diagnosis.symptom.playbook),
+        (None, _) => "nothing abnormal".to_owned(),
+    }
+}

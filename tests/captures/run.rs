@@ -1,0 +1,248 @@
+//! Stretches captures into a real Prometheus and asks the product for a diagnosis of each.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Context;
+use futures::stream::{self, StreamExt};
+use jiff::Timestamp;
+use llm_diagnose::alert::Labels;
+use llm_diagnose::diagnose::{Baseline, Diagnosis, Request, Scope, SymptomVerdict, Verdict, diagnose};
+use llm_diagnose::playbook::{Library, select};
+use llm_diagnose::prom::Prometheus;
+use llm_diagnose_lab::stack;
+use serde::Deserialize;
+
+use crate::recording::Capture;
+use crate::stretch::{self, Scrapes};
+
+/// How many diagnoses run at once.
+const AT_ONCE: usize = 2;
+/// The first fault begins here, in Unix seconds; each case lies two days after the one before it.
+const EPOCH: i64 = 1_769_954_400;
+const APART: i64 = 2 * 86_400;
+/// Healthy captures that stand beside a case, under other names: three pools, and a gateway of others.
+const COMPANY: [&str; 4] = ["vllm.a_healthy", "sglang.sglang_healthy", "dynamo.healthy", "litellm.ll_healthy"];
+
+/// A capture with its truth.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Case {
+    /// The file's name without its end; the engine stands before the first dot.
+    pub(crate) id: String,
+    /// What was done to the server.
+    pub(crate) what: String,
+    /// The alert that would fire.
+    pub(crate) alert: String,
+    /// The labels of that alert, beside its name.
+    pub(crate) labels: Labels,
+    /// The root causes that are right; none for a healthy server.
+    pub(crate) right: Vec<String>,
+    /// Its place in the list, from 0.
+    #[serde(skip)]
+    place: i64,
+}
+
+impl Case {
+    pub(crate) fn engine(&self) -> &str {
+        self.id.split('.').next().unwrap_or_default()
+    }
+
+    pub(crate) fn is_healthy(&self) -> bool {
+        self.right.is_empty()
+    }
+
+    fn started(&self) -> i64 {
+        EPOCH + self.place * APART
+    }
+
+    /// The judged moment, in Unix seconds.
+    pub(crate) fn at(&self) -> i64 {
+        self.started() + stretch::FAULT
+    }
+}
+
+/// Which histories a way needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Histories {
+    Alone,
+    SlowScrapes,
+    InCompany,
+}
+
+/// How a capture is diagnosed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Way {
+    OwnName,
+    UnknownName,
+    NoPast,
+    SlowScrapes,
+    InCompany,
+}
+
+impl Way {
+    pub(crate) const ALL: [Self; 5] =
+        [Self::OwnName, Self::UnknownName, Self::NoPast, Self::SlowScrapes, Self::InCompany];
+
+    pub(crate) fn histories(self) -> Histories {
+        match self {
+            Self::OwnName | Self::UnknownName | Self::NoPast => Histories::Alone,
+            Self::SlowScrapes => Histories::SlowScrapes,
+            Self::InCompany => Histories::InCompany,
+        }
+    }
+
+    pub(crate) fn title(self) -> &'static str {
+        match self {
+            Self::OwnName => "the alert's own name",
+            Self::UnknownName => "a name that no playbook knows",
+            Self::NoPast => "no past",
+            Self::SlowScrapes => "60 s between scrapes",
+            Self::InCompany => "beside three pools and a gateway of others",
+        }
+    }
+
+    /// Whether the case at a place is diagnosed so in every test run: all of them under both names, else a third.
+    pub(crate) fn is_in_every_run(self, place: usize) -> bool {
+        match self {
+            Self::OwnName | Self::UnknownName | Self::NoPast => true,
+            Self::SlowScrapes => place.is_multiple_of(3),
+            Self::InCompany => place % 6 == 1,
+        }
+    }
+}
+
+/// What the product said.
+#[derive(Debug, Clone)]
+pub(crate) struct Answer {
+    pub(crate) case: Case,
+    pub(crate) way: Way,
+    pub(crate) diagnosis: Option<Diagnosis>,
+}
+
+impl Answer {
+    /// The causes that the best chain names, from the symptom to the root; a symptom only where it is there.
+    fn chain(&self) -> Vec<&str> {
+        let Some(diagnosis) = &self.diagnosis else { return Vec::new() };
+        let confirmed = diagnosis.symptom.verdict == SymptomVerdict::Confirmed;
+        let symptom = confirmed.then_some(diagnosis.symptom.playbook.as_str());
+        let links = diagnosis.root().into_iter().flat_map(|root| &root.chain).map(String::as_str);
+        symptom.into_iter().chain(links).collect()
+    }
+
+    /// The root that is named.
+    pub(crate) fn root(&self) -> Option<&str> {
+        self.diagnosis.as_ref()?.root().map(|root| root.id.as_str())
+    }
+
+    /// A cause is likely.
+    pub(crate) fn is_confident(&self) -> bool {
+        let root = self.diagnosis.as_ref().and_then(Diagnosis::root);
+        root.is_some_and(|root| root.verdict == Verdict::Likely && !root.fallback)
+    }
+
+    pub(crate) fn is_right(&self) -> bool {
+        match self.case.is_healthy() {
+            true => !self.is_confident(),
+            false => self.chain().iter().any(|link| self.case.right.iter().any(|right| right == link)),
+        }
+    }
+
+    pub(crate) fn is_confidently_wrong(&self) -> bool {
+        self.is_confident() && !self.is_right()
+    }
+}
+
+fn directory() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/captures")
+}
+
+fn capture(id: &str) -> anyhow::Result<Capture> {
+    Capture::read(&directory().join("data").join(format!("{id}.om.gz")))
+}
+
+/// All cases, in the order of the file.
+pub(crate) fn cases() -> anyhow::Result<Vec<Case>> {
+    #[derive(Deserialize)]
+    struct File {
+        cases: Vec<Case>,
+    }
+    let path = directory().join("cases.yaml");
+    let text = std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    let file: File = serde_saphyr::from_str(&text).with_context(|| format!("in {}", path.display()))?;
+    Ok(file.cases.into_iter().zip(0..).map(|(case, place)| Case { place, ..case }).collect())
+}
+
+/// A Prometheus with the history of these cases.
+pub(crate) async fn serve(cases: &[Case], histories: Histories) -> anyhow::Result<stack::Prometheus> {
+    let directory = tempfile::tempdir()?;
+    let mut company = Vec::new();
+    if histories == Histories::InCompany {
+        for id in COMPANY {
+            company.push(capture(id)?.renamed("others-"));
+        }
+    }
+    let step = if histories == Histories::SlowScrapes { 60 } else { 15 };
+    let mut builder = stack::Prometheus::builder();
+    for case in cases {
+        let when = Scrapes { started: case.started(), step };
+        let mut text = String::new();
+        stretch::incident(&capture(&case.id)?, when, &mut text);
+        for others in &company {
+            stretch::neighbour(others, when, &mut text);
+        }
+        text.push_str("# EOF\n");
+        let file = directory.path().join(format!("{}.om", case.id));
+        std::fs::write(&file, text)?;
+        builder = builder.backfill(file);
+    }
+    builder.start().await
+}
+
+/// Diagnoses every case in one way.
+pub(crate) async fn answers(library: &Library, prometheus: &Prometheus, cases: &[Case], way: Way) -> Vec<Answer> {
+    let asked = cases.iter().map(|case| async move {
+        let diagnosis = ask(library, prometheus, case, way).await;
+        Answer { case: case.clone(), way, diagnosis }
+    });
+    stream::iter(asked.collect::<Vec<_>>()).buffered(AT_ONCE).collect().await
+}
+
+async fn ask(library: &Library, prometheus: &Prometheus, case: &Case, way: Way) -> Option<Diagnosis> {
+    let name = if way == Way::UnknownName { "CheckoutSLOBurn" } else { case.alert.as_str() };
+    let mut labels = case.labels.clone();
+    labels.insert("alertname".to_owned(), name.to_owned());
+    let alert = llm_diagnose::alert::Alert {
+        labels: labels.clone(),
+        ..serde_json::from_value(serde_json::json!({
+            "status": "firing", "labels": {}, "annotations": {}, "startsAt": "2026-01-01T00:00:00Z",
+        }))
+        .unwrap()
+    };
+    let playbook = select(library, &[alert]).map(|selection| selection.playbook).unwrap_or_default();
+    let request = Request {
+        playbook,
+        screen: true,
+        scope: Scope::of_labels(&labels),
+        at: Timestamp::from_second(case.at()).unwrap(),
+        since: Some(Timestamp::from_second(case.at() - 60).unwrap()),
+        window: Duration::from_secs(300),
+        baseline: if way == Way::NoPast { Baseline::Off } else { Baseline::Earlier(Duration::from_secs(86_400)) },
+        deadline: Duration::from_secs(20),
+    };
+    let diagnosis = diagnose(library, prometheus, &request).await;
+    assert!(!diagnosis.degraded, "{}: {:?}", case.id, diagnosis.problems);
+    Some(diagnosis)
+}
+
+/// How many of each kind there are, by engine.
+pub(crate) fn by_engine(answers: &[&Answer]) -> BTreeMap<String, (usize, usize)> {
+    let mut out: BTreeMap<String, (usize, usize)> = BTreeMap::new();
+    for answer in answers.iter().filter(|answer| !answer.case.is_healthy()) {
+        let (right, all) = out.entry(answer.case.engine().to_owned()).or_default();
+        *right += usize::from(answer.is_right());
+        *all += 1;
+    }
+    out
+}
