@@ -92,8 +92,8 @@ fn expression(generator_url: &str) -> Option<String> {
     url.query_pairs().find(|(name, _)| name == "g0.expr").map(|(_, expression)| expression.into_owned())
 }
 
-/// The playbook whose symptom reads most of an expression's metrics, with one of them. Of several, the one whose signal
-/// reads the fewest others, then the one that asks for it first.
+/// The playbook whose symptom reads most of an expression's metrics, with one of them. Of several, the one that asks for
+/// them first, then the one whose signal reads the fewest others.
 fn by_metrics<'a>(library: &'a Library, expression: &str) -> Option<(&'a str, String)> {
     let asked: BTreeSet<&str> = words(expression).collect();
     let fitting = |playbook: &'a Playbook| {
@@ -106,7 +106,7 @@ fn by_metrics<'a>(library: &'a Library, expression: &str) -> Option<(&'a str, St
             let metrics = read(signal);
             let common = metrics.iter().find(|metric| asked.contains(metric.as_str())).cloned()?;
             let n = metrics.iter().filter(|metric| asked.contains(metric.as_str())).count();
-            Some(((n, Reverse(metrics.len()), Reverse(place)), common))
+            Some(((n, Reverse(place), Reverse(metrics.len())), common))
         };
         signals.enumerate().filter_map(of).max().map(|best| (best, playbook))
     };

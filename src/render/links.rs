@@ -5,8 +5,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::{IncidentView, Line, Span, Words};
-use crate::alert::active;
-use crate::alertmanager::{Matcher, shared};
+use crate::alert::{Alert, active};
+use crate::alertmanager::{Matcher, preselected};
 use crate::clock;
 use crate::diagnose::{Diagnosis, Outcome, Scope};
 
@@ -24,7 +24,7 @@ pub(super) fn links(view: &IncidentView<'_>, words: &Words) -> Vec<Line> {
     let silence = view
         .alertmanager
         .filter(|_| view.resolved_at.is_none() && !(view.interactive && view.can_silence))
-        .and_then(|url| silence(url, view));
+        .and_then(|url| silence(url, view.alerts));
     let all = [
         ("link-incident", view.page.clone()),
         ("link-runbook", runbook),
@@ -98,9 +98,9 @@ fn dashboard(template: &str, view: &IncidentView<'_>) -> String {
     url
 }
 
-/// Alertmanager's form for a silence, with what all firing alerts share.
-fn silence(alertmanager: &str, view: &IncidentView<'_>) -> Option<String> {
-    let shared = shared(view.alerts);
+/// Alertmanager's form for a silence, with what all firing alerts share; none where that is no more than their pool.
+fn silence(alertmanager: &str, alerts: &[Alert]) -> Option<String> {
+    let shared = preselected(alerts).ok()?;
     let base = alertmanager.trim_end_matches('/');
     (!shared.is_empty()).then(|| format!("{base}/#/silences/new?filter={}", encoded(&matchers(&shared))))
 }
@@ -127,4 +127,27 @@ fn matchers(shared: &[Matcher]) -> String {
 fn encoded(text: &str) -> String {
     // The form's encoding writes a blank as `+`, which means a blank in queries only.
     url::form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>().replace('+', "%20")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::silence;
+    use crate::alert::Alert;
+
+    #[test]
+    fn the_silence_form_never_holds_a_whole_pool() {
+        let firing = |n: usize| -> Vec<Alert> {
+            let alert = |i: usize| {
+                json!({
+                    "status": "firing", "labels": { "alertname": format!("A{i}"), "namespace": "llm" },
+                    "startsAt": "2026-11-20T03:00:00Z",
+                })
+            };
+            (0..n).map(|i| serde_json::from_value(alert(i)).unwrap()).collect()
+        };
+        assert!(silence("http://am", &firing(2)).unwrap().contains("alertname"));
+        assert_eq!(silence("http://am", &firing(9)), None);
+    }
 }
