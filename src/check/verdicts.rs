@@ -72,6 +72,9 @@ pub(crate) struct Expect {
     /// Causes that must be ruled out.
     #[serde(default)]
     pub ruled_out: Vec<String>,
+    /// Causes that something must speak against, be it not clearly.
+    #[serde(default)]
+    pub unlikely: Vec<String>,
     /// Causes that must stay undetermined.
     #[serde(default)]
     pub undetermined: Vec<String>,
@@ -206,8 +209,11 @@ fn compare(file: &SourceFile, case: &Case, judged: &Judged) -> Vec<Problem> {
             fail(format!("`{root}` is {verdict:?}, expected {expected:?}"), None);
         }
     }
-    for (ids, expected) in
-        [(&case.expect.ruled_out, Verdict::RuledOut), (&case.expect.undetermined, Verdict::Undetermined)]
+    for (ids, expected) in [
+            (&case.expect.ruled_out, Verdict::RuledOut),
+            (&case.expect.unlikely, Verdict::Unlikely),
+            (&case.expect.undetermined, Verdict::Undetermined),
+        ]
     {
         for id in ids {
             let verdict = judged.causes.get(id).map(|j| j.verdict);

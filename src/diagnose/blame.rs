@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::observe::Observed;
+use super::probability;
 use super::scope::workload_of;
 use super::{
     BlastRadius, CauseFound, Diagnosis, EngineFound, EvidenceResult, Fix, FixCheck, Fixes, Judged, Judgement,
@@ -15,6 +16,8 @@ use crate::signal::{VersionReq, matchers};
 
 /// Up to so many affected replicas are told with their nodes, GPUs and share of the traffic.
 const NAMED: usize = 4;
+/// How many causes are named as nearest where none is likely.
+const NEAREST: usize = 2;
 /// How many fix steps of a kind are shown.
 const STEPS: usize = 6;
 
@@ -41,6 +44,7 @@ pub(super) fn assemble(
         library.reachable(&request.playbook).into_iter().map(|node| (node.id, node)).collect();
     let serving = found.pool(library).next().map(|(_, seen)| seen);
     let mut causes = roots(library, &nodes, &judged, &seen);
+    probability::weigh(&mut causes);
     // Where the alert's own symptom is there as well, what explains another one need not explain it.
     let other = |screening: &Screening| {
         let own = screening.asked_verdict == Some(SymptomVerdict::Confirmed);
@@ -68,6 +72,11 @@ pub(super) fn assemble(
             .collect(),
         replicas: radius(std::iter::once(judged.evidence.as_slice()), &seen),
         timeline: timeline(causes.first(), &request.playbook, &judged),
+        unknown: probability::unknown(&causes),
+        nearest: match causes.first().is_some_and(|cause| cause.verdict == Verdict::Likely) {
+            true => Vec::new(),
+            false => nearest(library, &judged),
+        },
         ruled_out: ruled_out(library, request, &judged),
         unchecked: unchecked(library, &judged, &seen),
         symptom: SymptomFound {
@@ -108,6 +117,7 @@ fn roots(library: &Library, nodes: &BTreeMap<&str, Node<'_>>, judged: &Judged, s
             chain: chain.clone(),
             verdict: along.iter().map(|j| j.verdict).min().unwrap_or(Verdict::Undetermined),
             score: along.iter().map(|j| j.score).fold(1.0, f64::min),
+            probability: 0.0,
             evidence: judgement.evidence.clone(),
             // The nearest link that points at replicas says who is hit.
             replicas: radius(along.iter().rev().map(|j| j.evidence.as_slice()), seen),
@@ -192,18 +202,30 @@ fn ruled_out(library: &Library, request: &Request, judged: &Judged) -> Vec<Ruled
         .filter(|id| said.insert(*id))
         .filter_map(|id| judged.causes.get(id))
         .filter(|j| matches!(j.verdict, Verdict::RuledOut | Verdict::Unlikely))
-        .map(|j| RuledOut {
-            id: j.id.clone(),
-            title: j.title.clone(),
-            verdict: j.verdict,
-            because: j
-                .evidence
-                .iter()
-                .filter(|e| e.outcome == Outcome::NotMet)
-                .max_by_key(|e| (e.required, (e.weight * 1e3) as i64))
-                .cloned(),
-        })
+        .map(against)
         .collect()
+}
+
+/// What speaks most against a cause.
+fn against(judgement: &Judgement) -> RuledOut {
+    let missed = judgement.evidence.iter().filter(|e| e.outcome == Outcome::NotMet);
+    let says = |e: &EvidenceResult| if e.required { 1e3 + e.support.abs() } else { e.weight * e.support.abs() };
+    RuledOut {
+        id: judgement.id.clone(),
+        title: judgement.title.clone(),
+        verdict: judgement.verdict,
+        because: missed.rev().max_by(|a, b| says(a).total_cmp(&says(b))).cloned(),
+    }
+}
+
+/// The causes that most speaks for among those that something speaks against, but not clearly.
+fn nearest(library: &Library, judged: &Judged) -> Vec<RuledOut> {
+    let entries = || library.playbooks.values().flat_map(|playbook| &playbook.causes);
+    let last_resort = |id: &str| entries().any(|entry| entry.fallback && entry.target() == id);
+    let mut near: Vec<&Judgement> =
+        judged.causes.values().filter(|j| j.verdict == Verdict::Unlikely && !last_resort(&j.id)).collect();
+    near.sort_by(|a, b| b.score.total_cmp(&a.score));
+    near.into_iter().take(NEAREST).map(against).collect()
 }
 
 /// Signals without data that keep a cause undetermined, or the symptom itself.

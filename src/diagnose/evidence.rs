@@ -1,5 +1,6 @@
 //! Whether one piece of evidence holds on the observations.
 
+use super::degree::degree;
 use super::observation::median;
 use super::{EvidenceResult, NO_PAST, Observation, Observations, Outcome, ReplicaValue};
 use crate::playbook::{Comparison, Condition, Evidence, Library, Reference};
@@ -21,7 +22,11 @@ pub(crate) fn evaluate(library: &Library, evidence: &Evidence, seen: &Observatio
             // Where a number is known to be fine, a comparison that only lacks its past leaves nothing open.
             let fine = results.iter().any(|r| r.outcome == Outcome::NotMet);
             results.retain(|r| !(fine && r.outcome == Outcome::NoData && r.why.as_deref() == Some(NO_PAST)));
-            let pick = |outcome: Outcome| results.iter().find(|r| r.outcome == outcome).cloned();
+            // Of several, the one that says most for it; of equal ones the first.
+            let pick = |outcome: Outcome| {
+                let some = results.iter().rev().filter(|r| r.outcome == outcome);
+                some.max_by(|a, b| a.support.total_cmp(&b.support)).cloned()
+            };
             // One that holds suffices; "not met" needs all of them to be known.
             pick(Outcome::Met)
                 .or_else(|| pick(Outcome::NoData))
@@ -53,6 +58,7 @@ fn nothing(library: &Library, signal: &str, when: &str, seen: Option<&Observatio
         baseline: None,
         when: when.to_owned(),
         outcome: Outcome::NoData,
+        support: 0.0,
         since: None,
         required: false,
         weight: 1.0,
@@ -67,14 +73,16 @@ pub(super) fn check(library: &Library, signal: &str, when: &Condition, seen: &Ob
     let observation = seen.signals.get(signal);
     let mut result = nothing(library, signal, &when.to_string(), observation);
     let Some(o) = observation else { return result };
-    let decide = |result: &mut EvidenceResult, met: bool| {
+    let decide = |result: &mut EvidenceResult, met: bool, support: f64| {
         result.outcome = if met { Outcome::Met } else { Outcome::NotMet };
+        result.support = support;
         result.why = None;
     };
+    let sign = |met: bool| if met { 1.0 } else { -1.0 };
     let there = o.value.is_some() || !o.replicas.is_empty();
     match when {
-        Condition::Absent if o.answered => decide(&mut result, !there),
-        Condition::Present if o.answered => decide(&mut result, there),
+        Condition::Absent if o.answered => decide(&mut result, !there, sign(!there)),
+        Condition::Present if o.answered => decide(&mut result, there, sign(there)),
         Condition::Absent | Condition::Present => {}
         Condition::All(comparisons) if when.needs_peers() => compare_peers(&mut result, comparisons, o),
         Condition::All(comparisons) => {
@@ -85,7 +93,9 @@ pub(super) fn check(library: &Library, signal: &str, when: &Condition, seen: &Ob
             }
             result.baseline = o.baseline.filter(|_| when.needs_baseline());
             let met = comparisons.iter().all(|c| c.op.holds(value, limit(*c, o.baseline, None)));
-            decide(&mut result, met);
+            let says = |c: &Comparison| degree(*c, value, limit(*c, o.baseline, None), 1.0, result.unit);
+            let support = comparisons.iter().map(says).fold(1.0, f64::min);
+            decide(&mut result, met, support);
             let fleet = library.signals.get(signal).map(|s| s.fleet);
             if met {
                 result.replicas = holding(comparisons, o, fleet);
@@ -114,6 +124,7 @@ fn compare_peers(result: &mut EvidenceResult, comparisons: &[Comparison], o: &Ob
     }
     let mut deviants = Vec::new();
     let mut nearest: Option<(f64, f64)> = None;
+    let mut support = -1.0_f64;
     for (i, replica) in o.replicas.iter().enumerate() {
         let mut others: Vec<f64> =
             o.replicas.iter().enumerate().filter(|(j, _)| *j != i).map(|(_, r)| r.value).collect();
@@ -122,13 +133,17 @@ fn compare_peers(result: &mut EvidenceResult, comparisons: &[Comparison], o: &Ob
         if nearest.is_none_or(|(value, peers): (f64, f64)| off > (value - peers).abs()) {
             nearest = Some((replica.value, peers));
         }
-        if comparisons.iter().all(|c| c.op.holds(replica.value, limit(*c, o.baseline, Some(peers)))) {
+        let limit = |c: &Comparison| limit(*c, o.baseline, Some(peers));
+        let says = |c: &Comparison| degree(*c, replica.value, limit(c), 1.0, result.unit);
+        support = support.max(comparisons.iter().map(says).fold(1.0, f64::min));
+        if comparisons.iter().all(|c| c.op.holds(replica.value, limit(c))) {
             deviants.push((off, peers, ReplicaValue { name: replica.name.clone(), value: replica.value }));
         }
     }
     deviants.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.2.name.cmp(&b.2.name)));
     result.why = None;
     result.outcome = if deviants.is_empty() { Outcome::NotMet } else { Outcome::Met };
+    result.support = support;
     let shown = deviants.first().map(|(_, peers, replica)| (replica.value, *peers)).or(nearest);
     result.value = shown.map(|(value, _)| value);
     result.baseline = shown.map(|(_, peers)| peers);

@@ -5,7 +5,6 @@
 //! less data never makes a cause surer. Causes are ranked by score, then by the weight of what is met (a more
 //! specific cause has more to show), then by what did not begin after its effect, then by the order in the file.
 
-use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -20,6 +19,10 @@ use crate::playbook::{Evidence, Library, Node, NodeKind};
 pub(super) const LIKELY: f64 = 0.75;
 /// From this score on a cause is possible.
 pub(super) const POSSIBLE: f64 = 0.5;
+/// Scores that differ by less are as good as each other: what else is known decides.
+const TIE: f64 = 0.08;
+/// A required check that says so little is clearly not met.
+const BROKEN: f64 = -0.99;
 
 /// A cause may be noticed so much later than its effect: prompts and answers are counted when requests end.
 pub const NOTICED_LATE: Duration = Duration::from_secs(180);
@@ -44,7 +47,7 @@ impl Judged {
         others.iter().any(|other| {
             let fork = best.iter().zip(other).find(|(a, b)| a != b);
             let judged = fork.and_then(|(a, b)| self.causes.get(a).zip(self.causes.get(b)));
-            judged.is_some_and(|(a, b)| rank(a, b).is_eq())
+            judged.is_some_and(|(a, b)| ties(a, b) && strength(a) == strength(b))
         })
     }
 }
@@ -83,11 +86,19 @@ pub(super) fn symptom(
     evidence: &[Evidence],
     seen: &Observations,
 ) -> (Vec<EvidenceResult>, SymptomVerdict) {
-    let (evidence, verdict, _) = weigh(library, evidence, seen);
-    let symptom = match verdict {
-        Verdict::Likely | Verdict::Possible => SymptomVerdict::Confirmed,
-        Verdict::Unlikely | Verdict::RuledOut => SymptomVerdict::Absent,
-        Verdict::Undetermined => SymptomVerdict::NoData,
+    let evidence = results(library, evidence, seen).unwrap_or_default();
+    let weight = |outcome: Outcome| -> f64 { evidence.iter().filter(|e| e.outcome == outcome).map(|e| e.weight).sum() };
+    let required = |outcome: Outcome| evidence.iter().any(|e| e.required && e.outcome == outcome);
+    let (met, not_met, open) = (weight(Outcome::Met), weight(Outcome::NotMet), weight(Outcome::NoData) / 2.0);
+    // A symptom is what its thresholds say, as in the alert's rule; only what explains it is graded.
+    let symptom = if required(Outcome::NotMet) {
+        SymptomVerdict::Absent
+    } else if required(Outcome::NoData) || met + not_met == 0.0 {
+        SymptomVerdict::NoData
+    } else if met >= (met + not_met + open) / 2.0 {
+        SymptomVerdict::Confirmed
+    } else {
+        SymptomVerdict::Absent
     };
     (evidence, symptom)
 }
@@ -97,28 +108,34 @@ fn judge_node(library: &Library, node: Node<'_>, seen: &Observations) -> Judgeme
     Judgement { id: node.id.to_owned(), title: node.title.to_owned(), verdict, score, evidence }
 }
 
-/// Every check with its data, and what they come to. A log that nobody read counts neither for nor against and is not
-/// mentioned; a cause that stands and falls with it does not exist without.
+/// Every check with its data, and what they come to.
 fn weigh(library: &Library, evidence: &[Evidence], seen: &Observations) -> (Vec<EvidenceResult>, Verdict, f64) {
-    let mut results: Vec<EvidenceResult> = evidence.iter().map(|e| evaluate(library, e, seen)).collect();
-    if results.iter().any(|e| e.required && is_unread_log(library, e)) {
-        return (Vec::new(), Verdict::Undetermined, 0.0);
-    }
-    results.retain(|e| !is_unread_log(library, e));
+    let Some(results) = results(library, evidence, seen) else { return (Vec::new(), Verdict::Undetermined, 0.0) };
     let (verdict, score) = score(&results);
     (results, verdict, score)
 }
 
+/// Every check with its data. A log that nobody read counts neither for nor against and is not mentioned; none where the
+/// whole stands and falls with such a log.
+fn results(library: &Library, evidence: &[Evidence], seen: &Observations) -> Option<Vec<EvidenceResult>> {
+    let mut results: Vec<EvidenceResult> = evidence.iter().map(|e| evaluate(library, e, seen)).collect();
+    let unread = results.iter().any(|e| e.required && is_unread_log(library, e));
+    results.retain(|e| !is_unread_log(library, e));
+    (!unread).then_some(results)
+}
+
 /// The scoring rule.
 pub(super) fn score(evidence: &[EvidenceResult]) -> (Verdict, f64) {
-    let weight = |outcome: Outcome| -> f64 { evidence.iter().filter(|e| e.outcome == outcome).map(|e| e.weight).sum() };
-    let required = |outcome: Outcome| evidence.iter().any(|e| e.required && e.outcome == outcome);
-    let (met, not_met, no_data) = (weight(Outcome::Met), weight(Outcome::NotMet), weight(Outcome::NoData));
-    let total = met + not_met + no_data / 2.0;
-    let score = if total > 0.0 { met / total } else { 0.0 };
-    let verdict = if required(Outcome::NotMet) {
+    let required = |outcome: Outcome| evidence.iter().filter(move |e| e.required && e.outcome == outcome);
+    let known: f64 = evidence.iter().filter(|e| e.outcome != Outcome::NoData).map(|e| e.weight).sum();
+    let open: f64 = evidence.iter().filter(|e| e.outcome == Outcome::NoData).map(|e| e.weight / 2.0).sum();
+    let support: f64 = evidence.iter().filter(|e| e.outcome != Outcome::NoData).map(|e| e.weight * (1.0 + e.support) / 2.0).sum();
+    let balance = if known > 0.0 { support / (known + open) } else { 0.0 };
+    let missed: f64 = required(Outcome::NotMet).map(|e| 1.0 + e.support).product();
+    let score = balance * missed;
+    let verdict = if required(Outcome::NotMet).any(|e| e.support <= BROKEN) {
         return (Verdict::RuledOut, 0.0);
-    } else if required(Outcome::NoData) || met + not_met == 0.0 {
+    } else if required(Outcome::NoData).next().is_some() || known == 0.0 {
         Verdict::Undetermined
     } else if score >= LIKELY {
         Verdict::Likely
@@ -130,9 +147,9 @@ pub(super) fn score(evidence: &[EvidenceResult]) -> (Verdict, f64) {
     (verdict, score)
 }
 
-/// How much of a judgement's evidence is met, as weight.
-fn met_weight(judgement: &Judgement) -> f64 {
-    judgement.evidence.iter().filter(|e| e.outcome == Outcome::Met).map(|e| e.weight).sum()
+/// How much evidence speaks for a cause, as weight: a more specific cause has more to show.
+fn strength(judgement: &Judgement) -> f64 {
+    judgement.evidence.iter().map(|e| e.weight * e.support.max(0.0)).sum()
 }
 
 /// When the first of the checks began to hold.
@@ -145,12 +162,21 @@ fn began_after(judgement: &Judgement, effect: Option<Timestamp>) -> bool {
     onset(&judgement.evidence).zip(effect).is_some_and(|(cause, effect)| cause > clock::after(effect, NOTICED_LATE))
 }
 
-/// The better one first, as far as its evidence tells.
-fn rank(a: &Judgement, b: &Judgement) -> Ordering {
-    b.verdict
-        .cmp(&a.verdict)
-        .then_with(|| b.score.total_cmp(&a.score))
-        .then_with(|| met_weight(b).total_cmp(&met_weight(a)))
+/// Best first; as good as the best are those whose scores hardly differ from its own, and of those the one with more to
+/// show comes first, then the one that did not begin after its effect, then the one that stands first in the file.
+fn rank(children: &mut [(Node<'_>, &Judgement)], effect: Option<Timestamp>) {
+    children.sort_by(|(_, a), (_, b)| b.verdict.cmp(&a.verdict).then_with(|| b.score.total_cmp(&a.score)));
+    let Some(best) = children.first().map(|(_, best)| *best) else { return };
+    let tied = children.iter().take_while(|(_, other)| ties(best, other)).count();
+    children[..tied].sort_by(|(_, a), (_, b)| {
+        let shown = strength(b).total_cmp(&strength(a));
+        shown.then_with(|| began_after(a, effect).cmp(&began_after(b, effect)))
+    });
+}
+
+/// Whether the scores of two causes do not tell which is better.
+fn ties(a: &Judgement, b: &Judgement) -> bool {
+    a.verdict == b.verdict && (a.score - b.score).abs() < TIE
 }
 
 /// Walks down along likely and possible causes, best first, and writes a chain for every end it reaches.
@@ -175,7 +201,7 @@ fn descend(
     if children.is_empty() {
         children = among(true);
     }
-    children.sort_by(|(_, a), (_, b)| rank(a, b).then_with(|| began_after(a, effect).cmp(&began_after(b, effect))));
+    rank(&mut children, effect);
     for (child, _) in children {
         path.push(child.id.to_owned());
         let before = chains.len();

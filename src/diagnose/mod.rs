@@ -6,6 +6,7 @@
 mod batch;
 mod blame;
 mod config;
+mod degree;
 mod direct;
 mod evidence;
 mod fleet;
@@ -22,6 +23,7 @@ mod onset;
 mod picture;
 mod plan;
 mod pool;
+mod probability;
 mod scope;
 mod screen;
 mod shown;
@@ -55,6 +57,7 @@ pub use picture::{Frame, picture};
 pub(crate) use plan::nobody;
 pub use plan::{Ask, Plan, Side, plan};
 pub use pool::{Own, Pool};
+pub use probability::{FEATURES, features};
 pub use scope::{EngineSeen, Found, Scope, detection, last_day, newest, orchestrated, read_detection};
 pub use screen::Screening;
 pub use shown::{gateway_pools, pools};
@@ -175,6 +178,9 @@ pub struct EvidenceResult {
     pub when: String,
     /// Whether it holds.
     pub outcome: Outcome,
+    /// What it says, by its distance from the threshold: from -1 (clearly against) over 0 (nothing) to 1 (clearly for).
+    #[serde(default)]
+    pub support: f64,
     /// Since when it holds without an end; none when it held all along or nobody looked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>")]
@@ -220,7 +226,7 @@ pub struct Judgement {
     pub title: String,
     /// How sure.
     pub verdict: Verdict,
-    /// Met weight over weight, 0..1.
+    /// How much of the evidence speaks for it, 0..1.
     pub score: f64,
     /// Every check with its data.
     pub evidence: Vec<EvidenceResult>,
@@ -241,6 +247,9 @@ pub struct CauseFound {
     pub verdict: Verdict,
     /// The weakest score of the chain, 0..1.
     pub score: f64,
+    /// How probable it is that this is the cause, 0..1, beside the other causes and what no playbook knows.
+    #[serde(default)]
+    pub probability: f64,
     /// The root's checks.
     pub evidence: Vec<EvidenceResult>,
     /// Which replicas.
@@ -391,6 +400,12 @@ pub struct Diagnosis {
     /// When the links of the best chain began, the root first.
     #[serde(default)]
     pub timeline: Vec<Onset>,
+    /// How probable it is that none of the causes is it, 0..1.
+    #[serde(default)]
+    pub unknown: f64,
+    /// Where nothing is likely, what comes nearest, with the check that fails; at most two.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub nearest: Vec<RuledOut>,
     /// What the pool was screened for, where the alert's own playbook is unknown or explains nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub screening: Option<Screening>,

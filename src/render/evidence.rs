@@ -1,9 +1,14 @@
 //! Everything that was checked: what "Show evidence" shows.
 
-use super::facts::{bullet, fact, verdict};
+use super::facts::{bullet, fact, sure, verdict};
 use super::whole::{fixes, foot, not_this, unchecked, while_looking};
 use super::{Line, Part, Words};
-use crate::diagnose::{Diagnosis, EvidenceResult, Outcome, Verdict, asked};
+use crate::diagnose::{Diagnosis, EvidenceResult, Outcome, asked};
+
+/// From this support on a check is clear.
+const CLEAR: f64 = 0.9;
+/// Below this support a check says little.
+const WEAK: f64 = 0.25;
 
 /// Every check with its value, everything that was ruled out or could not be checked, all steps, and the queries.
 pub fn evidence_parts(diagnosis: &Diagnosis, words: &Words) -> Vec<Part> {
@@ -20,8 +25,8 @@ fn parts(diagnosis: &Diagnosis, steps: Vec<Part>, words: &Words) -> Vec<Part> {
     for (i, cause) in diagnosis.causes.iter().enumerate() {
         // The others share most of the best chain's links.
         let via = if i == 0 { cause.via.as_slice() } else { &[] };
-        parts.extend(via.iter().map(|link| checks(&link.title, Some(link.verdict), &link.evidence, words)));
-        let mut part = checks(&cause.title, Some(cause.verdict), &cause.evidence, words);
+        parts.extend(via.iter().map(|link| checks(&link.title, Some(verdict(link.verdict, words)), &link.evidence, words)));
+        let mut part = checks(&cause.title, Some(sure(cause, words)), &cause.evidence, words);
         if let (0, Part::Section(_, lines), false) = (i, &mut part, cause.meaning.trim().is_empty()) {
             lines.push(Line::default().plain(cause.meaning.trim().replace('\n', " ")));
         }
@@ -48,28 +53,44 @@ fn parts(diagnosis: &Diagnosis, steps: Vec<Part>, words: &Words) -> Vec<Part> {
     parts
 }
 
-fn checks(title: &str, sure: Option<Verdict>, evidence: &[EvidenceResult], words: &Words) -> Part {
+fn checks(title: &str, sure: Option<String>, evidence: &[EvidenceResult], words: &Words) -> Part {
     let title = match sure {
         None => title.to_owned(),
-        Some(sure) => words.text("other-cause", &[("title", title.into()), ("verdict", verdict(sure, words).into())]),
+        Some(sure) => words.text("other-cause", &[("title", title.into()), ("verdict", sure.into())]),
     };
     Part::Section(title, evidence.iter().map(|e| check(e, words)).collect())
 }
 
-/// `✓ KV cache peak 99 % (asked: > 0.95)`: a mark, so that nobody needs colour.
+/// `✓ KV cache peak 99 % (asked: > 0.95): clearly for it`: a mark, so that nobody needs colour.
 fn check(e: &EvidenceResult, words: &Words) -> Line {
     let key = match e.outcome {
         Outcome::Met => "evidence-met",
         Outcome::NotMet => "evidence-not-met",
         Outcome::NoData => "evidence-no-data",
     };
+    let says = words.text(strength(e), &[]);
     let why = e.why.as_deref().unwrap_or_default();
     let fact = fact(e, words).into();
     match (e.outcome, why) {
         (Outcome::NoData, why) if !why.is_empty() => {
             words.line("evidence-no-data-why", &[("fact", fact), ("why", Line::of(why).into())])
         }
-        _ => words.line(key, &[("fact", fact), ("when", e.when.as_str().into())]),
+        (Outcome::NoData, _) => words.line(key, &[("fact", fact), ("when", e.when.as_str().into())]),
+        _ => words.line(key, &[("fact", fact), ("when", e.when.as_str().into()), ("says", says.into())]),
+    }
+}
+
+/// How much a check says, as a phrase.
+fn strength(e: &EvidenceResult) -> &'static str {
+    match (e.support, e.outcome) {
+        // What an earlier version stored tells only the outcome.
+        (0.0, Outcome::Met) => "says-for",
+        (0.0, _) => "says-against",
+        (s, _) if s >= CLEAR => "says-clearly-for",
+        (s, _) if s >= WEAK => "says-for",
+        (s, _) if s > -WEAK => "says-little",
+        (s, _) if s > -CLEAR => "says-against",
+        _ => "says-clearly-against",
     }
 }
 

@@ -137,6 +137,17 @@ pub(super) fn verdict(verdict: Verdict, words: &Words) -> String {
     words.text(key, &[])
 }
 
+/// How sure a cause is, in a word and as a probability: `likely, 92 %`.
+pub(super) fn sure(cause: &CauseFound, words: &Words) -> String {
+    let verdict = verdict(cause.verdict, words);
+    // What an earlier version stored has no probability.
+    if cause.probability <= 0.0 {
+        return verdict;
+    }
+    let percent = format_value((cause.probability * 100.0).round() / 100.0, Unit::Ratio);
+    words.text("verdict-sure", &[("verdict", verdict.into()), ("percent", percent.into())])
+}
+
 /// The alerts that fire, or all when none does, each with its severity: `LLMHighTTFT (severity info)`.
 pub(super) fn alerted(alerts: &[Alert], words: &Words) -> Option<String> {
     let one = |alert: &&Alert| {

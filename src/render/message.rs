@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 
-use super::facts::{FEW, bullet, clip, facts, hits, misfit, no_data, radius, said, some, verdict, whom, why};
-use super::whole::{also, step, unknown, while_looking};
+use super::facts::{FEW, bullet, clip, facts, hits, misfit, no_data, radius, said, some, sure, whom, why};
+use super::whole::{also, nothing, step, unknown, while_looking};
 use super::{IncidentView, Line, Message, Part, Piece, Span, Tone, Words, buttons, links, notes, screened};
 use crate::alert::{Alert, AlertStatus, Labels, active, common_labels};
 use crate::clock;
@@ -197,7 +197,7 @@ fn diagnosed(diagnosis: &Diagnosis, view: &IncidentView<'_>, words: &Words) -> V
             parts.push(Part::Section(words.text("why", &[]), lines));
         }
         None if diagnosis.symptom.verdict == SymptomVerdict::Confirmed => {
-            parts.push(Part::Section(words.text("why", &[]), vec![words.line("why-none", &[])]));
+            parts.push(Part::Section(words.text("why", &[]), nothing(diagnosis, words)));
         }
         None => {}
     }
@@ -260,7 +260,7 @@ fn chain(diagnosis: &Diagnosis, root: &CauseFound, words: &Words) -> Vec<Line> {
             }
         })
         .collect();
-    let pieces = [("title", root.title.as_str().into()), ("verdict", verdict(root.verdict, words).into())];
+    let pieces = [("title", root.title.as_str().into()), ("verdict", sure(root, words).into())];
     lines.push(match since(&root.id) {
         Some(at) => {
             let [title, verdict] = pieces;

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use super::facts::{
-    FEW, bullet, fact, facts, few, hits, is_said, misfit, no_data, radius, said, some, verdict, whom, why,
+    FEW, bullet, fact, facts, few, hits, is_said, misfit, no_data, radius, said, some, sure, verdict, whom, why,
 };
 use super::links::graph;
 use super::{Line, Message, Part, Span, Tone, Words, direct, logs, screened};
-use crate::diagnose::{Diagnosis, EvidenceResult, Fix, NO_PAST, Outcome, RuledOut, SymptomVerdict, Verdict};
+use crate::diagnose::{CauseFound, Diagnosis, EvidenceResult, Fix, NO_PAST, Outcome, RuledOut, SymptomVerdict};
 use crate::signal::{Unit, format_value};
 
 /// The message of a diagnosis that somebody asked for.
@@ -69,10 +69,11 @@ fn chain(diagnosis: &Diagnosis, words: &Words) -> Option<Part> {
     let title = words.text("why", &[]);
     let Some(best) = diagnosis.root() else {
         let stands = diagnosis.symptom.verdict == SymptomVerdict::Confirmed;
-        return stands.then(|| Part::Section(title, vec![words.line("why-none", &[])]));
+        return stands.then(|| Part::Section(title, nothing(diagnosis, words)));
     };
-    let mut lines: Vec<Line> = best.via.iter().map(|j| link(&j.title, j.verdict, &j.evidence, words)).collect();
-    lines.push(link(&best.title, best.verdict, &best.evidence, words));
+    let mut lines: Vec<Line> = 
+        best.via.iter().map(|j| link(&j.title, verdict(j.verdict, words), &j.evidence, words)).collect();
+    lines.push(link(&best.title, sure(best, words), &best.evidence, words));
     lines.extend(hits(best, words));
     lines.extend(story(diagnosis, words));
     lines.extend(misfit(diagnosis, Duration::ZERO, words));
@@ -84,23 +85,29 @@ fn chain(diagnosis: &Diagnosis, words: &Words) -> Option<Part> {
     Some(Part::Section(title, lines))
 }
 
+/// That no cause stands out, and which come nearest.
+pub(super) fn nothing(diagnosis: &Diagnosis, words: &Words) -> Vec<Line> {
+    let near = |cause: &RuledOut| words.line("nearest", &[("cause", not_this(cause, words).into())]);
+    std::iter::once(words.line("why-none", &[])).chain(diagnosis.nearest.iter().map(near)).collect()
+}
+
 /// What else may be the cause.
 pub(super) fn also(diagnosis: &Diagnosis, words: &Words) -> Option<Line> {
-    let one = |title: &str, sure| {
-        words.text("other-cause", &[("title", title.into()), ("verdict", verdict(sure, words).into())])
+    let one = |cause: &CauseFound| {
+        words.text("other-cause", &[("title", cause.title.as_str().into()), ("verdict", sure(cause, words).into())])
     };
-    let others: Vec<String> = diagnosis.causes.iter().skip(1).take(FEW).map(|c| one(&c.title, c.verdict)).collect();
+    let others: Vec<String> = diagnosis.causes.iter().skip(1).take(FEW).map(one).collect();
     (!others.is_empty()).then(|| words.line("also", &[("causes", others.join("; ").into())]))
 }
 
-fn link(title: &str, sure: Verdict, evidence: &[EvidenceResult], words: &Words) -> Line {
+fn link(title: &str, sure: String, evidence: &[EvidenceResult], words: &Words) -> Line {
     let agree = evidence.iter().filter(|e| e.outcome == Outcome::Met).count();
     let known = evidence.iter().filter(|e| e.outcome != Outcome::NoData).count();
     let unknown = evidence.len() - known;
     let met = facts(evidence, Outcome::Met, words).join(", ");
     let mut pieces = vec![
         ("title", title.into()),
-        ("verdict", verdict(sure, words).into()),
+        ("verdict", sure.into()),
         ("facts", met.into()),
         ("agree", agree.into()),
         ("known", known.into()),

@@ -36,7 +36,7 @@ fn found(answer: &Answer) -> String {
         Verdict::Possible => "possible",
         _ => "–",
     };
-    format!("{symptom}{} ({verdict} {:.2})", root.chain.join(" ← "), root.score)
+    format!("{symptom}{} ({verdict} {:.2})", root.chain.join(" ← "), root.probability)
 }
 
 /// A row for each way.

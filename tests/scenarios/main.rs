@@ -21,6 +21,7 @@ use std::time::Instant;
 
 use llm_diagnose::playbook;
 use llm_diagnose::prom::{Config, Prometheus};
+use llm_diagnose_lab::calibration;
 use llm_diagnose_lab::page::put_part;
 use llm_diagnose_lab::stack;
 
@@ -42,17 +43,19 @@ struct Options {
     only: Option<String>,
     tuned: bool,
     serve: bool,
+    fit: bool,
     url: Option<String>,
 }
 
 fn options() -> Options {
-    let mut options = Options { all: false, write: None, only: None, tuned: false, serve: false, url: None };
+    let mut options = Options { all: false, write: None, only: None, tuned: false, serve: false, fit: false, url: None };
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
         match word.as_str() {
             "--all" => options.all = true,
             "--tuned" => options.tuned = true,
             "--serve" => options.serve = true,
+            "--fit" => options.fit = true,
             "--url" => options.url = words.next(),
             "--write" => options.write = words.next(),
             "--only" => options.only = words.next(),
@@ -112,7 +115,7 @@ fn main() -> ExitCode {
         };
         keep(&degraded);
         print(&found, options.only.is_some());
-        if options.all {
+        if options.all || options.fit {
             for (name, handicap) in [
                 ("no GPU exporter", Handicap::NoGpuExporter),
                 ("no kube-state-metrics", Handicap::NoKubernetes),
@@ -122,6 +125,8 @@ fn main() -> ExitCode {
             }
             keep(&degraded);
             told("handicapped");
+        }
+        if options.all {
             // Fleets of another shape need histories of their own: of every third family, from the halves in turn.
             let some = chosen.iter().enumerate().filter(|(i, _)| matches!(i % 12, 0 | 7));
             let some: Vec<_> = some.map(|(_, one)| one.clone()).collect();
@@ -140,6 +145,15 @@ fn main() -> ExitCode {
         keep(&degraded);
         for (name, outcomes) in &degraded {
             println!("{name}: {:?}", Rates::of(outcomes.iter()));
+        }
+        for held_out in [false, true] {
+            let said = report::said(&found, &degraded, held_out);
+            println!("calibration, never tuned on: {held_out}: error {:.3}\n{}", calibration::error(&said), calibration::table(&said));
+        }
+        if options.fit {
+            let outcomes = found.iter().chain(degraded.iter().flat_map(|(_, outcomes)| outcomes));
+            let rows: Vec<_> = outcomes.filter(|o| !o.healthy && !o.held_out).flat_map(|o| o.weighed.clone()).collect();
+            println!("coefficients from {} causes: {:.2?}", rows.len(), calibration::fit(&rows));
         }
         verdict(&found, if options.all || options.tuned { BARS } else { BARS_OF_A_THIRD })
     })
@@ -165,7 +179,7 @@ fn client(url: &str) -> Prometheus {
 
 fn print(found: &[Outcome], detail: bool) {
     for o in found.iter().filter(|o| detail || !o.right()) {
-        let score = o.score.map_or(String::new(), |score| format!("{score:.2}"));
+        let score = o.probability.map_or(String::new(), |p| format!("{p:.2}"));
         println!(
             "{} {}{} from {}: expected {}, found {} ({:?} {score})",
             if o.right() { "ok   " } else { "WRONG" },

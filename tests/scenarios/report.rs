@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use llm_diagnose::diagnose::Verdict;
+use llm_diagnose_lab::calibration;
 
 use crate::run::Outcome;
 
@@ -95,21 +96,10 @@ pub(crate) fn page(outcomes: &[Outcome], degraded: &[(String, Vec<Outcome>)], co
     for (name, outcomes) in degraded {
         out.push_str(&Rates::of(outcomes.iter()).row(name));
     }
-    out.push_str("\n### Is a score what it says?\n\nShare of right roots by the score of the best cause.\n\n| score | diagnoses | right root | right mechanism |\n|---|---|---|---|\n");
-    for (from, to) in [(0.5, 0.65), (0.65, 0.75), (0.75, 0.85), (0.85, 0.95), (0.95, 1.01)] {
-        let inside: Vec<&Outcome> =
-            outcomes.iter().filter(|o| !o.healthy && o.score.is_some_and(|s| (from..to).contains(&s))).collect();
-        let right = inside.iter().filter(|o| o.root_right).count();
-        let mechanism = inside.iter().filter(|o| o.mechanism_right).count();
-        let to = f64::min(to, 1.0);
-        writeln!(
-            out,
-            "| {from:.2}–{to:.2} | {} | {} | {} |",
-            inside.len(),
-            share(right, inside.len()),
-            share(mechanism, inside.len())
-        )
-        .unwrap();
+    out.push_str("\n### Is a probability what it says?\n\nHow often the first cause is right, by how probable it was said to be; all diagnoses of this page with the right root or not.\n");
+    for (name, held_out) in [("Tuned on", false), ("Never tuned on", true)] {
+        let said = said(outcomes, degraded, held_out);
+        writeln!(out, "\n{name}: error of calibration {:.3}.\n\n{}", calibration::error(&said), calibration::table(&said)).unwrap();
     }
     out.push_str("\n### Cost\n\n");
     let mut seconds: Vec<f64> = outcomes.iter().map(|o| o.seconds).collect();
@@ -145,6 +135,13 @@ pub(crate) fn page(outcomes: &[Outcome], degraded: &[(String, Vec<Outcome>)], co
         .unwrap();
     }
     out
+}
+
+/// What was said of the first cause and whether it was right, with and without handicaps.
+pub(crate) fn said(outcomes: &[Outcome], degraded: &[(String, Vec<Outcome>)], held_out: bool) -> Vec<(f64, bool)> {
+    let all = outcomes.iter().chain(degraded.iter().flat_map(|(_, outcomes)| outcomes));
+    let faults = all.filter(|o| !o.healthy && o.held_out == held_out);
+    faults.filter_map(|o| Some((o.probability?, o.root_right))).collect()
 }
 
 /// Expected against found mechanisms; only rows with a mistake, the rest is a diagonal.

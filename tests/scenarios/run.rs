@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use futures::stream::{self, StreamExt};
 use jiff::Timestamp;
-use llm_diagnose::diagnose::{Baseline, Diagnosis, Request, Scope, SymptomVerdict, Verdict, diagnose};
+use llm_diagnose::diagnose::{
+    Baseline, Diagnosis, FEATURES, Request, Scope, SymptomVerdict, Verdict, diagnose, features,
+};
 use llm_diagnose::playbook::{Kind, Library};
 use llm_diagnose::prom::Prometheus;
 
@@ -28,7 +30,9 @@ pub(crate) struct Outcome {
     pub(crate) symptom: SymptomVerdict,
     pub(crate) verdict: Option<Verdict>,
     pub(crate) fallback: bool,
-    pub(crate) score: Option<f64>,
+    pub(crate) probability: Option<f64>,
+    /// What tells how probable each named cause is, and whether it is right.
+    pub(crate) weighed: Vec<([f64; FEATURES], bool)>,
     pub(crate) mechanism_right: bool,
     pub(crate) root_right: bool,
     pub(crate) top3: bool,
@@ -153,7 +157,8 @@ fn compare(library: &Library, situation: &Situation, entry: &str, diagnosis: Dia
         symptom: diagnosis.symptom.verdict,
         verdict: best.map(|root| root.verdict),
         fallback: best.is_some_and(|root| root.fallback),
-        score: best.map(|root| root.score),
+        probability: best.map(|root| root.probability),
+        weighed: (0..diagnosis.causes.len()).map(|i| (features(&diagnosis.causes, i), right(&diagnosis.causes[i]))).collect(),
         mechanism_right: if expect.mechanism.is_empty() {
             best.is_some_and(right)
         } else {

@@ -1,7 +1,13 @@
 ### Everything that was checked.
 
-evidence-met = ✓ { $fact } (asked: { $when })
-evidence-not-met = ✗ { $fact } (would need { $when })
+evidence-met = ✓ { $fact } (asked: { $when }): { $says }
+evidence-not-met = ✗ { $fact } (would need { $when }): { $says }
 evidence-no-data = ? { $fact }: no data (asked: { $when })
 evidence-no-data-why = ? { $fact }: { $why }
 evidence-queries = What was asked
+# What a check says, by its distance from the threshold.
+says-clearly-for = clearly for it
+says-for = for it
+says-little = close to the threshold, says little
+says-against = against it
+says-clearly-against = clearly against it

@@ -7,6 +7,7 @@ verdict-possible = possible
 verdict-unlikely = unlikely
 verdict-undetermined = cannot tell
 verdict-ruled-out = ruled out
+verdict-sure = { $verdict }, { $percent }
 
 and-more = { $shown } and { $n } more
 change = { $now } ({ $factor }, was { $was })
@@ -85,6 +86,7 @@ no-playbook-why = Nothing was diagnosed: its labels name no pool either. Give th
 
 why = Why
 why-none = No cause stands out: everything that could be checked speaks against the known causes.
+nearest = Nearest: { $cause }
 chain-link = ← **{ $title }** — { $verdict }: { $facts } ({ $agree } of { $known } checks agree)
 chain-link-blind = ← **{ $title }** — { $verdict }: { $facts } ({ $agree } of { $known } checks agree, { $unknown } without data)
 chain-short = ← **{ $title }**

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use super::super::Words;
 use super::super::evidence::checked_parts;
-use super::super::facts::{alerted, facts, hits, misfit, verdict};
+use super::super::facts::{alerted, facts, hits, misfit, sure};
 use super::super::logs::unknown as logs_unknown;
-use super::super::whole::fixes;
+use super::super::whole::{fixes, nothing};
 use super::{answers, code, fence, line, parts, plain, tables};
 use crate::clock;
 use crate::diagnose::{Diagnosis, Outcome, SymptomVerdict};
@@ -137,7 +137,7 @@ fn summary(report: &Report, words: &Words) -> String {
             lines.push(plain(diagnosis.symptom.impact.trim()));
         }
         if let Some(root) = diagnosis.root() {
-            let sure = verdict(root.verdict, words);
+            let sure = sure(root, words);
             let pieces = [("cause", root.title.as_str().into()), ("verdict", sure.into())];
             lines.push(line(&words.line("doc-cause", &pieces)));
             lines.extend(hits(root, words).map(|hits| line(&hits)));
@@ -159,7 +159,7 @@ fn summary(report: &Report, words: &Words) -> String {
 /// The links from what is felt to the root, each with what is met.
 fn chain(diagnosis: &Diagnosis, words: &Words) -> String {
     let Some(root) = diagnosis.root() else {
-        return format!("{}\n\n", line(&words.line("why-none", &[])));
+        return nothing(diagnosis, words).iter().map(|said| format!("{}\n\n", line(said))).collect();
     };
     let misfit = misfit(diagnosis, Duration::ZERO, words);
     let since = |id: &str| diagnosis.timeline.iter().find(|onset| onset.id == id).map(|onset| onset.at);

@@ -104,7 +104,7 @@ fn facts_of(report: &Report, live: bool, words: &Words) -> Markup {
                 Some(root) => {
                     let (agree, known) = agreeing(root);
                     html! {
-                        (facts::verdict(root.verdict, words))
+                        (facts::sure(root, words))
                         small { (words.text("report-agree", &[("agree", agree.into()), ("known", known.into())])) }
                     }
                 }
