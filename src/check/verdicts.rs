@@ -210,11 +210,10 @@ fn compare(file: &SourceFile, case: &Case, judged: &Judged) -> Vec<Problem> {
         }
     }
     for (ids, expected) in [
-            (&case.expect.ruled_out, Verdict::RuledOut),
-            (&case.expect.unlikely, Verdict::Unlikely),
-            (&case.expect.undetermined, Verdict::Undetermined),
-        ]
-    {
+        (&case.expect.ruled_out, Verdict::RuledOut),
+        (&case.expect.unlikely, Verdict::Unlikely),
+        (&case.expect.undetermined, Verdict::Undetermined),
+    ] {
         for id in ids {
             let verdict = judged.causes.get(id).map(|j| j.verdict);
             if verdict != Some(expected) {

@@ -43,19 +43,11 @@ pub(super) fn assemble(
     let nodes: BTreeMap<&str, Node<'_>> =
         library.reachable(&request.playbook).into_iter().map(|node| (node.id, node)).collect();
     let serving = found.pool(library).next().map(|(_, seen)| seen);
-    let mut causes = roots(library, &nodes, &judged, &seen);
-    probability::weigh(&mut causes);
-    // Where the alert's own symptom is there as well, what explains another one need not explain it.
-    let other = |screening: &Screening| {
-        let own = screening.asked_verdict == Some(SymptomVerdict::Confirmed);
-        own && screening.asked.as_ref() != Some(&request.playbook)
-    };
-    if screening.as_ref().is_some_and(other) {
-        causes.iter_mut().for_each(|cause| cause.verdict = cause.verdict.min(Verdict::Possible));
-    }
+    let causes = roots(library, &nodes, &judged, &seen);
     let entry = library.playbooks.get(&request.playbook);
     let fix = causes.first().map(|cause| fixes(&nodes, cause, &found, &seen, library)).unwrap_or_default();
-    Diagnosis {
+    let near = nearest(library, &judged);
+    let mut diagnosis = Diagnosis {
         schema: SCHEMA.to_owned(),
         at: request.at,
         window_seconds: request.window.as_secs(),
@@ -72,11 +64,8 @@ pub(super) fn assemble(
             .collect(),
         replicas: radius(std::iter::once(judged.evidence.as_slice()), &seen),
         timeline: timeline(causes.first(), &request.playbook, &judged),
-        unknown: probability::unknown(&causes),
-        nearest: match causes.first().is_some_and(|cause| cause.verdict == Verdict::Likely) {
-            true => Vec::new(),
-            false => nearest(library, &judged),
-        },
+        unknown: 1.0,
+        nearest: Vec::new(),
         ruled_out: ruled_out(library, request, &judged),
         unchecked: unchecked(library, &judged, &seen),
         symptom: SymptomFound {
@@ -99,7 +88,12 @@ pub(super) fn assemble(
         logs,
         queries,
         took_seconds: took.as_secs_f64(),
+    };
+    probability::weigh(&mut diagnosis);
+    if diagnosis.root().is_none_or(|root| root.verdict != Verdict::Likely) {
+        diagnosis.nearest = near;
     }
+    diagnosis
 }
 
 /// One entry per root, with its best chain.

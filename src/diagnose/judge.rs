@@ -129,7 +129,8 @@ pub(super) fn score(evidence: &[EvidenceResult]) -> (Verdict, f64) {
     let required = |outcome: Outcome| evidence.iter().filter(move |e| e.required && e.outcome == outcome);
     let known: f64 = evidence.iter().filter(|e| e.outcome != Outcome::NoData).map(|e| e.weight).sum();
     let open: f64 = evidence.iter().filter(|e| e.outcome == Outcome::NoData).map(|e| e.weight / 2.0).sum();
-    let support: f64 = evidence.iter().filter(|e| e.outcome != Outcome::NoData).map(|e| e.weight * (1.0 + e.support) / 2.0).sum();
+    let support: f64 =
+        evidence.iter().filter(|e| e.outcome != Outcome::NoData).map(|e| e.weight * (1.0 + e.support) / 2.0).sum();
     let balance = if known > 0.0 { support / (known + open) } else { 0.0 };
     let missed: f64 = required(Outcome::NotMet).map(|e| 1.0 + e.support).product();
     let score = balance * missed;

@@ -3,47 +3,75 @@
 //! A logistic regression on a few numbers of the answer. The coefficients are fitted on the simulated fleets that rules are
 //! tuned on, and checked on fleets and captures that are not (`make calibrate`, docs/accuracy.md).
 
-use super::{CauseFound, EvidenceResult, Outcome, Verdict};
+use std::collections::BTreeSet;
+
+use super::{Diagnosis, EvidenceResult, Outcome, SymptomVerdict, Verdict};
 
 /// From this probability on a cause is likely.
 const LIKELY: f64 = 0.7;
 
+/// What explains another symptom need not explain the alert's own: its probability is multiplied by this.
+const ELSEWHERE: f64 = 0.6;
+
 /// How many numbers tell how probable a cause is.
-pub const FEATURES: usize = 5;
+pub const FEATURES: usize = 6;
+
+/// In which direction each of the [`features`] may count: more evidence never makes a cause less probable.
+pub const DIRECTIONS: [f64; FEATURES] = [1.0, 1.0, 1.0, 1.0, -1.0, -1.0];
 
 /// What each number adds to the log-odds: a constant, then as in [`features`].
-const COEFFICIENTS: [f64; FEATURES + 1] = [-3.0, 5.0, 2.0, 1.0, 0.5, -0.5];
+const COEFFICIENTS: [f64; FEATURES + 1] = [-3.0, 5.0, 2.0, 1.0, 0.5, -0.5, -0.5];
 
 /// What tells how probable the cause at `place` is, each about 0..=1: the score of its weakest link; by how much that is above
-/// its best rival's (below: negative); the share of its checks that have data; whether it names more than the mechanism; whether
-/// it is a last resort.
-pub fn features(causes: &[CauseFound], place: usize) -> [f64; FEATURES] {
+/// its best rival's (below: negative); the share of its checks that have data; whether it stands first; the share of all causes
+/// that nobody could check; whether it is a last resort.
+pub fn features(diagnosis: &Diagnosis, place: usize) -> [f64; FEATURES] {
+    let causes = &diagnosis.causes;
     let Some(cause) = causes.get(place) else { return [0.0; FEATURES] };
     let rivals = causes.iter().enumerate().filter(|(i, other)| *i != place && !cause.chain.contains(&other.id));
     let rival = rivals.map(|(_, other)| other.score).fold(0.0, f64::max);
     let checks = || cause.via.iter().flat_map(|link| &link.evidence).chain(&cause.evidence);
-    let weight = |known: bool| -> f64 {
-        let counts = |e: &&EvidenceResult| !known || e.outcome != Outcome::NoData;
-        checks().filter(counts).map(|e| e.weight).sum()
-    };
-    let known = if weight(false) > 0.0 { weight(true) / weight(false) } else { 0.0 };
-    let first = if place == 0 { 1.0 } else { 0.0 };
-    [cause.score, cause.score - rival, known, first, if cause.fallback { 1.0 } else { 0.0 }]
+    let weight = |e: &EvidenceResult| e.weight;
+    let all: f64 = checks().map(weight).sum();
+    let known: f64 = checks().filter(|e| e.outcome != Outcome::NoData).map(weight).sum();
+    let one = |holds: bool| if holds { 1.0 } else { 0.0 };
+    [
+        cause.score,
+        cause.score - rival,
+        if all > 0.0 { known / all } else { 0.0 },
+        one(place == 0),
+        unchecked(diagnosis),
+        one(cause.fallback),
+    ]
 }
 
-/// Writes into each cause how probable it is, and what that is in a word.
-pub(super) fn weigh(causes: &mut [CauseFound]) {
-    let probable: Vec<f64> = (0..causes.len()).map(|place| probability(&features(causes, place))).collect();
-    for (cause, probability) in causes.iter_mut().zip(probable) {
-        cause.probability = probability;
-        let verdict = if probability >= LIKELY { Verdict::Likely } else { Verdict::Possible };
+/// The share of all causes that nobody could check.
+fn unchecked(diagnosis: &Diagnosis) -> f64 {
+    let open: BTreeSet<&String> = diagnosis.unchecked.iter().flat_map(|unchecked| &unchecked.causes).collect();
+    let named: BTreeSet<&String> = diagnosis.causes.iter().flat_map(|cause| &cause.chain).collect();
+    let all = open.len() + named.len() + diagnosis.ruled_out.len();
+    open.len() as f64 / all.max(1) as f64
+}
+
+/// Writes into each cause how probable it is, and what that is in a word; and how probable it is that none of them is it.
+pub(super) fn weigh(diagnosis: &mut Diagnosis) {
+    let probable: Vec<f64> =
+        (0..diagnosis.causes.len()).map(|place| probability(&features(diagnosis, place))).collect();
+    let elsewhere = if is_elsewhere(diagnosis) { ELSEWHERE } else { 1.0 };
+    for (cause, probability) in diagnosis.causes.iter_mut().zip(&probable) {
+        cause.probability = probability * elsewhere;
+        let verdict = if cause.probability >= LIKELY { Verdict::Likely } else { Verdict::Possible };
         cause.verdict = cause.verdict.min(verdict);
     }
+    diagnosis.unknown = diagnosis.causes.iter().map(|cause| 1.0 - cause.probability).product();
 }
 
-/// How probable it is that none of these causes is it.
-pub(super) fn unknown(causes: &[CauseFound]) -> f64 {
-    causes.iter().map(|cause| 1.0 - cause.probability).product()
+/// Whether the causes are those of another symptom than the alert's own, which is there as well.
+fn is_elsewhere(diagnosis: &Diagnosis) -> bool {
+    diagnosis.screening.as_ref().is_some_and(|screening| {
+        let own = screening.asked_verdict == Some(SymptomVerdict::Confirmed);
+        own && screening.asked.as_ref() != Some(&diagnosis.symptom.playbook)
+    })
 }
 
 /// The probability that these numbers stand for.
@@ -51,4 +79,16 @@ fn probability(features: &[f64; FEATURES]) -> f64 {
     let [constant, rest @ ..] = COEFFICIENTS;
     let odds = constant + rest.iter().zip(features).map(|(a, b)| a * b).sum::<f64>();
     1.0 / (1.0 + (-odds).exp())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_evidence_never_makes_a_cause_less_probable() {
+        for (coefficient, direction) in COEFFICIENTS[1..].iter().zip(DIRECTIONS) {
+            assert!(coefficient * direction >= 0.0, "{COEFFICIENTS:?}");
+        }
+    }
 }

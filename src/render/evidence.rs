@@ -25,7 +25,9 @@ fn parts(diagnosis: &Diagnosis, steps: Vec<Part>, words: &Words) -> Vec<Part> {
     for (i, cause) in diagnosis.causes.iter().enumerate() {
         // The others share most of the best chain's links.
         let via = if i == 0 { cause.via.as_slice() } else { &[] };
-        parts.extend(via.iter().map(|link| checks(&link.title, Some(verdict(link.verdict, words)), &link.evidence, words)));
+        parts.extend(
+            via.iter().map(|link| checks(&link.title, Some(verdict(link.verdict, words)), &link.evidence, words)),
+        );
         let mut part = checks(&cause.title, Some(sure(cause, words)), &cause.evidence, words);
         if let (0, Part::Section(_, lines), false) = (i, &mut part, cause.meaning.trim().is_empty()) {
             lines.push(Line::default().plain(cause.meaning.trim().replace('\n', " ")));

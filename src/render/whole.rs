@@ -71,7 +71,7 @@ fn chain(diagnosis: &Diagnosis, words: &Words) -> Option<Part> {
         let stands = diagnosis.symptom.verdict == SymptomVerdict::Confirmed;
         return stands.then(|| Part::Section(title, nothing(diagnosis, words)));
     };
-    let mut lines: Vec<Line> = 
+    let mut lines: Vec<Line> =
         best.via.iter().map(|j| link(&j.title, verdict(j.verdict, words), &j.evidence, words)).collect();
     lines.push(link(&best.title, sure(best, words), &best.evidence, words));
     lines.extend(hits(best, words));

@@ -22,6 +22,7 @@ use std::time::Instant;
 
 use llm_diagnose::playbook;
 use llm_diagnose::prom::{Config, Prometheus};
+use llm_diagnose_lab::calibration;
 
 use run::{Answer, Case, Histories, Way};
 
@@ -112,6 +113,8 @@ fn main() -> ExitCode {
         }
     }
     println!("{}", report::table(&answers));
+    let said = report::said(&answers);
+    println!("error of calibration {:.3}\n{}", calibration::error(&said), calibration::table(&said));
     if let Some(path) = &options.write {
         report::write(path, &answers).unwrap();
     }

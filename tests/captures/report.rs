@@ -4,6 +4,7 @@ use std::fmt::Write;
 use std::path::Path;
 
 use llm_diagnose::diagnose::{SymptomVerdict, Verdict};
+use llm_diagnose_lab::calibration;
 use llm_diagnose_lab::page::put_part;
 
 use crate::run::{Answer, Way, by_engine};
@@ -69,6 +70,12 @@ pub(crate) fn table(answers: &[Answer]) -> String {
     out
 }
 
+/// What was said of the first cause, and whether it was right.
+pub(crate) fn said(answers: &[Answer]) -> Vec<(f64, bool)> {
+    let named = answers.iter().filter(|answer| !answer.case.is_healthy());
+    named.filter_map(|answer| Some((answer.diagnosis.as_ref()?.root()?.probability, answer.is_right()))).collect()
+}
+
 /// The bars that are not reached, in words.
 pub(crate) fn missed(answers: &[Answer]) -> Vec<String> {
     let mut out = Vec::new();
@@ -106,6 +113,13 @@ pub(crate) fn write(path: &Path, answers: &[Answer]) -> anyhow::Result<()> {
          Where a row counts fewer captures than the first, only those were diagnosed so.\n\n{}\n",
         table(answers)
     );
+    let said = said(answers);
+    write!(
+        part,
+        "How often the first cause is right, by how probable it was said to be (all ways; error of calibration {:.3}):\n\n{}\n",
+        calibration::error(&said),
+        calibration::table(&said)
+    )?;
     part.push_str("### Every capture\n\n| capture | what was done | right |");
     part.push_str(&Way::ALL.map(|way| format!(" {} |", way.title())).concat());
     part.push_str("\n|---|---|---|");

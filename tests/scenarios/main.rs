@@ -19,6 +19,7 @@ mod world;
 use std::process::ExitCode;
 use std::time::Instant;
 
+use llm_diagnose::diagnose::DIRECTIONS;
 use llm_diagnose::playbook;
 use llm_diagnose::prom::{Config, Prometheus};
 use llm_diagnose_lab::calibration;
@@ -48,7 +49,8 @@ struct Options {
 }
 
 fn options() -> Options {
-    let mut options = Options { all: false, write: None, only: None, tuned: false, serve: false, fit: false, url: None };
+    let mut options =
+        Options { all: false, write: None, only: None, tuned: false, serve: false, fit: false, url: None };
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
         match word.as_str() {
@@ -148,12 +150,16 @@ fn main() -> ExitCode {
         }
         for held_out in [false, true] {
             let said = report::said(&found, &degraded, held_out);
-            println!("calibration, never tuned on: {held_out}: error {:.3}\n{}", calibration::error(&said), calibration::table(&said));
+            println!(
+                "calibration, never tuned on: {held_out}: error {:.3}\n{}",
+                calibration::error(&said),
+                calibration::table(&said)
+            );
         }
         if options.fit {
             let outcomes = found.iter().chain(degraded.iter().flat_map(|(_, outcomes)| outcomes));
             let rows: Vec<_> = outcomes.filter(|o| !o.healthy && !o.held_out).flat_map(|o| o.weighed.clone()).collect();
-            println!("coefficients from {} causes: {:.2?}", rows.len(), calibration::fit(&rows));
+            println!("coefficients from {} causes: {:.2?}", rows.len(), calibration::fit(&rows, DIRECTIONS));
         }
         verdict(&found, if options.all || options.tuned { BARS } else { BARS_OF_A_THIRD })
     })

@@ -96,10 +96,16 @@ pub(crate) fn page(outcomes: &[Outcome], degraded: &[(String, Vec<Outcome>)], co
     for (name, outcomes) in degraded {
         out.push_str(&Rates::of(outcomes.iter()).row(name));
     }
-    out.push_str("\n### Is a probability what it says?\n\nHow often the first cause is right, by how probable it was said to be; all diagnoses of this page with the right root or not.\n");
+    out.push_str("\n### Is a probability what it says?\n\nHow often the first cause is right, by how probable it was said to be; of all diagnoses of faults on this page. Right is a cause that is an accepted root or mechanism.\n");
     for (name, held_out) in [("Tuned on", false), ("Never tuned on", true)] {
         let said = said(outcomes, degraded, held_out);
-        writeln!(out, "\n{name}: error of calibration {:.3}.\n\n{}", calibration::error(&said), calibration::table(&said)).unwrap();
+        writeln!(
+            out,
+            "\n{name}: error of calibration {:.3}.\n\n{}",
+            calibration::error(&said),
+            calibration::table(&said)
+        )
+        .unwrap();
     }
     out.push_str("\n### Cost\n\n");
     let mut seconds: Vec<f64> = outcomes.iter().map(|o| o.seconds).collect();
@@ -141,7 +147,7 @@ pub(crate) fn page(outcomes: &[Outcome], degraded: &[(String, Vec<Outcome>)], co
 pub(crate) fn said(outcomes: &[Outcome], degraded: &[(String, Vec<Outcome>)], held_out: bool) -> Vec<(f64, bool)> {
     let all = outcomes.iter().chain(degraded.iter().flat_map(|(_, outcomes)| outcomes));
     let faults = all.filter(|o| !o.healthy && o.held_out == held_out);
-    faults.filter_map(|o| Some((o.probability?, o.root_right))).collect()
+    faults.filter_map(|o| Some((o.probability?, o.holds))).collect()
 }
 
 /// Expected against found mechanisms; only rows with a mistake, the rest is a diagonal.

@@ -35,6 +35,8 @@ pub(crate) struct Outcome {
     pub(crate) weighed: Vec<([f64; FEATURES], bool)>,
     pub(crate) mechanism_right: bool,
     pub(crate) root_right: bool,
+    /// The first cause is a right root or mechanism.
+    pub(crate) holds: bool,
     pub(crate) top3: bool,
     pub(crate) seconds: f64,
     pub(crate) queries: usize,
@@ -126,6 +128,8 @@ fn compare(library: &Library, situation: &Situation, entry: &str, diagnosis: Dia
     let roots = if expect.root.is_empty() { &expect.mechanism } else { &expect.root };
     let claims = |verdict: Verdict| verdict >= Verdict::Possible;
     let right = |cause: &llm_diagnose::diagnose::CauseFound| claims(cause.verdict) && among(roots, &cause.id);
+    // A chain that ends at the mechanism is right as far as it goes.
+    let holds = |cause: &llm_diagnose::diagnose::CauseFound| right(cause) || among(&expect.mechanism, &cause.id);
     Outcome {
         scenario: situation.scenario.name.clone(),
         held_out: situation.held_out,
@@ -158,13 +162,14 @@ fn compare(library: &Library, situation: &Situation, entry: &str, diagnosis: Dia
         verdict: best.map(|root| root.verdict),
         fallback: best.is_some_and(|root| root.fallback),
         probability: best.map(|root| root.probability),
-        weighed: (0..diagnosis.causes.len()).map(|i| (features(&diagnosis.causes, i), right(&diagnosis.causes[i]))).collect(),
+        weighed: (0..diagnosis.causes.len()).map(|i| (features(&diagnosis, i), holds(&diagnosis.causes[i]))).collect(),
         mechanism_right: if expect.mechanism.is_empty() {
             best.is_some_and(right)
         } else {
             chain.iter().any(|id| among(&expect.mechanism, id))
         },
         root_right: best.is_some_and(right),
+        holds: best.is_some_and(holds),
         top3: diagnosis.causes.iter().take(3).any(right),
         seconds: diagnosis.took_seconds,
         queries: diagnosis.queries,

@@ -51,9 +51,9 @@ pub fn table(said: &[(f64, bool)]) -> String {
     out
 }
 
-/// Coefficients of a logistic regression: a constant, then one for each number. Ridge regularised, by gradient descent with
+/// Coefficients of a logistic regression: a constant, then one for each number, of the sign that `directions` tells. Ridge regularised, by gradient descent with
 /// a fixed number of steps, so that the same rows give the same answer.
-pub fn fit<const N: usize>(rows: &[([f64; N], bool)]) -> Vec<f64> {
+pub fn fit<const N: usize>(rows: &[([f64; N], bool)], directions: [f64; N]) -> Vec<f64> {
     const STEPS: usize = 20_000;
     const RATE: f64 = 0.5;
     const RIDGE: f64 = 0.002;
@@ -71,6 +71,11 @@ pub fn fit<const N: usize>(rows: &[([f64; N], bool)]) -> Vec<f64> {
         for (i, (b, s)) in b.iter_mut().zip(&slope).enumerate() {
             let ridge = if i == 0 { 0.0 } else { RIDGE * *b };
             *b -= RATE * (s / rows.len().max(1) as f64 + ridge);
+        }
+        for (b, direction) in b[1..].iter_mut().zip(directions) {
+            if *b * direction < 0.0 {
+                *b = 0.0;
+            }
         }
     }
     b
@@ -91,7 +96,7 @@ mod tests {
     #[test]
     fn the_fit_finds_what_decides() {
         let rows: Vec<([f64; 2], bool)> = (0..100).map(|i| ([f64::from(i % 10) / 10.0, 0.5], i % 10 > 4)).collect();
-        let b = fit(&rows);
+        let b = fit(&rows, [1.0, 1.0]);
         assert!(b[1] > 3.0 && b[1].abs() > 3.0 * b[2].abs(), "{b:?}");
     }
 }
