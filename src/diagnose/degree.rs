@@ -25,7 +25,7 @@ pub(super) fn degree(comparison: Comparison, value: f64, limit: f64, spread: f64
         // Of something that should not be there at all, one is clear.
         (Reference::Number(0.0), _) => f64::INFINITY,
         // Between two whole numbers: one more or less than the last that holds is clear.
-        (_, Unit::Count) => {
+        (_, Unit::Count) if value.fract() == 0.0 => {
             let edge = match comparison.op {
                 Op::Above | Op::AtMost => limit.floor() + 0.5,
                 Op::AtLeast | Op::Below => limit.ceil() - 0.5,
@@ -37,13 +37,13 @@ pub(super) fn degree(comparison: Comparison, value: f64, limit: f64, spread: f64
         }
         (Reference::Peers(times), _) => ratio(value, limit) / times.ln().abs().max(CLEAR_CHANGE.ln()),
         (Reference::Number(_), Unit::Ratio) => {
-            let room = (limit / 2.0).min((1.0 - limit) / 2.0).max(f64::EPSILON);
-            (value - limit).abs() / CLEAR_SHARE.min(room)
+            let room = limit.min(1.0 - limit) / 2.0;
+            (value - limit).abs() / CLEAR_SHARE.min(room.max(f64::EPSILON))
         }
         (Reference::Number(_), Unit::Celsius) => (value - limit).abs() / CLEAR_CELSIUS,
         (Reference::Number(_), _) => ratio(value, limit) / CLEAR_FACTOR.ln(),
     };
-    // Most of what can be said is said halfway; a number that cannot be compared says the most.
+    // What cannot be compared is clearly not met. Most of what a check can say it says halfway.
     let x = if distance.is_nan() { 1.0 } else { distance.min(1.0) };
     let said = x * (2.0 - x);
     if holds { said } else { -said }
@@ -72,6 +72,7 @@ mod tests {
         assert_eq!(of("> 0", 0.0, 0.0, Unit::Count), -1.0);
         assert_eq!(of("< 1", 1.0, 1.0, Unit::Count), -1.0);
         assert_eq!(of(">= 3", 3.0, 3.0, Unit::Count), 1.0);
+        assert_eq!(of("> 0.9", 0.4, 0.9, Unit::Count), -1.0, "CPU cores are no whole number");
         assert!(of("> 1000", 1010.0, 1000.0, Unit::Count) < 0.3);
     }
 

@@ -1,9 +1,9 @@
 //! judge: observations ─▶ verdicts, pure and explainable in one line per cause.
 //!
-//! A required check that is not met rules the cause out; a required one without data leaves it undetermined.
-//! Otherwise the score is met weight over the weight with data plus half of the optional weight without:
-//! less data never makes a cause surer. Causes are ranked by score, then by the weight of what is met (a more
-//! specific cause has more to show), then by what did not begin after its effect, then by the order in the file.
+//! A check says from -1 to 1, by its distance from the threshold ([`super::degree`]). The score is the mean of what the checks
+//! say, by weight, on a scale of 0..1; a check without data counts half of its weight as doubt: less data never makes a cause
+//! surer. A required check that is missed multiplies the score by what is left of it; clearly missed, it rules the cause out.
+//! A required one without data leaves the cause undetermined.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

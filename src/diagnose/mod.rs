@@ -57,7 +57,7 @@ pub use picture::{Frame, picture};
 pub(crate) use plan::nobody;
 pub use plan::{Ask, Plan, Side, plan};
 pub use pool::{Own, Pool};
-pub use probability::{DIRECTIONS, FEATURES, features};
+pub use probability::{FEATURES, PRIOR, features};
 pub use scope::{EngineSeen, Found, Scope, detection, last_day, newest, orchestrated, read_detection};
 pub use screen::Screening;
 pub use shown::{gateway_pools, pools};

@@ -1,7 +1,8 @@
 //! How probable a cause is: its evidence, against its rivals, and against something that no playbook knows.
 //!
 //! A logistic regression on a few numbers of the answer. The coefficients are fitted on the simulated fleets that rules are
-//! tuned on, and checked on fleets and captures that are not (`make calibrate`, docs/accuracy.md).
+//! tuned on (`cargo test --test scenarios -- --tuned --fit`), and checked on others and on captures of real servers
+//! (docs/accuracy.md).
 
 use std::collections::BTreeSet;
 
@@ -16,11 +17,12 @@ const ELSEWHERE: f64 = 0.6;
 /// How many numbers tell how probable a cause is.
 pub const FEATURES: usize = 6;
 
-/// In which direction each of the [`features`] may count: more evidence never makes a cause less probable.
-pub const DIRECTIONS: [f64; FEATURES] = [1.0, 1.0, 1.0, 1.0, -1.0, -1.0];
+/// What each of the [`features`] would count where nothing was measured. The fit keeps the signs: more evidence never makes a
+/// cause less probable.
+pub const PRIOR: [f64; FEATURES] = [4.0, 1.0, 1.0, 1.0, -1.0, -1.0];
 
 /// What each number adds to the log-odds: a constant, then as in [`features`].
-const COEFFICIENTS: [f64; FEATURES + 1] = [-3.0, 5.0, 2.0, 1.0, 0.5, -0.5, -0.5];
+const COEFFICIENTS: [f64; FEATURES + 1] = [-3.58, 2.99, 0.94, 0.91, 2.61, -1.07, -1.52];
 
 /// What tells how probable the cause at `place` is, each about 0..=1: the score of its weakest link; by how much that is above
 /// its best rival's (below: negative); the share of its checks that have data; whether it stands first; the share of all causes
@@ -87,8 +89,8 @@ mod tests {
 
     #[test]
     fn more_evidence_never_makes_a_cause_less_probable() {
-        for (coefficient, direction) in COEFFICIENTS[1..].iter().zip(DIRECTIONS) {
-            assert!(coefficient * direction >= 0.0, "{COEFFICIENTS:?}");
+        for (coefficient, prior) in COEFFICIENTS[1..].iter().zip(PRIOR) {
+            assert!(coefficient * prior >= 0.0, "{COEFFICIENTS:?}");
         }
     }
 }

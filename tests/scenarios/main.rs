@@ -19,7 +19,7 @@ mod world;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use llm_diagnose::diagnose::DIRECTIONS;
+use llm_diagnose::diagnose::PRIOR;
 use llm_diagnose::playbook;
 use llm_diagnose::prom::{Config, Prometheus};
 use llm_diagnose_lab::calibration;
@@ -159,7 +159,7 @@ fn main() -> ExitCode {
         if options.fit {
             let outcomes = found.iter().chain(degraded.iter().flat_map(|(_, outcomes)| outcomes));
             let rows: Vec<_> = outcomes.filter(|o| !o.healthy && !o.held_out).flat_map(|o| o.weighed.clone()).collect();
-            println!("coefficients from {} causes: {:.2?}", rows.len(), calibration::fit(&rows, DIRECTIONS));
+            println!("coefficients from {} causes: {:.2?}", rows.len(), calibration::fit(&rows, PRIOR));
         }
         verdict(&found, if options.all || options.tuned { BARS } else { BARS_OF_A_THIRD })
     })

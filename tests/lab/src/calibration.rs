@@ -51,13 +51,14 @@ pub fn table(said: &[(f64, bool)]) -> String {
     out
 }
 
-/// Coefficients of a logistic regression: a constant, then one for each number, of the sign that `directions` tells. Ridge regularised, by gradient descent with
-/// a fixed number of steps, so that the same rows give the same answer.
-pub fn fit<const N: usize>(rows: &[([f64; N], bool)], directions: [f64; N]) -> Vec<f64> {
+/// Coefficients of a logistic regression: a constant, then one for each number. They are drawn to `prior`, which they keep
+/// where the rows say nothing, and keep its signs (but the constant's). By gradient descent with a fixed number of steps: the
+/// same rows give the same answer.
+pub fn fit<const N: usize>(rows: &[([f64; N], bool)], prior: [f64; N]) -> Vec<f64> {
     const STEPS: usize = 20_000;
     const RATE: f64 = 0.5;
-    const RIDGE: f64 = 0.002;
-    let mut b = vec![0.0; N + 1];
+    const RIDGE: f64 = 0.005;
+    let mut b: Vec<f64> = std::iter::once(0.0).chain(prior).collect();
     for _ in 0..STEPS {
         let mut slope = vec![0.0; N + 1];
         for (x, right) in rows {
@@ -69,11 +70,11 @@ pub fn fit<const N: usize>(rows: &[([f64; N], bool)], directions: [f64; N]) -> V
             }
         }
         for (i, (b, s)) in b.iter_mut().zip(&slope).enumerate() {
-            let ridge = if i == 0 { 0.0 } else { RIDGE * *b };
+            let ridge = if i == 0 { 0.0 } else { RIDGE * (*b - prior[i - 1]) };
             *b -= RATE * (s / rows.len().max(1) as f64 + ridge);
         }
-        for (b, direction) in b[1..].iter_mut().zip(directions) {
-            if *b * direction < 0.0 {
+        for (b, prior) in b[1..].iter_mut().zip(prior) {
+            if *b * prior < 0.0 {
                 *b = 0.0;
             }
         }
