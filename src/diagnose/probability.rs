@@ -12,17 +12,17 @@ use super::{Diagnosis, EvidenceResult, Outcome, SymptomVerdict, Verdict};
 const LIKELY: f64 = 0.7;
 
 /// What explains another symptom need not explain the alert's own: its probability is multiplied by this.
-const ELSEWHERE: f64 = 0.6;
+const ELSEWHERE: f64 = 0.3;
 
 /// How many numbers tell how probable a cause is.
 pub const FEATURES: usize = 6;
 
 /// What each of the [`features`] would count where nothing was measured. The fit keeps the signs: more evidence never makes a
 /// cause less probable.
-pub const PRIOR: [f64; FEATURES] = [4.0, 1.0, 1.0, 1.0, -1.0, -1.0];
+pub const PRIOR: [f64; FEATURES] = [5.0, 0.5, 1.0, 1.0, -1.0, -1.0];
 
 /// What each number adds to the log-odds: a constant, then as in [`features`].
-const COEFFICIENTS: [f64; FEATURES + 1] = [-3.58, 2.99, 0.94, 0.91, 2.61, -1.07, -1.52];
+const COEFFICIENTS: [f64; FEATURES + 1] = [-4.35, 3.87, 0.67, 0.88, 2.78, -1.04, -1.45];
 
 /// What tells how probable the cause at `place` is, each about 0..=1: the score of its weakest link; by how much that is above
 /// its best rival's (below: negative); the share of its checks that have data; whether it stands first; the share of all causes
