@@ -60,8 +60,9 @@ fn main() -> ExitCode {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let library = playbook::load(None).unwrap_or_else(|problems| panic!("{problems:?}"));
     let cases = run::cases(&options.from.clone().unwrap_or_else(run::directory)).unwrap();
+    let shows_all = options.only.is_some() || options.from.is_some();
     let chosen = |way: Way| -> Vec<Case> {
-        let fixed_part = |i: usize| options.all || options.only.is_some() || options.from.is_some() || way.is_in_every_run(i);
+        let fixed_part = |i: usize| options.all || shows_all || way.is_in_every_run(i);
         let alone = options.alone || options.url.is_some();
         let wanted = !alone || way.histories() == Histories::Alone;
         let named = |case: &Case| options.only.as_ref().is_none_or(|only| case.id.contains(only.as_str()));
@@ -107,7 +108,6 @@ fn main() -> ExitCode {
         }
         answers
     });
-    let shows_all = options.only.is_some() || options.from.is_some();
     for answer in answers.iter().filter(|answer| shows_all || !answer.is_right()) {
         println!("{}", report::line(answer));
         if options.only.is_some() {

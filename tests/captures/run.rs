@@ -175,7 +175,8 @@ pub(crate) fn cases(directory: &Path) -> anyhow::Result<Vec<Case>> {
     let path = directory.join("cases.yaml");
     let text = std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
     let file: File = serde_saphyr::from_str(&text).with_context(|| format!("in {}", path.display()))?;
-    Ok(file.cases.into_iter().zip(0..).map(|(case, place)| Case { place, directory: directory.to_owned(), ..case }).collect())
+    let placed = |(case, place)| Case { place, directory: directory.to_owned(), ..case };
+    Ok(file.cases.into_iter().zip(0..).map(placed).collect())
 }
 
 /// A Prometheus with the history of these cases.

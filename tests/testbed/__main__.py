@@ -25,7 +25,7 @@ from scrape import Recorder
 ROOT = HERE.parents[1] / "target/testbed"
 # Seconds of load before the healthy stretch begins: first requests are slower than others.
 WARM_UP = 12
-DEFAULTS = {"healthy_seconds": 35, "fault_seconds": 50, "settle_seconds": 20}
+DEFAULTS = {"healthy_seconds": 30, "fault_seconds": 45, "settle_seconds": 20}
 # Seconds beyond the planned ones after which a case is given up.
 SLACK = 120
 

@@ -28,10 +28,13 @@ async def environment(root, name, program):
     shutil.rmtree(directory, ignore_errors=True)
     directory.parent.mkdir(parents=True, exist_ok=True)
     await run([sys.executable, "-m", "venv", directory], "python3 needs venv (`apt-get install python3-venv`)")
-    pip = [directory / "bin/python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input"]
+    pip = [directory / "bin/python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input", "--retries", "1"]
+    index = program.get("index")
+    pip += ["--extra-index-url", index] if index else []
+    sources = f"PyPI or a mirror (PIP_INDEX_URL){f' and {index}' if index else ''}"
     for key, packages in wanted.items():
         if packages:
-            await run([*pip, *OPTIONS[key], *packages], "it needs PyPI, or a mirror (PIP_INDEX_URL), and a version that exists")
+            await run([*pip, *OPTIONS[key], *packages], f"it needs {sources}, and a version that exists")
     done.write_text(json.dumps(wanted))
     return directory / "bin"
 
@@ -49,5 +52,6 @@ async def run(argv, way_out):
             child.kill()
             await child.wait()
     if child.returncode != 0:
-        lines = output.decode(errors="replace").splitlines()[-LAST_LINES:]
+        said = output.decode(errors="replace").splitlines()
+        lines = ([line for line in said if line.startswith("ERROR")] or said)[-LAST_LINES:]
         raise TestbedError("\n  ".join([f"`{' '.join(words)}` failed; {way_out}. It said:", *lines]))
