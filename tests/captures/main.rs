@@ -2,8 +2,9 @@
 //!
 //! `cargo test --test captures` diagnoses a fixed part and fails below its bars; `-- --all` diagnoses every capture in
 //! every way; `--alone` leaves out what needs other histories; `--write FILE` puts the table into a page; `--only NAME`
-//! shows one capture in detail; `--from DIR` shows the captures of another directory, such as `make testbed` writes, and has
-//! no bars; `--serve` leaves the Prometheus with the histories running until it is interrupted, and `--url URL` asks that one.
+//! shows one capture in detail; `--from DIR` shows the captures of another directory, such as `make testbed` writes, and
+//! has no bars; `--serve` leaves the Prometheus with the histories running until it is interrupted, and `--url URL` asks
+//! that one.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
