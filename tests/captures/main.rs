@@ -2,8 +2,9 @@
 //!
 //! `cargo test --test captures` diagnoses a fixed part and fails below its bars; `-- --all` diagnoses every capture in
 //! every way; `--alone` leaves out what needs other histories; `--write FILE` puts the table into a page; `--only NAME`
-//! shows one capture in detail; `--serve` leaves the
-//! Prometheus with the histories running until it is interrupted, and `--url URL` asks that one.
+//! shows one capture in detail; `--from DIR` shows the captures of another directory, such as `make testbed` writes, and
+//! has no bars; `--serve` leaves the Prometheus with the histories running until it is interrupted, and `--url URL` asks
+//! that one.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -34,6 +35,7 @@ struct Options {
     alone: bool,
     serve: bool,
     url: Option<String>,
+    from: Option<PathBuf>,
 }
 
 fn options() -> Options {
@@ -46,6 +48,7 @@ fn options() -> Options {
             "--serve" => options.serve = true,
             "--write" => options.write = words.next().map(PathBuf::from),
             "--url" => options.url = words.next(),
+            "--from" => options.from = words.next().map(PathBuf::from),
             "--only" => options.only = words.next(),
             // What `cargo test` hands to every test program.
             _ => {}
@@ -58,9 +61,10 @@ fn main() -> ExitCode {
     let options = options();
     let _ = rustls::crypto::ring::default_provider().install_default();
     let library = playbook::load(None).unwrap_or_else(|problems| panic!("{problems:?}"));
-    let cases = run::cases().unwrap();
+    let cases = run::cases(&options.from.clone().unwrap_or_else(run::directory)).unwrap();
+    let shows_all = options.only.is_some() || options.from.is_some();
     let chosen = |way: Way| -> Vec<Case> {
-        let fixed_part = |i: usize| options.all || options.only.is_some() || way.is_in_every_run(i);
+        let fixed_part = |i: usize| options.all || shows_all || way.is_in_every_run(i);
         let alone = options.alone || options.url.is_some();
         let wanted = !alone || way.histories() == Histories::Alone;
         let named = |case: &Case| options.only.as_ref().is_none_or(|only| case.id.contains(only.as_str()));
@@ -106,7 +110,7 @@ fn main() -> ExitCode {
         }
         answers
     });
-    for answer in answers.iter().filter(|answer| options.only.is_some() || !answer.is_right()) {
+    for answer in answers.iter().filter(|answer| shows_all || !answer.is_right()) {
         println!("{}", report::line(answer));
         if options.only.is_some() {
             println!("{}", serde_json::to_string_pretty(&answer.diagnosis).unwrap());
@@ -117,6 +121,9 @@ fn main() -> ExitCode {
     println!("error of calibration {:.3}\n{}", calibration::error(&said), calibration::table(&said));
     if let Some(path) = &options.write {
         report::write(path, &answers).unwrap();
+    }
+    if options.from.is_some() {
+        return ExitCode::SUCCESS;
     }
     let missed = report::missed(&answers);
     for bar in &missed {

@@ -39,6 +39,8 @@ pub(crate) struct Capture {
     /// The program died of it.
     pub(crate) crash: bool,
     pub(crate) series: Vec<Series>,
+    /// The targets that are down while the fault is steady, as `instance="…"`.
+    gone: Vec<String>,
 }
 
 impl Capture {
@@ -72,15 +74,34 @@ impl Capture {
         let (Some(before), Some(((during, settled), crash))) = (before, during) else {
             bail!("{} lacks `# before` or `# during`", path.display());
         };
-        let series = series.into_iter().map(|((name, labels), points)| Series { name, labels, points }).collect();
-        Ok(Self { before, during, settled, crash, series })
+        let series: Vec<_> =
+            series.into_iter().map(|((name, labels), points)| Series { name, labels, points }).collect();
+        let gone = gone(&series, Span { from: settled, ..during });
+        Ok(Self { before, during, settled, crash, series, gone })
+    }
+
+    /// Whether the program, or the one of its targets that shows this series, stays down.
+    pub(crate) fn ends(&self, series: &Series) -> bool {
+        self.crash || self.gone.iter().any(|instance| series.labels.contains(instance))
     }
 
     /// The same program under other names: another pool of another team.
     pub(crate) fn renamed(&self, prefix: &str) -> Self {
-        let series = self.series.iter().map(|s| Series { labels: renamed(&s.labels, prefix), ..s.clone() });
-        Self { series: series.collect(), ..self.clone() }
+        let series: Vec<_> =
+            self.series.iter().map(|s| Series { labels: renamed(&s.labels, prefix), ..s.clone() }).collect();
+        Self { gone: gone(&series, Span { from: self.settled, ..self.during }), series, ..self.clone() }
     }
+}
+
+fn gone(series: &[Series], steady: Span) -> Vec<String> {
+    let is_down = |s: &&Series| {
+        let mut seen = s.points.iter().filter(|(t, _)| (steady.from..=steady.to).contains(t)).peekable();
+        seen.peek().is_some() && seen.all(|(_, up)| *up == 0.0)
+    };
+    let down = series.iter().filter(|s| s.name == "up").filter(is_down);
+    down.filter_map(|s| s.labels.split(['{', ',', '}']).find(|label| label.starts_with("instance=")))
+        .map(str::to_owned)
+        .collect()
 }
 
 fn span(from: &str, to: &str) -> Option<Span> {

@@ -42,6 +42,9 @@ pub(crate) struct Case {
     /// Its place in the list, from 0.
     #[serde(skip)]
     place: i64,
+    /// Where `data/` is.
+    #[serde(skip)]
+    directory: PathBuf,
 }
 
 impl Case {
@@ -154,33 +157,35 @@ impl Answer {
     }
 }
 
-fn directory() -> PathBuf {
+/// The captures of the project.
+pub(crate) fn directory() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/captures")
 }
 
-fn capture(id: &str) -> anyhow::Result<Capture> {
-    Capture::read(&directory().join("data").join(format!("{id}.om.gz")))
+fn capture(directory: &Path, id: &str) -> anyhow::Result<Capture> {
+    Capture::read(&directory.join("data").join(format!("{id}.om.gz")))
 }
 
-/// All cases, in the order of the file.
-pub(crate) fn cases() -> anyhow::Result<Vec<Case>> {
+/// All cases of a directory, in the order of its `cases.yaml`.
+pub(crate) fn cases(directory: &Path) -> anyhow::Result<Vec<Case>> {
     #[derive(Deserialize)]
     struct File {
         cases: Vec<Case>,
     }
-    let path = directory().join("cases.yaml");
+    let path = directory.join("cases.yaml");
     let text = std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
     let file: File = serde_saphyr::from_str(&text).with_context(|| format!("in {}", path.display()))?;
-    Ok(file.cases.into_iter().zip(0..).map(|(case, place)| Case { place, ..case }).collect())
+    let placed = |(case, place)| Case { place, directory: directory.to_owned(), ..case };
+    Ok(file.cases.into_iter().zip(0..).map(placed).collect())
 }
 
 /// A Prometheus with the history of these cases.
 pub(crate) async fn serve(cases: &[Case], histories: Histories) -> anyhow::Result<stack::Prometheus> {
-    let directory = tempfile::tempdir()?;
+    let scratch = tempfile::tempdir()?;
     let mut company = Vec::new();
     if histories == Histories::InCompany {
         for id in COMPANY {
-            company.push(capture(id)?.renamed("others-"));
+            company.push(capture(&directory(), id)?.renamed("others-"));
         }
     }
     let step = if histories == Histories::SlowScrapes { 60 } else { 15 };
@@ -188,12 +193,12 @@ pub(crate) async fn serve(cases: &[Case], histories: Histories) -> anyhow::Resul
     for case in cases {
         let when = Scrapes { started: case.started(), step };
         let mut text = String::new();
-        stretch::incident(&capture(&case.id)?, when, &mut text);
+        stretch::incident(&capture(&case.directory, &case.id)?, when, &mut text);
         for others in &company {
             stretch::neighbour(others, when, &mut text);
         }
         text.push_str("# EOF\n");
-        let file = directory.path().join(format!("{}.om", case.id));
+        let file = scratch.path().join(format!("{}.om", case.id));
         std::fs::write(&file, text)?;
         builder = builder.backfill(file);
     }

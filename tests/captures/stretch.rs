@@ -2,7 +2,8 @@
 //!
 //! The healthy stretch is repeated for 45 minutes, and for 40 a day earlier; then the fault is played once, and its
 //! steady part is repeated until the end. Counters go on from repetition to repetition by their real increments. A crash
-//! is played once, and its target stays down. Start times lie five days back, for a repetition is no restart.
+//! is played once, and a target that it took down stays down. Start times lie five days back, for a repetition is no
+//! restart.
 
 use std::fmt::Write;
 
@@ -56,6 +57,8 @@ struct Player<'a> {
     series: &'a Series,
     capture: &'a Capture,
     counter: bool,
+    /// It ends with its program.
+    ends: bool,
     calm: Vec<(f64, f64)>,
     fault: Vec<(f64, f64)>,
     /// A counter's value so far.
@@ -72,7 +75,8 @@ impl<'a> Player<'a> {
         let counter = ["_total", "_sum", "_count", "_bucket"].iter().any(|end| series.name.ends_with(end));
         let calm = within(capture.before);
         let total = calm.first().map_or(0.0, |(_, v)| *v);
-        Self { series, capture, counter, calm, fault: within(capture.during), total, points: Vec::new() }
+        let ends = capture.ends(series);
+        Self { series, capture, counter, ends, calm, fault: within(capture.during), total, points: Vec::new() }
     }
 
     /// Repeats the healthy stretch.
@@ -103,7 +107,7 @@ impl<'a> Player<'a> {
         let length = self.capture.during.seconds();
         let settled = self.capture.settled - self.capture.during.from;
         let Some(first) = self.fault.first().copied() else {
-            return if self.counter && !self.calm.is_empty() && !self.capture.crash {
+            return if self.counter && !self.calm.is_empty() && !self.ends {
                 self.stand_still(when)
             };
         };
@@ -114,7 +118,7 @@ impl<'a> Player<'a> {
         let at_settled = last_before(&self.fault, settled).map_or(zero, |(_, v)| v);
         for t in scrapes(when) {
             let x = (t - when.started) as f64;
-            if self.capture.crash && x > length {
+            if self.ends && x > length {
                 if gone {
                     self.points.push((t, 0.0));
                 }
@@ -122,9 +126,9 @@ impl<'a> Player<'a> {
             }
             let rounds = if x > length { ((x - length) / (length - settled)).floor() } else { 0.0 };
             let y = if x > length { settled + (x - length) % (length - settled) } else { x };
-            let fresh = if self.capture.crash { FRESH_IN_A_CRASH } else { FRESH };
+            let fresh = if self.ends { FRESH_IN_A_CRASH } else { FRESH };
             match last_before(&self.fault, y) {
-                Some((seen, value)) if self.counter && (!self.capture.crash || y - seen <= fresh) => {
+                Some((seen, value)) if self.counter && (!self.ends || y - seen <= fresh) => {
                     self.total = match x > length {
                         false => base + value - zero,
                         true => base + last - zero + rounds * (last - at_settled) + (value - at_settled).max(0.0),
