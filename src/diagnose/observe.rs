@@ -93,7 +93,7 @@ pub struct Begun<'a> {
     observed: Observed,
     judged: Option<Judged>,
     screened: Option<Screened>,
-    /// The logs were read for this playbook.
+    /// All logs were read for this playbook.
     has_logs: bool,
     started: Instant,
 }
@@ -148,13 +148,13 @@ impl<'a> Begun<'a> {
         self.judged.as_ref().is_some_and(|judged| screen::explains(self.library, &self.request.playbook, judged))
     }
 
-    /// Judges once more with what the logs say; once for each playbook.
+    /// Judges once more with what the logs say; again only where some could not be read.
     async fn read_logs(&mut self, deadline: Instant) {
         let Some(logs) = self.beside.logs.filter(|_| self.judged.is_some() && !self.has_logs) else { return };
-        self.has_logs = true;
         let look = logs.look(self.library, &self.request, self.judged.as_ref(), &mut self.observed, deadline);
         if look.instrument(debug_span!("logs")).await {
             self.judged = judge(self.library, &self.request.playbook, &self.observed.seen);
+            self.has_logs = self.observed.logs.as_ref().is_some_and(|read| read.missing.is_empty());
         }
     }
 
