@@ -348,7 +348,7 @@ async fn a_playbook_stands_against_alerts_that_none_knows_and_replaces_a_screeni
         };
         admit(first.clone(), "0.25/grouped_03_firing", 0).await;
         admit(first, "0.25/grouped_14_resolved", 30).await;
-        let again = admit(then, "0.25/grouped_03_firing", 60).await;
+        let again = admit(then, "0.25/grouped_03_firing", 100).await;
         assert_eq!(again.reason, AdmitReason::Refired);
         let incident = kept.incident(&again).await;
         assert_eq!(incident.playbook.as_deref(), Some("high-ttft"));
