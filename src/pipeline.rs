@@ -163,7 +163,7 @@ impl Pipeline {
         sinks.extend(pagers.map(|pager| (Sink::Pager, pager.name.clone())));
         let selection = select(&self.library, &group.alerts).map(|s| (s.playbook, s.because));
         // An alert that names a pool is diagnosed whatever it is called: an empty playbook has the pool screened.
-        let named = !Scope::of_alerts(&group.alerts).is_empty();
+        let named = Scope::of_alerts(&group.alerts).names_pool();
         let selection = selection.or_else(|| named.then(|| (String::new(), "the pool is screened".to_owned())));
         let storm = Storm {
             incidents: self.config.slack.storm.incidents,
@@ -301,9 +301,10 @@ impl Pipeline {
         let first = if incident.open && incident.diagnosis.is_none() { begun.so_far() } else { None };
         let (shown, diagnosis) = tokio::join!(self.show(incident, first), begun.finish());
         let cause = diagnosis.root().map_or("none", |cause| cause.id.as_str());
+        let entered = Some(diagnosis.symptom.playbook.as_str()).filter(|id| !id.is_empty()).unwrap_or("none");
         self.metrics.diagnosis(
             ByVerdict {
-                playbook: playbook.to_owned(),
+                playbook: entered.to_owned(),
                 verdict: diagnosis.symptom.verdict.as_str().to_owned(),
                 cause: cause.to_owned(),
             },
@@ -312,7 +313,7 @@ impl Pipeline {
             diagnosis.took_seconds,
         );
         let took = (diagnosis.took_seconds * 1e3) as u64;
-        info!(playbook.id = playbook, cause, degraded = diagnosis.degraded, duration_ms = took, "diagnosed");
+        info!(playbook.id = entered, cause, degraded = diagnosis.degraded, duration_ms = took, "diagnosed");
         (diagnosis, shown)
     }
 

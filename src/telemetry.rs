@@ -32,7 +32,7 @@ pub struct By {
 /// Labels of a diagnosis.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct ByVerdict {
-    /// The playbook that was entered.
+    /// The playbook that was entered; `none` where a screened pool shows no symptom.
     pub playbook: String,
     /// The symptom's verdict.
     pub verdict: String,

@@ -94,6 +94,7 @@ impl Subject {
             group_key: incident.group_key.clone(),
             open: incident.open,
             playbook: incident.playbook.clone(),
+            because: incident.because.clone(),
             started_at: incident.started_at,
             opened_at: incident.opened_at,
             resolved_at: incident.resolved_at,

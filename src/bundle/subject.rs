@@ -27,7 +27,7 @@ impl Subject {
         let at = incident.diagnosis.as_ref().map_or(end, |diagnosis| diagnosis.at);
         let logged: Vec<Logged<'_>> =
             events.iter().map(|event| Logged { at: event.at, what: &event.what, detail: &event.detail }).collect();
-        let playbook = incident.playbook.as_deref().unwrap_or_default();
+        let playbook = incident.entered().unwrap_or_default();
         Self {
             headline,
             request: diagnosing.request(playbook, &incident.alerts, incident.started_at, at),

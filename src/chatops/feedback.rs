@@ -119,8 +119,8 @@ fn named(incident: &Incident) -> Option<String> {
     incident.diagnosis.as_ref().and_then(|d| d.root()).map(|root| root.id.clone())
 }
 
-/// What the incident's playbook may be explained by.
+/// What the diagnosed symptom may be explained by.
 fn causes<'a>(desk: &'a Desk, incident: &Incident) -> Vec<Node<'a>> {
-    let playbook = incident.playbook.as_deref().unwrap_or_default();
+    let playbook = incident.entered().unwrap_or_default();
     desk.library.reachable(playbook).into_iter().skip(1).collect()
 }

@@ -12,7 +12,7 @@ use crate::store::{Feedback, Incident};
 /// # Errors
 /// Why there is no such test: no diagnosis, or a cause that no playbook knows.
 pub fn verdict_test(library: &Library, incident: &Incident, said: &Feedback) -> Result<String, String> {
-    let (Some(playbook), Some(diagnosis)) = (&incident.playbook, &incident.diagnosis) else {
+    let (Some(playbook), Some(diagnosis)) = (incident.entered(), &incident.diagnosis) else {
         return Err("it was never diagnosed".to_owned());
     };
     let chain = path(library, playbook, &said.cause)

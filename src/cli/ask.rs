@@ -62,7 +62,8 @@ pub(super) fn request(
     let given = Scope::of_labels(&labels);
     scope.dimensions.extend(given.dimensions);
     scope.replicas.extend(given.replicas);
-    if let Some(group) = group.filter(|_| playbook.is_empty() && asked.target.is_none() && scope.is_empty()) {
+    let named = asked.target.is_some() || scope.names_pool();
+    if let Some(group) = group.filter(|_| playbook.is_empty() && !named) {
         bail!(
             "no playbook knows alert `{}`, and its labels name no pool: pass --playbook, or a --label such as model=NAME",
             group.alerts.first().map(|a| a.name()).unwrap_or_default()
@@ -72,8 +73,8 @@ pub(super) fn request(
     let at = asked.when.at.map_or(now, |at| at.resolve(now));
     Ok(Request {
         playbook,
-        // A playbook that somebody names is what they want to see.
-        screen: asked.playbook.is_none(),
+        // A playbook that somebody names is what they want to see, and without a pool all would be screened as one.
+        screen: asked.playbook.is_none() && named,
         scope,
         at,
         since: match asked.when.last {

@@ -59,7 +59,9 @@ fn queries(args: &ExplainArgs, library: &Library) -> anyhow::Result<ExitCode> {
     match incident.map(|incident| incident.diagnosis) {
         Some(Some(diagnosis)) => anstream::print!("{}", queries_of(&diagnosis)),
         Some(None) => {
-            bail!("nothing was asked for the incident `{id}`: no playbook fits its alerts, or it is not diagnosed yet")
+            bail!(
+                "nothing was asked for the incident `{id}`: no playbook knows its alerts and their labels name no pool, or it is not diagnosed yet"
+            )
         }
         None => bail!("there is no incident `{id}`: `llm-diagnose incidents all` lists them"),
     }

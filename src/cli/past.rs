@@ -8,7 +8,7 @@ use clap::Args;
 use secrecy::ExposeSecret;
 
 use super::{library, serve};
-use crate::alert::common_labels;
+use crate::alert::{active, common_labels};
 use crate::chatops::command::{self, Which};
 use crate::chatops::{listed, measured};
 use crate::clock;
@@ -98,9 +98,10 @@ pub(super) fn incidents(args: &IncidentsArgs) -> anyhow::Result<ExitCode> {
 /// `01K… open  2026-11-20 14:05 UTC  high-ttft ← longer-prompts (likely)  namespace=llm`
 fn line(incident: &Incident) {
     let state = if incident.open { "open" } else { "over" };
-    let story = match incident.diagnosis.as_ref().and_then(|d| Some((d, d.root()?))) {
-        Some((diagnosis, root)) => format!("{} ← {}", diagnosis.symptom.title, root.title),
-        None => incident.playbook.clone().unwrap_or_else(|| "no playbook".to_owned()),
+    let story = match incident.diagnosis.as_ref().map(|d| (&d.symptom, d.root())) {
+        Some((symptom, Some(root))) => format!("{} ← {}", symptom.title, root.title),
+        Some((symptom, None)) => symptom.title.clone(),
+        None => active(&incident.alerts).first().map(|alert| alert.name().to_owned()).unwrap_or_default(),
     };
     let labels: Vec<String> = common_labels(&incident.alerts.iter().collect::<Vec<_>>())
         .iter()

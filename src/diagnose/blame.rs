@@ -31,12 +31,12 @@ pub(super) fn assemble(
 ) -> Diagnosis {
     let Observed { found, seen, mut problems, degraded, queries, direct, logs, .. } = observed;
     let judged = judged.unwrap_or_else(|| {
-        if screening.is_none() {
+        if screening.is_none() && !request.playbook.is_empty() {
             problems.push(format!("there is no playbook `{}`", request.playbook));
         }
-        let symptom = match screening.as_ref().is_some_and(|screening| !screening.looked_at.is_empty()) {
-            true => SymptomVerdict::Absent,
-            false => SymptomVerdict::NoData,
+        let symptom = match &screening {
+            Some(screening) if !screening.looked_at.is_empty() && !degraded => SymptomVerdict::Absent,
+            _ => SymptomVerdict::NoData,
         };
         Judged { symptom, evidence: Vec::new(), causes: BTreeMap::new(), chains: Vec::new() }
     });

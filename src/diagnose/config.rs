@@ -59,10 +59,12 @@ impl Config {
 
     /// What is asked about an incident: its alerts' pool at `at`, with what lies before its first alert as its normal.
     pub fn request(&self, playbook: &str, alerts: &[Alert], since: Timestamp, at: Timestamp) -> Request {
+        let scope = Scope::of_alerts(alerts);
         Request {
             playbook: playbook.to_owned(),
-            screen: true,
-            scope: Scope::of_alerts(alerts),
+            // Without a pool's name all pools would be screened as one.
+            screen: scope.names_pool(),
+            scope,
             at,
             since: Some(since),
             window: self.window,

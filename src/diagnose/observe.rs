@@ -15,7 +15,7 @@ use super::observation::{Observation, Observations};
 use super::plan::{Needs, Plan, needs, past_window, pasts, plan_for};
 use super::scope::{Found, detection, presence, read_detection, was_present};
 use super::screen::{self, Screened, Screening};
-use super::{Diagnosis, Judged, Request, batch, blame, judge, onset};
+use super::{Diagnosis, Judged, Request, SymptomVerdict, batch, blame, judge, onset};
 use crate::alert::Labels;
 use crate::clock;
 use crate::playbook::Library;
@@ -43,6 +43,17 @@ pub struct Observed {
     pub logs: Option<LogsRead>,
     /// Whose rows count.
     pub(super) members: Members,
+}
+
+impl Observed {
+    /// With the questions and the failures of another look: what is not known of it makes this one worth repeating.
+    fn add_trouble(&mut self, other: &Self) {
+        self.queries += other.queries;
+        self.degraded |= other.degraded;
+        let new = other.problems.iter().filter(|problem| !self.problems.contains(problem));
+        let new: Vec<String> = new.cloned().collect();
+        self.problems.extend(new);
+    }
 }
 
 /// What may be read beside Prometheus.
@@ -78,17 +89,19 @@ pub struct Begun<'a> {
     asked: &'a Request,
     /// The same, with the playbook that was entered.
     request: Request,
-    logs: Option<&'a LogSources>,
+    beside: Beside<'a>,
     observed: Observed,
     judged: Option<Judged>,
     screened: Option<Screened>,
+    /// All logs were read for this playbook.
+    has_logs: bool,
     started: Instant,
 }
 
 /// [`diagnose_with`], up to the verdict.
 ///
-/// Where the request allows it and its playbook explains nothing, the pool is screened, and the clearest of its symptoms
-/// is entered instead.
+/// Where the request allows it and its playbook explains nothing, not even with the logs, the pool is screened, and the
+/// clearest of its symptoms is entered instead.
 pub async fn begin<'a>(
     library: &'a Library,
     prometheus: &'a Prometheus,
@@ -96,7 +109,6 @@ pub async fn begin<'a>(
     beside: Beside<'a>,
 ) -> Begun<'a> {
     let started = Instant::now();
-    let logs = beside.logs;
     let (observed, judged) = match library.playbooks.contains_key(&request.playbook) {
         true => {
             let look = direct::look(library, prometheus, request, beside.exporters);
@@ -106,43 +118,76 @@ pub async fn begin<'a>(
         }
         false => (Observed::default(), None),
     };
-    let own = Begun {
+    let mut own = Begun {
         library,
         prometheus,
         asked: request,
         request: request.clone(),
-        logs,
+        beside,
         observed,
         judged,
         screened: None,
+        has_logs: false,
         started,
     };
-    let explained = own.judged.as_ref().is_some_and(|judged| screen::explains(library, &request.playbook, judged));
-    if !request.screen || own.observed.degraded || explained {
+    if !request.screen || own.observed.degraded || own.explains() {
         return own;
+    }
+    if own.judged.as_ref().is_some_and(|judged| judged.symptom == SymptomVerdict::Confirmed) {
+        // Half of the time is left for the screening.
+        own.read_logs(started + request.deadline / 2).await;
+        if own.explains() {
+            return own;
+        }
     }
     own.screened().instrument(debug_span!("screen")).await
 }
 
 impl<'a> Begun<'a> {
+    fn explains(&self) -> bool {
+        self.judged.as_ref().is_some_and(|judged| screen::explains(self.library, &self.request.playbook, judged))
+    }
+
+    /// Judges once more with what the logs say; again only where some could not be read.
+    async fn read_logs(&mut self, deadline: Instant) {
+        let Some(logs) = self.beside.logs.filter(|_| self.judged.is_some() && !self.has_logs) else { return };
+        let look = logs.look(self.library, &self.request, self.judged.as_ref(), &mut self.observed, deadline);
+        if look.instrument(debug_span!("logs")).await {
+            self.judged = judge(self.library, &self.request.playbook, &self.observed.seen);
+            self.has_logs = self.observed.logs.as_ref().is_some_and(|read| read.missing.is_empty());
+        }
+    }
+
     /// Looks for a symptom of the pool that explains more.
     async fn screened(mut self) -> Self {
         let (library, prometheus) = (self.library, self.prometheus);
-        let mut screened = screen::screen(library, prometheus, &screen::later(self.asked, self.started)).await;
+        let exporters = self.beside.exporters;
+        // Exporters may be read twice, for the symptoms and for their causes.
+        let request = screen::with_time_left(self.asked, self.started, 2);
+        let (mut screened, seen) = screen::screen(library, prometheus, &request, exporters).await;
+        if !seen.degraded && seen.found.is_of_another_job(library, &self.asked.scope) {
+            self.observed.queries += seen.queries;
+            return self;
+        }
         screened.asked = self.judged.as_ref().map(|judged| judged.symptom);
-        let later = screen::later(self.asked, self.started);
-        let entered = screen::enter(library, prometheus, &later, &screened).await;
-        let clear = |id: &str, judged: &Judged| screen::clarity(library, id, judged);
-        let own = self.judged.as_ref().map(|judged| clear(&self.request.playbook, judged));
-        match entered.filter(|(request, _, judged)| Some(clear(&request.playbook, judged)) > own) {
-            Some((request, mut observed, judged)) => {
-                observed.queries += self.observed.queries + screened.observed.queries;
-                self.request = Request { playbook: request.playbook, ..self.request };
+        let own = self.judged.as_ref().map(|judged| screen::clarity(library, &self.request.playbook, judged));
+        let request = screen::with_time_left(self.asked, self.started, 1);
+        let entered = screen::enter(library, prometheus, &request, exporters, &screened, own).await;
+        let mut before = seen;
+        match entered {
+            Some((observed, Some((playbook, judged)))) => {
+                before.add_trouble(&self.observed);
+                self.request.playbook = playbook;
                 self.observed = observed;
                 self.judged = Some(judged);
+                self.has_logs = false;
             }
-            None if self.judged.is_none() => self.observed = std::mem::take(&mut screened.observed),
-            None => self.observed.queries += screened.observed.queries,
+            Some((observed, None)) => before.add_trouble(&observed),
+            None => {}
+        }
+        match self.judged {
+            Some(_) => self.observed.add_trouble(&before),
+            None => self.observed = before,
         }
         self.screened = Some(screened);
         self
@@ -165,14 +210,9 @@ impl<'a> Begun<'a> {
     /// Reads the logs, asks for the onsets, and puts everything into the answer.
     pub async fn finish(mut self) -> Diagnosis {
         let (library, prometheus, started) = (self.library, self.prometheus, self.started);
+        let deadline = started + self.request.deadline.saturating_sub(RESERVE).max(RESERVE);
+        self.read_logs(deadline).await;
         let request = &self.request;
-        let deadline = started + request.deadline.saturating_sub(RESERVE).max(RESERVE);
-        if let Some(logs) = self.logs.filter(|_| self.judged.is_some()) {
-            let look = logs.look(library, request, self.judged.as_ref(), &mut self.observed, deadline);
-            if look.instrument(debug_span!("logs")).await {
-                self.judged = judge(library, &request.playbook, &self.observed.seen);
-            }
-        }
         let away = self.observed.direct.as_ref().is_some_and(|direct| direct.because == Because::NoAnswer);
         if let Some(first) = self.judged.as_ref().filter(|_| !away) {
             let traced = onset::trace(library, prometheus, request, &mut self.observed, first, deadline);

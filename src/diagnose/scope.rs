@@ -45,9 +45,9 @@ impl Scope {
         scope
     }
 
-    /// Whether nothing tells which pool is meant.
-    pub fn is_empty(&self) -> bool {
-        self.dimensions.is_empty() && self.replicas.is_empty()
+    /// Whether a label tells which pool is meant. A replica alone does not: `instance` may be any machine.
+    pub fn names_pool(&self) -> bool {
+        !self.dimensions.is_empty()
     }
 
     /// The scope of a set of labels.
@@ -100,6 +100,16 @@ impl Found {
         let rank = |engine: &Engine| (engine.kind, engine.stand_in);
         let best = known().map(|(engine, _)| rank(engine)).filter(|(kind, _)| kind.is_pool()).min();
         known().filter(move |(engine, _)| Some(rank(engine)) == best)
+    }
+
+    /// Whether a scope has only a `job`, and nothing that serves has it: then it is another program's alert.
+    pub(super) fn is_of_another_job(&self, library: &Library, scope: &Scope) -> bool {
+        let Some(job) = scope.dimensions.get("job").filter(|_| scope.dimensions.len() == 1) else { return false };
+        let pools = self
+            .engines
+            .iter()
+            .filter(|seen| library.engines.get(&seen.engine).is_some_and(|engine| engine.kind.is_pool()));
+        !pools.flat_map(|seen| &seen.matchers).any(|matcher| matcher.values.contains(job))
     }
 }
 
@@ -220,10 +230,10 @@ pub fn read_detection(library: &Library, scope: &Scope, rows: &[Labels]) -> Foun
     let mut before: Vec<(&Engine, Vec<&Labels>)> = Vec::new();
     // A job that only a gateway has says which gateway is meant.
     let has_job = |there: &There<'_>| scope.dimensions.get("job").is_some_and(|job| there.carries("job", job).1);
-    let of_gateway = all.iter().any(|there| !there.serves() && there.engine.kind.is_pool() && has_job(there));
-    let of_gateway = of_gateway && !all.iter().any(|there| there.serves() && has_job(there));
+    let has_the_job = |kind: EngineKind| all.iter().any(|there| there.engine.kind == kind && has_job(there));
+    let job_is_a_gateways = has_the_job(EngineKind::Gateway) && !has_the_job(EngineKind::Serving);
     for there in all.iter().filter(|there| there.engine.kind == EngineKind::Gateway) {
-        if of_gateway && !has_job(there) {
+        if job_is_a_gateways && !has_job(there) {
             found.apart.insert(there.engine.engine.clone(), apart(there, scope));
             continue;
         }
@@ -447,6 +457,22 @@ pub(super) fn workload_of(pod: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_gateway_with_another_job_than_the_alerts_gateway_is_left_apart() {
+        let library = crate::playbook::load(None).unwrap();
+        let row = |metric: &str, job: &str| -> Labels {
+            [("__name__", metric), ("job", job)].map(|(name, value)| (name.to_owned(), value.to_owned())).into()
+        };
+        let of = |engine: &str| library.engines[engine].detected_by().remove(0);
+        let rows = [row(&of("litellm"), "litellm"), row(&of("sglang-router"), "router"), row(&of("vllm"), "vllm")];
+        let beside = |job: &str| {
+            let scope = Scope::of_labels(&[("job".to_owned(), job.to_owned())].into());
+            read_detection(&library, &scope, &rows).apart.into_keys().collect::<Vec<_>>()
+        };
+        assert_eq!(beside("litellm"), ["sglang-router"]);
+        assert_eq!(beside("router"), ["litellm"]);
+    }
 
     #[test]
     fn pods_of_one_workload_are_recognised_by_name() {

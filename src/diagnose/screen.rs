@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::direct::{Exporters, look_for};
 use super::judge::symptom;
-use super::observe::{Observed, observe_needs};
+use super::observe::Observed;
 use super::plan::{Need, Needs, needs};
 use super::{Judged, Request, SymptomVerdict, Verdict, judge};
 use crate::playbook::{Evidence, Kind, Library, Playbook, Severity};
@@ -19,7 +20,7 @@ const MOST: usize = 4;
 /// What a pool was screened for, and what was found beside the diagnosed symptom.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Screening {
-    /// The playbook that the alert tells, by its name, label or expression; none when it tells none.
+    /// The playbook that the alert's label, name, expression or objective selects; none when nothing selects one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub asked: Option<String>,
     /// Its title.
@@ -30,7 +31,7 @@ pub struct Screening {
     pub asked_verdict: Option<SymptomVerdict>,
     /// The titles of the symptoms that were looked at.
     pub looked_at: Vec<String>,
-    /// The titles of what else is abnormal: confirmed, and no link of the best chain.
+    /// The titles of what else is abnormal: confirmed, not the asked symptom, and no link of the best chain.
     pub also: Vec<String>,
 }
 
@@ -43,8 +44,6 @@ pub(super) struct Screened {
     pub(super) confirmed: Vec<String>,
     /// Whether the condition of the playbook holds that was asked for; none where there is none.
     pub(super) asked: Option<SymptomVerdict>,
-    /// What was asked, and what went wrong.
-    pub(super) observed: Observed,
 }
 
 impl Screened {
@@ -58,14 +57,15 @@ impl Screened {
     ) -> Screening {
         let title = |id: &String| library.playbooks.get(id).map(|playbook| playbook.title.clone());
         let chain = judged.and_then(|judged| judged.chains.first());
-        let of_story = |id: &String| id == entered || chain.is_some_and(|chain| chain.contains(id));
         let asked = Some(request.playbook.clone()).filter(|id| !id.is_empty());
+        let in_chain = |id: &String| id == entered || chain.is_some_and(|chain| chain.contains(id));
+        let also = self.confirmed.iter().filter(|id| !in_chain(id) && asked.as_ref() != Some(id));
         Screening {
+            also: also.filter_map(title).collect(),
             asked_title: asked.as_ref().and_then(title),
             asked_verdict: self.asked,
             asked,
             looked_at: self.looked_at.iter().filter_map(title).collect(),
-            also: self.confirmed.iter().filter(|id| !of_story(id)).filter_map(title).collect(),
         }
     }
 }
@@ -86,14 +86,19 @@ fn entries(library: &Library) -> Vec<&Playbook> {
     entries
 }
 
-/// Asks for the conditions of all symptoms, in one pass.
-pub(super) async fn screen(library: &Library, prometheus: &Prometheus, request: &Request) -> Screened {
+/// Asks for the conditions of all symptoms, in one pass; with what was asked, and what went wrong.
+pub(super) async fn screen(
+    library: &Library,
+    prometheus: &Prometheus,
+    request: &Request,
+    exporters: Option<&Exporters>,
+) -> (Screened, Observed) {
     let mut asked = Needs::new();
     let entries = entries(library);
     for (signal, when) in entries.iter().flat_map(|playbook| &playbook.symptom).flat_map(Evidence::checks) {
         asked.entry(signal).or_default().add(Need::of(when));
     }
-    let observed = observe_needs(library, prometheus, request, &asked).await;
+    let observed = look_for(library, prometheus, request, &asked, exporters).await;
     let mut screened = Screened::default();
     for playbook in entries {
         let (_, symptom) = symptom(library, &playbook.symptom, &observed.seen);
@@ -104,8 +109,7 @@ pub(super) async fn screen(library: &Library, prometheus: &Prometheus, request: 
             screened.confirmed.push(playbook.playbook.clone());
         }
     }
-    screened.observed = observed;
-    screened
+    (screened, observed)
 }
 
 /// How much a judgement explains, in the order of what counts most.
@@ -121,13 +125,20 @@ pub(super) struct Clarity {
     sure: (Verdict, f64),
 }
 
+impl Clarity {
+    /// Whether this symptom is told instead of the alert's own. One that is there gives way only to one with a cause.
+    fn outdoes(self, own: Option<Self>) -> bool {
+        own.is_none_or(|own| self > own && (self.explained || !own.confirmed))
+    }
+}
+
 /// How much a playbook's judgement explains.
 pub(super) fn clarity(library: &Library, playbook: &str, judged: &Judged) -> Clarity {
     let rules = library.playbooks.get(playbook).map(|p| p.alerts.as_slice()).unwrap_or_default();
     // A root that only says that nothing else was found leaves the mechanism above it.
     let chain = judged.chains.first().map(Vec::as_slice).unwrap_or_default();
-    let told = chain.len() - usize::from(library.ends_in_fallback(chain));
-    let links = chain[..told].iter().filter_map(|id| judged.causes.get(id));
+    let known_links = chain.len() - usize::from(library.ends_in_fallback(chain));
+    let links = chain[..known_links].iter().filter_map(|id| judged.causes.get(id));
     let verdict = links.clone().map(|link| link.verdict).min();
     let score = links.map(|link| link.score).fold(1.0, f64::min);
     Clarity {
@@ -144,34 +155,39 @@ pub(super) fn explains(library: &Library, playbook: &str, judged: &Judged) -> bo
     clarity.confirmed && clarity.explained
 }
 
-/// Looks for the causes of the confirmed symptoms; the one whose story is clearest, with what was asked for it.
+/// Looks for the causes of the confirmed symptoms. What was asked, and the one whose story is clearest, where it is told
+/// instead of the asked playbook's `own`; none where there is no other symptom.
 pub(super) async fn enter(
     library: &Library,
     prometheus: &Prometheus,
     request: &Request,
+    exporters: Option<&Exporters>,
     screened: &Screened,
-) -> Option<(Request, Observed, Judged)> {
+    own: Option<Clarity>,
+) -> Option<(Observed, Option<(String, Judged)>)> {
     let others = screened.confirmed.iter().filter(|id| **id != request.playbook).take(MOST);
-    let entered: Vec<&String> = others.collect();
-    if entered.is_empty() {
+    let others: Vec<&String> = others.collect();
+    if others.is_empty() {
         return None;
     }
     let mut asked = Needs::new();
-    for (signal, need) in entered.iter().flat_map(|id| needs(library, id)) {
+    for (signal, need) in others.iter().flat_map(|id| needs(library, id)) {
         asked.entry(signal).or_default().add(need);
     }
-    let observed = observe_needs(library, prometheus, request, &asked).await;
+    let observed = look_for(library, prometheus, request, &asked, exporters).await;
+    let judged = others.into_iter().filter_map(|id| {
+        let judged = judge(library, id, &observed.seen)?;
+        Some((clarity(library, id, &judged), id.clone(), judged))
+    });
     // Of equally clear ones the first stands.
-    let judged = entered.into_iter().rev().filter_map(|id| Some((id, judge(library, id, &observed.seen)?)));
-    let (id, judged) = judged.max_by(|(a_id, a), (b_id, b)| {
-        let (a, b) = (clarity(library, a_id, a), clarity(library, b_id, b));
-        a.partial_cmp(&b).unwrap_or(Ordering::Equal)
-    })?;
-    Some((Request { playbook: id.clone(), ..request.clone() }, observed, judged))
+    let judged = judged.filter(|(clarity, ..)| clarity.outdoes(own)).collect::<Vec<_>>().into_iter().rev();
+    let best = judged.max_by(|(a, ..), (b, ..)| a.partial_cmp(b).unwrap_or(Ordering::Equal));
+    let best = best.map(|(_, id, judged)| (id, judged));
+    Some((observed, best))
 }
 
-/// What is left of a request's time.
-pub(super) fn later(request: &Request, started: Instant) -> Request {
-    let left = request.deadline.saturating_sub(started.elapsed());
+/// The request with this part of what is left of its time, at least half a second.
+pub(super) fn with_time_left(request: &Request, started: Instant, part: u32) -> Request {
+    let left = request.deadline.saturating_sub(started.elapsed()) / part;
     Request { deadline: left.max(Duration::from_millis(500)), ..request.clone() }
 }

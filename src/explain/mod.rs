@@ -116,11 +116,12 @@ fn tree<'a>(out: &mut String, library: &'a Library, node: Node<'a>, depth: usize
 fn check(library: &Library, evidence: &Evidence) -> String {
     let must = if evidence.required { "must: " } else { "      " };
     let checks: Vec<String> = evidence
-        .checks()
+        .alternatives()
         .iter()
-        .map(|(signal, when)| {
+        .map(|(signal, when, without_past)| {
             let title = library.signals.get(*signal).map_or(*signal, |s| s.title.as_str());
-            format!("{title} {when}")
+            let only = if *without_past { " (only where there is no past)" } else { "" };
+            format!("{title} {when}{only}")
         })
         .collect();
     format!("{must}{}", checks.join("  or  "))

@@ -59,11 +59,12 @@ fn heading(node: Node<'_>) -> String {
 fn checks(out: &mut String, library: &Library, evidence: &[Evidence]) {
     for e in evidence {
         let either: Vec<String> = e
-            .checks()
+            .alternatives()
             .iter()
-            .map(|(signal, when)| {
+            .map(|(signal, when, without_past)| {
                 let title = library.signals.get(*signal).map_or(*signal, |s| s.title.as_str());
-                format!("{title} `{when}`")
+                let only = if *without_past { " (only where there is no past)" } else { "" };
+                format!("{title} `{when}`{only}")
             })
             .collect();
         let must = if e.required { "required: " } else { "" };

@@ -39,7 +39,8 @@ pub async fn places(
 pub async fn triage(library: &Library, source: Source<'_>, request: &Request, beside: Beside<'_>) -> Triage {
     let asked = Request { playbook: String::new(), screen: true, ..request.clone() };
     let diagnosis = Box::pin(diagnose_with(library, source.0, &asked, beside)).await;
-    if !diagnosis.symptom.playbook.is_empty() {
+    // Without a screening it says why nothing was diagnosed.
+    if !diagnosis.symptom.playbook.is_empty() || diagnosis.screening.is_none() {
         return Triage::Found(Box::new(diagnosis));
     }
     let mut scope = request.scope.dimensions.clone();

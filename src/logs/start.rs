@@ -24,7 +24,8 @@ pub struct Start {
     pub gpus: BTreeSet<String>,
     /// Words of the command line for what differs from the defaults.
     pub arguments: Vec<String>,
-    /// Settings in force, by their names: one that is named like a secret is left out, `…` stands for one that holds such.
+    /// Settings in force, by their names: one that is named like a secret is left out, and `…` replaces a value that contains a
+    /// name like a secret's.
     pub settings: BTreeMap<String, String>,
 }
 
@@ -66,7 +67,7 @@ pub fn read(fact: &LogFact, line: &str) -> Vec<(String, String)> {
 
 /// `{'a': 1, 'b': 'x'}` and `a=1, b='x')` as names and values, up to the closing bracket. Where the line breaks off
 /// before it, the last value is incomplete and left out. Values are shown as Python writes them, strings without quotes;
-/// `…` stands for one that holds something named like a secret.
+/// `…` replaces a value that contains a name like a secret's.
 fn listed(text: &str) -> Vec<(String, String)> {
     let text = text.strip_prefix('{').unwrap_or(text);
     let (mut told, mut begin, mut name_end) = (Vec::new(), 0, None);

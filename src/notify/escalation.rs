@@ -23,14 +23,14 @@ pub(super) enum Callee<'a> {
 
 impl Notifier {
     /// Says how an escalation ended: in its line of the audit log, where whoever asked for it looks, and in the incident's
-    /// threads. A post that mentions a person stands there itself.
+    /// threads. A post that mentions a person stands there itself. False when another replica has said it.
     pub(super) async fn escalation_ended(
         &self,
         incident: &str,
         escalation: &str,
         callee: Callee<'_>,
         result: Result<(), &str>,
-    ) -> Result<(), StoreError> {
+    ) -> Result<bool, StoreError> {
         let now = self.store.now();
         let begun = AuditEntry::begun("", "", Act::Escalate.as_str(), Some(incident), now);
         let begun = self.store.audit_entry(escalation).await?.unwrap_or(begun);
@@ -52,10 +52,12 @@ impl Notifier {
             (Callee::Pager(target) | Callee::Person(target), Err(error)) => (target, error),
         };
         let result = if result.is_ok() { AuditResult::Done } else { AuditResult::Failed };
-        self.metrics.act(&begun.what, result.as_str());
         let who = [("who", Span::User(begun.who.clone()).into())];
         let entry = AuditEntry { target: target.to_owned(), result, detail: detail.to_owned(), ..begun };
-        self.store.audit(&entry).await?;
+        if !self.store.audit_end(&entry).await? {
+            return Ok(false);
+        }
+        self.metrics.act(&entry.what, result.as_str());
         if let Some(headline) = said {
             let parts = vec![Part::Note(self.words.line("escalation-asked", &who))];
             let post = Message { tone: Tone::Unknown, headline, parts };
@@ -65,7 +67,7 @@ impl Notifier {
             // The message tells who was called.
             self.store.touch(incident).await?;
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Says how those escalations to a person ended whose delivery could not say it: the post was found later, there was no
@@ -76,11 +78,12 @@ impl Notifier {
     pub async fn end_escalations(&self, now: Timestamp) -> Result<usize, StoreError> {
         let whom = self.config.escalate.as_deref().unwrap_or_default();
         let ended = self.store.ended_calls(clock::before(now, OLDEST)).await?;
+        let mut told = 0;
         for call in &ended {
             let result = call.failed.as_deref().map_or(Ok(()), Err);
-            self.escalation_ended(&call.incident, &call.line, Callee::Person(whom), result).await?;
+            told += usize::from(self.escalation_ended(&call.incident, &call.line, Callee::Person(whom), result).await?);
         }
-        Ok(ended.len())
+        Ok(told)
     }
 
     /// A post was made, or never will be: of one that escalates, says so.
@@ -88,7 +91,7 @@ impl Notifier {
         match (post.kind, &post.about) {
             (PostKind::Answer, Some(escalation)) => {
                 let whom = self.config.escalate.as_deref().unwrap_or_default();
-                self.escalation_ended(&post.incident, escalation, Callee::Person(whom), result).await
+                self.escalation_ended(&post.incident, escalation, Callee::Person(whom), result).await.map(drop)
             }
             _ => Ok(()),
         }

@@ -1,6 +1,7 @@
 //! All loaded knowledge, and the one view through which the rest walks it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::OnceLock;
 
 use super::{
     Cause, CauseEntry, Evidence, Kind, LogFile, Playbook, QuickLook, Redaction, ReportSignals, SourceFile, Step,
@@ -33,6 +34,8 @@ pub struct Library {
     pub tables: Tables,
     /// Path to text, for errors that show the line.
     pub files: BTreeMap<String, SourceFile>,
+    /// Signal to the metrics that its queries read, of all engines; read from their texts once.
+    pub(super) metrics: OnceLock<BTreeMap<String, BTreeSet<String>>>,
 }
 
 /// What a node of the cause graph is.

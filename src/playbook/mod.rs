@@ -177,7 +177,7 @@ pub struct Evidence {
     /// Alternatives of which one suffices.
     #[serde(default)]
     pub any: Vec<Evidence>,
-    /// Of an alternative: it counts only where those that compare with the past have none.
+    /// Of an alternative: used only when an alternative that compares with the past has no past value.
     #[serde(default)]
     pub without_past: bool,
     /// Not met rules the cause out; no data leaves it undetermined.
@@ -195,9 +195,14 @@ fn one() -> f64 {
 impl Evidence {
     /// The signal checks inside: itself, or its alternatives'.
     pub fn checks(&self) -> Vec<(&str, &Condition)> {
+        self.alternatives().into_iter().map(|(signal, when, _)| (signal, when)).collect()
+    }
+
+    /// As [`Self::checks`], with whether each is used only where there is no past.
+    pub fn alternatives(&self) -> Vec<(&str, &Condition, bool)> {
         match (&self.signal, &self.when) {
-            (Some(signal), Some(when)) => vec![(signal, when)],
-            _ => self.any.iter().flat_map(Self::checks).collect(),
+            (Some(signal), Some(when)) => vec![(signal, when, self.without_past)],
+            _ => self.any.iter().flat_map(Self::alternatives).collect(),
         }
     }
 }

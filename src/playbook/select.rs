@@ -96,14 +96,11 @@ fn expression(generator_url: &str) -> Option<String> {
 /// them first, then the one whose signal reads the fewest others.
 fn by_metrics<'a>(library: &'a Library, expression: &str) -> Option<(&'a str, String)> {
     let asked: BTreeSet<&str> = words(expression).collect();
+    let read = library.metrics.get_or_init(|| by_signal(library));
     let fitting = |playbook: &'a Playbook| {
         let signals = playbook.symptom.iter().flat_map(Evidence::checks).map(|(signal, _)| signal);
-        let read = |signal: &str| -> BTreeSet<String> {
-            let entries = library.engines.values().filter_map(move |engine| engine.signals.get(signal));
-            entries.filter_map(|entry| entry.query.as_deref()).flat_map(metrics).collect()
-        };
         let of = |(place, signal): (usize, &str)| {
-            let metrics = read(signal);
+            let metrics = read.get(signal)?;
             let common = metrics.iter().find(|metric| asked.contains(metric.as_str())).cloned()?;
             let n = metrics.iter().filter(|metric| asked.contains(metric.as_str())).count();
             Some(((n, Reverse(place), Reverse(metrics.len())), common))
@@ -114,6 +111,15 @@ fn by_metrics<'a>(library: &'a Library, expression: &str) -> Option<(&'a str, St
     // Of equals the first in the order of their ids.
     let best = symptoms.max_by_key(|((fit, _), playbook)| (*fit, Reverse(&playbook.playbook)));
     best.map(|((_, metric), playbook)| (playbook.playbook.as_str(), metric))
+}
+
+/// Signal to the metrics that its queries read, of all engines.
+fn by_signal(library: &Library) -> BTreeMap<String, BTreeSet<String>> {
+    let mut read: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for (signal, entry) in library.engines.values().flat_map(|engine| &engine.signals) {
+        read.entry(signal.clone()).or_default().extend(entry.query.as_deref().into_iter().flat_map(metrics));
+    }
+    read
 }
 
 /// Everything in a PromQL text that may be a metric's name.

@@ -19,17 +19,21 @@ pub(super) fn before(diagnosis: &Diagnosis, symptom: Line, words: &Words) -> Lin
 
 /// How the diagnosis came to its symptom, where that is not the alert's own; what was looked at, where nothing is abnormal.
 fn entered(diagnosis: &Diagnosis, words: &Words) -> Option<Line> {
-    let screening = diagnosis.screening.as_ref()?;
     let symptom = &diagnosis.symptom;
+    let Some(screening) = &diagnosis.screening else {
+        // An alert that names no pool.
+        return symptom.playbook.is_empty().then(|| words.line("no-playbook-why", &[]));
+    };
     if screening.asked.as_ref() == Some(&symptom.playbook) && symptom.verdict == SymptomVerdict::Confirmed {
         return None;
     }
     if symptom.verdict != SymptomVerdict::Confirmed {
+        let why = missing(diagnosis).or(diagnosis.scope.notes.first().map(String::as_str));
+        let because = |key: &str| why.map(|why| words.line(key, &[("why", Line::of(why).into())]));
         return match screening.looked_at.len() {
-            0 => Some(match missing(diagnosis).or(diagnosis.scope.notes.first().map(String::as_str)) {
-                Some(why) => words.line("screened-blind-why", &[("why", Line::of(why).into())]),
-                None => words.line("screened-blind", &[]),
-            }),
+            0 => because("screened-blind-why").or_else(|| Some(words.line("screened-blind", &[]))),
+            // What was not looked at may be what is wrong.
+            _ if diagnosis.degraded => because("screened-part-why").filter(|_| symptom.playbook.is_empty()),
             n if screening.also.is_empty() => Some(words.line("screened-quiet", &[("n", n.into())])),
             _ => None,
         };

@@ -115,8 +115,11 @@ pub struct Incident {
     pub group_key: String,
     /// Something still fires.
     pub open: bool,
-    /// The playbook.
+    /// The playbook that its alerts select; none where the pool is screened.
     pub playbook: Option<String>,
+    /// Why that playbook, or why the pool is screened; none where nothing is diagnosed.
+    #[serde(default)]
+    pub because: Option<String>,
     /// The first alert's start.
     #[schemars(with = "String")]
     pub started_at: Timestamp,

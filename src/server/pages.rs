@@ -209,7 +209,7 @@ fn actions(shared: &Shared, incident: &Incident, redactor: &Redactor) -> Vec<(St
     let mut all = render::links_of(&view, words(shared));
     // An alert's link may hold the labels that its rule asks for.
     all.iter_mut().for_each(|(_, address)| *address = redactor.text("page", address).into_owned());
-    if let Some(playbook) = &incident.playbook {
+    if let Some(playbook) = incident.entered() {
         let label = words(shared).text("page-playbook-now", &[]);
         all.push((label, format!("/playbooks/{playbook}?incident={}", incident.id)));
     }

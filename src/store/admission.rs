@@ -422,12 +422,12 @@ fn critical(group: &AlertGroup) -> Option<bool> {
     (critical || group.truncated_alerts == 0).then_some(critical)
 }
 
-/// Alerts that joined may say better where to begin.
+/// Alerts that joined may say better where to begin. A playbook stands against alerts that none knows.
 async fn select_again(db: &mut Connection, id: &str, wanted: &Wanted) -> Result<(), StoreError> {
     let Some((playbook, because)) = &wanted.selection else { return Ok(()) };
     sqlx::query(
         "UPDATE incidents SET playbook = $2, because = $3, diagnose_due_ms = COALESCE(diagnose_due_ms, notified_ms)
-         WHERE id = $1",
+         WHERE id = $1 AND ($2 <> '' OR COALESCE(playbook, '') = '')",
     )
     .bind(id)
     .bind(playbook)

@@ -127,6 +127,24 @@ impl Store {
         Ok(())
     }
 
+    /// Writes how an escalation ended, and whether that is news: of several who find out at once, for one of them. "Failed"
+    /// may become "done" later, for a post that appears.
+    ///
+    /// # Errors
+    /// See [`Self::audit`].
+    pub async fn audit_end(&self, entry: &AuditEntry) -> Result<bool, StoreError> {
+        let done = sqlx::query(
+            "INSERT INTO audit (id, at_ms, who, place, what, incident_id, target, result, detail)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+             ON CONFLICT (id) DO UPDATE SET incident_id = excluded.incident_id, target = excluded.target,
+               result = excluded.result, detail = excluded.detail
+             WHERE audit.result = 'begun' OR (audit.result = 'failed' AND excluded.result = 'done')",
+        );
+        let done = done.bind(&entry.id).bind(unix_ms(entry.at)).bind(&entry.who).bind(&entry.place).bind(&entry.what);
+        let done = done.bind(&entry.incident).bind(&entry.target).bind(entry.result.as_str()).bind(&entry.detail);
+        Ok(done.execute(&self.write).await?.rows_affected() > 0)
+    }
+
     /// Writes the line of an attempt, unless the same was begun or done with the incident since a moment; whether it did.
     ///
     /// # Errors

@@ -99,7 +99,9 @@ impl Pool {
             worked: Mutex::new(Instant::now()),
             left_out: Mutex::default(),
         }));
-        pool.acquire().await?.done();
+        // The first one opens the database: on a busy disk that takes as long as a statement may.
+        let first = within(limits.statement, "no connection", pool.connect()).await?;
+        pool.idle().push_back(first);
         Ok(pool)
     }
 

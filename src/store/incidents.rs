@@ -18,6 +18,14 @@ use crate::diagnose::Diagnosis;
 use crate::incident::{Acknowledged, Impact};
 use crate::render::Note;
 
+impl Incident {
+    /// The playbook that its diagnosis entered, else the one that its alerts select.
+    pub fn entered(&self) -> Option<&str> {
+        let diagnosed = self.diagnosis.as_ref().map(|diagnosis| diagnosis.symptom.playbook.as_str());
+        diagnosed.filter(|id| !id.is_empty()).or(self.playbook.as_deref())
+    }
+}
+
 /// How far back earlier incidents of a group are counted.
 const DAY: Duration = Duration::from_secs(86_400);
 
@@ -33,7 +41,7 @@ pub struct Incident {
     pub group_key: String,
     /// Open, until nothing fires.
     pub open: bool,
-    /// The playbook, when one matched.
+    /// The playbook that its alerts select; none where the pool is screened. See [`Self::entered`].
     pub playbook: Option<String>,
     /// Why that playbook, or why the pool is screened; none where nothing is diagnosed.
     pub because: Option<String>,
@@ -279,7 +287,7 @@ impl Store {
         Ok(done.rows_affected() > 0)
     }
 
-    /// An open incident is diagnosed once more, now; false when it is over or no playbook matches it.
+    /// An open incident is diagnosed once more, now; false when it is over, or its alerts select no playbook and name no pool.
     ///
     /// # Errors
     /// When the store fails.

@@ -281,8 +281,8 @@ fn of_digest(row: &AnyRow) -> Result<Waiting, StoreError> {
     let turn = match (&digest.posted, critical > 0, firing > 0) {
         (None, true, _) => Turn::NewCritical,
         (None, false, _) => Turn::New,
-        // The last word, and an edit with an incident that has called nobody yet, do not wait. Another owner of an incident
-        // that has called somebody waits for the digest's turn: only the routes tell who that is.
+        // An edit waits for the digest's turn, unless it is the last one or an incident in it has called nobody yet. Whether
+        // another owner is still to be called only the routes tell.
         (Some(_), _, false) => Turn::Favoured,
         (Some(_), _, true) if calls => Turn::Favoured,
         (Some(_), _, true) => Turn::Digest,

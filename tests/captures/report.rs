@@ -54,7 +54,7 @@ pub(crate) fn table(answers: &[Answer]) -> String {
         let all: usize = engines.values().map(|(_, all)| all).sum();
         let wrong = mine.iter().filter(|answer| answer.is_confidently_wrong()).count();
         let healthy: Vec<_> = mine.iter().filter(|answer| answer.case.is_healthy()).collect();
-        let quiet = healthy.iter().filter(|answer| answer.is_right()).count();
+        let quiet = healthy.iter().filter(|answer| answer.is_quiet()).count();
         writeln!(
             out,
             "| {} | {right} of {all} | {} | {} | {} | {} | {wrong} | {quiet} of {} |",
@@ -107,9 +107,10 @@ pub(crate) fn write(path: &Path, answers: &[Answer]) -> anyhow::Result<()> {
     let mut part = format!(
         "## Captures of real servers\n\n\
          {cases} captures of vLLM, SGLang, LiteLLM and Dynamo, before and during faults that were made on purpose\n\
-         ([tests/captures](../tests/captures/README.md)). Each is stretched to an hour with a yesterday and diagnosed ten minutes after\n\
+         ([tests/captures](../tests/captures/README.md)). Each is stretched to 55 minutes with a yesterday and diagnosed ten minutes after\n\
          the fault began, in five ways. Made by `make captures`. An answer is right when the best chain names a right cause; confident\n\
-         and wrong when its root is likely, and no link is right. Rules were changed for what these captures show.\n\
+         and wrong when its root is likely, and no link is right; healthy and quiet when neither a symptom nor a cause is named. Rules\n\
+         were changed for what these captures show.\n\
          Where a row counts fewer captures than the first, only those were diagnosed so.\n\n{}\n",
         table(answers)
     );

@@ -106,7 +106,8 @@ impl Way {
         }
     }
 
-    /// Whether the case at a place is diagnosed so in every test run: all of them under both names, else a third.
+    /// Whether the case at a place is diagnosed so in every test run: all under both names and without a past, a third with slow
+    /// scrapes, a sixth in company.
     pub(crate) fn is_in_every_run(self, place: usize) -> bool {
         match self {
             Self::OwnName | Self::UnknownName | Self::NoPast => true,
@@ -150,6 +151,12 @@ impl Answer {
             true => !self.is_confident(),
             false => self.chain().iter().any(|link| self.case.right.iter().any(|right| right == link)),
         }
+    }
+
+    /// Neither a symptom nor a cause is told.
+    pub(crate) fn is_quiet(&self) -> bool {
+        let there = |diagnosis: &Diagnosis| diagnosis.symptom.verdict == SymptomVerdict::Confirmed;
+        self.root().is_none() && !self.diagnosis.as_ref().is_some_and(there)
     }
 
     pub(crate) fn is_confidently_wrong(&self) -> bool {

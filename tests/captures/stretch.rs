@@ -1,4 +1,4 @@
-//! Makes an hour with a yesterday out of a capture of two minutes; every value and every increment is a real one.
+//! Makes 55 minutes with a yesterday out of a capture of two minutes; every value and every increment is a real one.
 //!
 //! The healthy stretch is repeated for 45 minutes, and for 40 a day earlier; then the fault is played once, and its
 //! steady part is repeated until the end. Counters go on from repetition to repetition by their real increments. A crash

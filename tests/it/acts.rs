@@ -18,7 +18,7 @@ use llm_diagnose::clock;
 use llm_diagnose::incident::Rules;
 use llm_diagnose::render::{Act, Note, Part, is_done};
 use llm_diagnose::slack::{Ack, Inbound, Place, What, Who};
-use llm_diagnose::store::{Sink, Storm, Wanted, Work};
+use llm_diagnose::store::{Incident, Sink, Storm, Wanted, Work};
 use llm_diagnose_lab::slack::State;
 use llm_diagnose_lab::stack::backfill::{Series, openmetrics};
 use llm_diagnose_lab::stack::{Alertmanager, Prometheus};
@@ -383,6 +383,11 @@ async fn a_judged_incident_becomes_a_verdict_test_that_passes() {
     let incident = bench.store.incident(&id).await.unwrap().unwrap();
     assert!(verdict_test(library(), &incident, &all[0]).unwrap_err().contains("`other` is no cause"));
     let text = verdict_test(library(), &incident, &all[1]).unwrap();
+    // The alert's own playbook need not be the one that the diagnosis entered.
+    for asked in [None, Some("replica-down".to_owned())] {
+        let screened = Incident { playbook: asked, ..incident.clone() };
+        assert_eq!(verdict_test(library(), &screened, &all[1]).unwrap(), text);
+    }
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("incident.test.yaml"), &text).unwrap();
     let own = llm_diagnose::playbook::load(Some(dir.path())).unwrap();

@@ -337,6 +337,26 @@ async fn what_it_has_cost_is_kept_of_what_is_over_until_it_fires_again() {
 }
 
 #[tokio::test]
+async fn a_playbook_stands_against_alerts_that_none_knows_and_replaces_a_screening() {
+    let screened = || ("".to_owned(), "the pool is screened".to_owned());
+    let known = || ("high-ttft".to_owned(), "its name".to_owned());
+    for (first, then) in [(known(), screened()), (screened(), known())] {
+        let kept = Kept::new().await;
+        let admit = async |selection, name, seconds| {
+            let wanted = Wanted { selection: Some(selection), sinks: Vec::new(), grace: Duration::ZERO, storm: CALM };
+            kept.store.admit(&[(group(name), wanted)], after(seconds), &RULES).await.unwrap().remove(0).unwrap()
+        };
+        admit(first.clone(), "0.25/grouped_03_firing", 0).await;
+        admit(first, "0.25/grouped_14_resolved", 30).await;
+        let again = admit(then, "0.25/grouped_03_firing", 100).await;
+        assert_eq!(again.reason, AdmitReason::Refired);
+        let incident = kept.incident(&again).await;
+        assert_eq!(incident.playbook.as_deref(), Some("high-ttft"));
+        assert_eq!(incident.because.as_deref(), Some("its name"));
+    }
+}
+
+#[tokio::test]
 async fn earlier_incidents_of_the_same_group_are_counted() {
     let kept = Kept::new().await;
     let (hour, mut last) = (3_600, None);

@@ -443,6 +443,21 @@ async fn a_prometheus_without_the_series_is_supplemented() {
 }
 
 #[tokio::test]
+async fn a_pool_whose_series_no_prometheus_has_is_screened_by_its_exporters() {
+    let mut prometheus = Prometheus::builder().start().await.unwrap();
+    for (url, because) in [(prometheus.url.as_str(), Because::NoValues), (NOWHERE, Because::NoAnswer)] {
+        let full = showing(page("0.99", "41", "100"), page("0.99", "41", "130")).await;
+        let known = exporters(vec![target("vllm", &full, "llama-0")]);
+        let beside = Beside { exporters: Some(&known), logs: None };
+        let asked = Request { screen: true, ..request("") };
+        let diagnosis = diagnose_with(library(), &client(url), &asked, beside).await;
+        assert_eq!(diagnosis.root().map(|c| c.id.as_str()), Some("kv-cache-exhaustion"), "{diagnosis:#?}");
+        assert_eq!(diagnosis.direct.as_ref().unwrap().because, because);
+    }
+    prometheus.kill().await.unwrap();
+}
+
+#[tokio::test]
 async fn asked_for_fresh_values_the_exporters_win_over_prometheus() {
     let (_, scrapes) = fleet(&["longer-prompts"]).await;
     let prometheus = Prometheus::builder().scrape_config(&scrapes).start().await.unwrap();
@@ -454,6 +469,11 @@ async fn asked_for_fresh_values_the_exporters_win_over_prometheus() {
     assert_eq!((direct.because, direct.engines, direct.gpu_exporters), (Because::Asked, 4, 2));
     let peak = diagnosis.symptom.evidence.iter().find(|e| e.signal == "kv_cache_peak").unwrap();
     assert_eq!(peak.source, Source::Exporter);
+    // A pool, too, whose symptom has to be found first.
+    let pool = Request { screen: true, ..request("") };
+    let beside = Beside { exporters: Some(&known), logs: None };
+    let found = diagnose_with(library(), &client(&prometheus.url), &pool, beside).await;
+    assert_eq!(found.direct.as_ref().map(|direct| direct.because), Some(Because::Asked), "{:?}", found.symptom);
     // Without being asked a Prometheus that knows everything is enough.
     known.fresh = false;
     let diagnosis = asked("kv-cache-pressure", &prometheus.url, &known).await;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use llm_diagnose::diagnose::{Beside, Diagnosis, LogSources, Outcome, Source, Verdict, diagnose_with, told};
+use llm_diagnose::diagnose::{Beside, Diagnosis, LogSources, Outcome, Request, Source, Verdict, diagnose_with, told};
 use llm_diagnose::logs::{Log, Patterns, Reader, Told, files};
 use llm_diagnose::render::{self, Tone, Words, diagnosis_message, terminal};
 use serde_json::Value;
@@ -214,6 +214,24 @@ fn a_crash_that_metrics_cannot_explain_is_explained_by_its_log() {
     assert!(message.contains("(in vllm-llama-8b-0's log)"), "{message}");
     assert!(message.contains("The log of vllm-llama-8b-0 says how it began"), "{message}");
     assert!(!message.contains("EngineDeadError") && !message.contains("79.10"), "no line of a log leaves: {message}");
+}
+
+#[test]
+fn a_symptom_that_only_its_log_explains_is_not_left_for_another_one() {
+    let mut library = library().clone();
+    let entry = library.playbooks.get_mut("replica-down").unwrap();
+    entry.causes.retain(|cause| cause.playbook.as_deref() == Some("gpu-oom"));
+    let request = Request { screen: true, ..asked("lost-replicas", "replica-down") };
+    let entered = |logs: Vec<Log>| {
+        let sources = LogSources { files: logs, ..LogSources::default() };
+        run(diagnose_with(&library, shared(), &request, Beside { logs: Some(&sources), exporters: None }))
+    };
+    let without = entered(Vec::new());
+    assert_ne!(without.symptom.playbook, "replica-down", "metrics explain another symptom");
+    let diagnosis = entered(vec![log(POD, &[OOM, DEAD])]);
+    assert_eq!(diagnosis.root().unwrap().chain, ["replica-down", "gpu-oom"]);
+    assert_eq!(diagnosis.root().unwrap().verdict, Verdict::Likely);
+    assert_eq!((diagnosis.screening, diagnosis.logs.unwrap().logs.len()), (None, 1));
 }
 
 #[test]

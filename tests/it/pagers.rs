@@ -14,8 +14,13 @@ const ROUTING_KEY: &str = "0123456789abcdef0123456789abcdef";
 /// Standard Webhooks' form: base64 after the prefix.
 const SECRET: &str = "whsec_c2VjcmV0IG9mIHRoZSB0ZXN0cw==";
 
-/// The service with both pagers.
+/// The service with both pagers and no Prometheus.
 async fn running(extra: &str) -> (FakePager, Running, tempfile::TempDir) {
+    asking("http://127.0.0.1:1", extra).await
+}
+
+/// The service with both pagers, which asks this Prometheus.
+async fn asking(prometheus: &str, extra: &str) -> (FakePager, Running, tempfile::TempDir) {
     let pager = FakePager::start(ROUTING_KEY, SECRET).await.unwrap();
     let keys = tempfile::tempdir().unwrap();
     let file = |name: &str, text: &str| {
@@ -24,7 +29,7 @@ async fn running(extra: &str) -> (FakePager, Running, tempfile::TempDir) {
         path.display().to_string()
     };
     let config = format!(
-        "prometheus: [{{ url: \"http://127.0.0.1:1\" }}]\npublic_url: https://diagnose.example.org\npagers:\n\
+        "prometheus: [{{ url: \"{prometheus}\" }}]\npublic_url: https://diagnose.example.org\npagers:\n\
          - {{ name: on-call, kind: pagerduty, labels: {{ severity: critical }}, url: \"{}\", key_file: {} }}\n\
          - {{ name: tools, kind: webhook, url: \"{}\", key_file: {} }}\n{extra}",
         pager.events_url,
@@ -103,6 +108,23 @@ async fn a_webhook_is_signed_retried_and_repeats_its_id_for_one_revision() {
     assert_eq!(pager.breaches(), Vec::<String>::new());
     let (_, metrics) = run.get("/metrics").await;
     assert!(metrics.contains("llm_diagnose_deliveries_total{sink=\"pager\",result=\"retried\"}"), "{metrics}");
+}
+
+#[tokio::test]
+async fn a_pager_waits_for_the_diagnosis_also_of_an_alert_that_no_playbook_knows() {
+    // It takes connections and never answers: the diagnosis comes after its deadline.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let prometheus = format!("http://{}", silent.local_addr().unwrap());
+    let (pager, run, _keys) = asking(&prometheus, "diagnose: { deadline: 2s }").await;
+    for name in ["LLMHighTTFT", "CheckoutBurnsItsBudget"] {
+        run.send(&group(name, "firing", "critical", &["a"])).await;
+        let of = |call: &Value| call["data"]["group_key"].as_str().is_some_and(|key| key.contains(name));
+        let told = |pager: &FakePager| pager.webhooks().into_iter().map(|call| call.body).find(of);
+        pager.wait_for(|pager| told(pager).is_some(), SOON).await.unwrap();
+        let first = told(&pager).unwrap();
+        assert_eq!(first["data"]["diagnosis"]["degraded"], true, "{name}: {first}");
+    }
+    assert_eq!(pager.breaches(), Vec::<String>::new());
 }
 
 #[tokio::test]

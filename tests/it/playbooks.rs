@@ -3,6 +3,7 @@
 use std::fs;
 
 use llm_diagnose::check::{lint, run};
+use llm_diagnose::explain::explain;
 use llm_diagnose::playbook::{Problem, Step, load};
 
 use crate::harness::library;
@@ -67,6 +68,12 @@ fn printed(problems: &[Problem]) -> Vec<String> {
 #[test]
 fn the_shipped_data_has_no_problem() {
     assert_eq!(printed(&lint(library())), Vec::<String>::new());
+}
+
+#[test]
+fn what_counts_only_without_a_past_is_told_so() {
+    let text = explain(library(), "client-aborts", None).unwrap();
+    assert!(text.contains("> 0.3 (only where there is no past)"), "{text}");
 }
 
 #[test]

@@ -23,6 +23,7 @@ fn incident() -> Incident {
         group_key: "{}".to_owned(),
         open: true,
         playbook: Some("high-ttft".to_owned()),
+        because: Some("its name".to_owned()),
         started_at: at(moment(CASE) - 30),
         opened_at: at(moment(CASE) - 20),
         resolved_at: None,

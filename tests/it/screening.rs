@@ -1,14 +1,39 @@
 //! Every alert is diagnosed: one that no playbook knows, and one whose own condition does not hold.
 
-use llm_diagnose::diagnose::{Diagnosis, Request, SymptomVerdict, Verdict, diagnose};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use axum::Router;
+use axum::extract::Request as Question;
+use axum::response::{IntoResponse, Response};
+use llm_diagnose::diagnose::{Diagnosis, Request, Scope, SymptomVerdict, Verdict, diagnose};
+use llm_diagnose::playbook::Library;
+use llm_diagnose::render::{Words, diagnosis_message, terminal};
+use llm_diagnose_lab::slack::Message;
 
 use crate::chains::asked;
-use crate::harness::{library, run, shared};
-use crate::running::{CHANNEL, Running, group};
+use crate::harness::{client, library, run, shared};
+use crate::running::{CHANNEL, Running, SOON, group, whole};
 
 /// A case as an alert of it would enter, with its pool screened where the playbook explains nothing.
 fn screened(name: &str, playbook: &str) -> Diagnosis {
-    run(diagnose(library(), shared(), &Request { screen: true, ..asked(name, playbook) }))
+    judged_by(library(), name, playbook)
+}
+
+fn judged_by(library: &Library, name: &str, playbook: &str) -> Diagnosis {
+    run(diagnose(library, shared(), &Request { screen: true, ..asked(name, playbook) }))
+}
+
+/// The shipped playbooks, of which those that `are` so have no causes.
+fn without_causes(are: impl Fn(&str) -> bool) -> Library {
+    let mut library = library().clone();
+    let without = library.playbooks.values_mut().filter(|playbook| are(&playbook.playbook));
+    without.for_each(|playbook| playbook.causes.clear());
+    library
+}
+
+fn told(diagnosis: &Diagnosis) -> String {
+    terminal(&diagnosis_message(diagnosis, None, &Words::english()))
 }
 
 #[test]
@@ -55,16 +80,130 @@ fn an_alert_that_its_playbook_explains_is_not_screened() {
     assert_eq!((diagnosis.symptom.playbook.as_str(), diagnosis.screening), ("high-ttft", None));
 }
 
+#[test]
+fn a_symptom_with_a_cause_is_told_beside_an_own_one_without_and_is_no_more_than_possible() {
+    let diagnosis = judged_by(&without_causes(|id| id == "high-ttft"), "longer-prompts", "high-ttft");
+    let root = diagnosis.root().unwrap();
+    assert_ne!(diagnosis.symptom.playbook, "high-ttft");
+    assert_eq!((root.id.as_str(), root.verdict), ("longer-prompts", Verdict::Possible), "{:?}", root.chain);
+    let screening = diagnosis.screening.as_ref().unwrap();
+    assert_eq!(screening.asked_verdict, Some(SymptomVerdict::Confirmed));
+    assert!(!screening.also.contains(screening.asked_title.as_ref().unwrap()), "said already: {screening:?}");
+    assert!(told(&diagnosis).contains("another one explains more"), "{}", told(&diagnosis));
+}
+
+#[test]
+fn a_symptom_that_is_there_does_not_give_way_to_another_one_without_a_cause() {
+    let mut library = without_causes(|_| true);
+    // The others page; this one only describes a state.
+    library.playbooks.get_mut("queue-buildup").unwrap().alerts.clear();
+    let diagnosis = judged_by(&library, "longer-prompts", "queue-buildup");
+    assert_eq!(diagnosis.symptom.playbook, "queue-buildup");
+    assert_eq!((diagnosis.symptom.verdict, diagnosis.root()), (SymptomVerdict::Confirmed, None));
+    let also = &diagnosis.screening.as_ref().unwrap().also;
+    assert!(also.contains(&"first tokens come late".to_owned()), "{also:?}");
+    assert!(!told(&diagnosis).contains("explains more"), "{}", told(&diagnosis));
+}
+
+#[test]
+fn an_alert_of_another_job_is_no_alert_of_every_pool() {
+    let of = |playbook: &str, labels: &[(&str, &str)]| {
+        let labels = labels.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        let scope = Scope::of_labels(&labels);
+        run(diagnose(library(), shared(), &Request { scope, screen: true, ..asked("longer-prompts", playbook) }))
+    };
+    let foreign = [("job", "node-exporter"), ("instance", "n1:9100")];
+    let nobodys = of("", &foreign);
+    assert_eq!((nobodys.symptom.playbook.as_str(), nobodys.symptom.verdict), ("", SymptomVerdict::NoData));
+    assert_eq!((nobodys.causes.len(), &nobodys.screening), (0, &None));
+    assert!(told(&nobodys).contains("its labels name no pool") && !told(&nobodys).contains("this pool"));
+    let known = of("gpu-fault", &foreign);
+    assert_eq!((known.symptom.playbook.as_str(), &known.screening), ("gpu-fault", &None));
+    // The job of what serves is a pool's name, and so is a namespace beside another job.
+    let engines = of("", &[("job", "vllm")]);
+    assert_eq!(engines.symptom.verdict, SymptomVerdict::Confirmed);
+    let beside = of("", &[("job", "kube-state-metrics"), ("namespace", "longer-prompts")]);
+    assert_eq!(beside.root().unwrap().id, "longer-prompts");
+}
+
+/// A Prometheus that answers so many questions from the shared one, and is away then.
+async fn ending(after: usize) -> (String, Arc<AtomicUsize>) {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let (asked, http) = (Arc::new(AtomicUsize::new(0)), reqwest::Client::new());
+    let counted = Arc::clone(&asked);
+    let answer = move |question: Question| async move {
+        if counted.fetch_add(1, Ordering::SeqCst) >= after {
+            return axum::http::StatusCode::SERVICE_UNAVAILABLE.into_response();
+        }
+        let (head, body) = question.into_parts();
+        let body = axum::body::to_bytes(body, usize::MAX).await.unwrap();
+        let to = format!("{}{}", shared().url, head.uri);
+        let kind = head.headers.get("content-type").cloned();
+        let asking = kind.into_iter().fold(http.request(head.method, to), |ask, kind| ask.header("content-type", kind));
+        let answer = asking.body(body).send().await.unwrap();
+        let status = answer.status();
+        let json = [("content-type", "application/json")];
+        (status, json, answer.bytes().await.unwrap()).into_response() as Response
+    };
+    tokio::spawn(async move { axum::serve(listener, Router::new().fallback(answer)).await });
+    (url, asked)
+}
+
+#[test]
+fn a_screening_that_prometheus_did_not_answer_is_not_told_as_a_quiet_pool() {
+    let _ = shared();
+    let own = asked("longer-prompts", "replica-down");
+    let looked = |after: usize, request: Request| {
+        run(async move {
+            let (url, asked) = ending(after).await;
+            let diagnosis = diagnose(library(), &client(&url), &request).await;
+            (diagnosis, asked.load(Ordering::SeqCst))
+        })
+    };
+    // The onsets' questions are the last.
+    let (alone, n) = looked(usize::MAX, own.clone());
+    assert_eq!(alone.symptom.verdict, SymptomVerdict::Absent);
+    let (late, _) = looked(n, Request { screen: true, ..own });
+    assert_eq!((late.symptom.playbook.as_str(), late.symptom.verdict), ("replica-down", SymptomVerdict::Absent));
+    assert!(late.degraded && !late.problems.is_empty() && late.queries > alone.queries, "{late:#?}");
+    assert!(!told(&late).contains("Nothing is abnormal"), "{}", told(&late));
+}
+
+#[test]
+fn a_screening_in_part_is_told_as_such() {
+    let mut part = screened("healthy", "");
+    assert!(told(&part).contains("Nothing is abnormal in this pool"), "{}", told(&part));
+    part.degraded = true;
+    part.symptom.verdict = SymptomVerdict::NoData;
+    part.problems = vec!["3 of 9 queries timed out".to_owned()];
+    let told = told(&part);
+    assert!(told.contains("not all symptoms of this pool could be looked at, because 3 of 9 queries"), "{told}");
+    assert!(!told.contains("Nothing is abnormal"), "{told}");
+}
+
 #[tokio::test]
 async fn chat_says_why_an_unknown_alert_could_not_be_looked_at_and_which_alert_names_no_pool() {
-    let run = Running::start("prometheus: [{ url: \"http://127.0.0.1:1\" }]").await;
+    // One that answers, and has no series of now.
+    let url = tokio::task::spawn_blocking(|| shared().url.clone()).await.unwrap();
+    let run = Running::start(&format!("prometheus: [{{ url: \"{url}\" }}]")).await;
     run.send(&group("CheckoutBurnsItsBudget", "firing", "warning", &["a"])).await;
     run.wait_for(CHANNEL, |m| m.contains("CheckoutBurnsItsBudget") && m.contains("no symptom of this pool")).await;
     let mut nobodys = group("DiskFull", "firing", "warning", &["a"]);
-    for alert in nobodys["alerts"].as_array_mut().unwrap() {
-        alert["labels"] = serde_json::json!({ "alertname": "DiskFull", "severity": "warning" });
+    let labels = [
+        serde_json::json!({ "alertname": "DiskFull", "severity": "warning", "job": "node-exporter", "instance": "n1:9100" }),
+        serde_json::json!({ "alertname": "DiskFull", "severity": "warning", "instance": "n1:9100" }),
+    ];
+    for (i, labels) in labels.into_iter().enumerate() {
+        nobodys["groupKey"] = format!("disk {i}").into();
+        nobodys["alerts"][0]["labels"] = labels;
+        nobodys["alerts"][0]["fingerprint"] = format!("disk {i}").into();
+        run.send(&nobodys).await;
     }
-    run.send(&nobodys).await;
-    run.wait_for(CHANNEL, |m| m.contains("DiskFull") && m.contains("No playbook for this alert")).await;
+    let says = |m: &Message| whole(m).contains("DiskFull") && whole(m).contains("its labels name no pool");
+    let both = run.slack.wait_for(|s| s.messages(CHANNEL).filter(|m| says(m)).count() == 2, SOON).await;
+    assert!(both.is_ok(), "{}\n{}", both.unwrap_err(), run.service.stderr());
+    let (_, metrics) = run.get("/metrics").await;
+    assert!(metrics.contains("diagnoses_total{playbook=\"none\",verdict=\"no_data\",cause=\"none\"}"), "{metrics}");
     assert_eq!(run.slack.violations(), []);
 }

@@ -25,7 +25,7 @@ said-comment = “{ $comment }”
 
 acknowledged-already = You are on it already.
 again-begun = It is being diagnosed once more; the message changes in a moment.
-again-no-playbook = No playbook matches this alert, so there is nothing to run again.
+again-no-playbook = No playbook knows this alert, and its labels name no pool, so there is nothing to run again.
 
 # Show evidence.
 evidence-title = Evidence

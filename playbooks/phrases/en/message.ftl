@@ -76,11 +76,12 @@ screened-quiet =
     }
 screened-blind = **Cannot tell**: no symptom of this pool could be looked at.
 screened-blind-why = **Cannot tell**: no symptom of this pool could be looked at, because { $why }.
+screened-part-why = **Cannot tell**: not all symptoms of this pool could be looked at, because { $why }.
 screened-also = Also abnormal here: { $also }.
 screened-more = { $also } and { $n } more
 looking = **Looking at the evidence …**
 no-playbook = No playbook for this alert
-no-playbook-why = Nothing was diagnosed: its labels name no pool either. Give the alert a label such as `namespace` or `model_name`, or the label `playbook`.
+no-playbook-why = Nothing was diagnosed: no playbook knows this alert, and its labels name no pool. Add a label such as `namespace` or `model_name`, or the label `playbook`.
 
 ## Why
 

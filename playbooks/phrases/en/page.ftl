@@ -50,6 +50,7 @@ page-fallback = only when nothing else is possible
 page-open-playbook = Open this playbook
 page-or = or
 page-required = required
+page-without-past = only where there is no past
 page-gaps = Known gaps
 page-enters = Alerts that enter here
 page-sources = Sources

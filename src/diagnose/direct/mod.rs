@@ -16,8 +16,8 @@ use tokio::sync::oneshot;
 use super::Request;
 use super::gather::{merge, name};
 use super::observation::{Source, reduce};
-use super::observe::{Observed, RESERVE, observe};
-use super::plan::{needs, tellers, tier};
+use super::observe::{Observed, RESERVE, observe_needs};
+use super::plan::{Needs, needs, tellers, tier};
 use super::scope::{Found, names_behind, read_detection};
 use crate::alert::Labels;
 use crate::exporter::{ExporterError, Reader, Sample, TARGETS_MOST, Target};
@@ -95,14 +95,25 @@ pub struct DirectRead {
 /// Engines whose exporters are wanted.
 type Blind = BTreeSet<String>;
 
-/// [`observe`], and beside it the exporters where Prometheus cannot tell.
+/// [`observe`](super::observe()), and beside it the exporters where Prometheus cannot tell.
 pub async fn look(
     library: &Library,
     prometheus: &Prometheus,
     request: &Request,
     exporters: Option<&Exporters>,
 ) -> Observed {
-    let Some(exporters) = exporters else { return observe(library, prometheus, request).await };
+    look_for(library, prometheus, request, &needs(library, &request.playbook), exporters).await
+}
+
+/// [`look`], for these needs; the request's playbook is not looked at.
+pub(super) async fn look_for(
+    library: &Library,
+    prometheus: &Prometheus,
+    request: &Request,
+    needs: &Needs<'_>,
+    exporters: Option<&Exporters>,
+) -> Observed {
+    let Some(exporters) = exporters else { return observe_needs(library, prometheus, request, needs).await };
     let deadline = Instant::now() + request.deadline.saturating_sub(RESERVE).max(RESERVE);
     let (tell, told) = oneshot::channel::<Blind>();
     let ahead = async {
@@ -113,11 +124,11 @@ pub async fn look(
         };
         visit_all(library, prometheus, request, exporters, &blind, deadline).await
     };
-    let asking = std::pin::pin!(observe(library, prometheus, request));
+    let asking = std::pin::pin!(observe_needs(library, prometheus, request, needs));
     let ahead = std::pin::pin!(ahead);
     let (mut observed, (visits, left_out)) = match select(asking, ahead).await {
         Either::Left((observed, ahead)) => {
-            let blind = blind(library, request, &observed);
+            let blind = blind(library, needs, &observed);
             if blind.is_empty() && !exporters.fresh {
                 return observed;
             }
@@ -127,7 +138,7 @@ pub async fn look(
         }
         Either::Right((visits, asking)) => (asking.await, visits),
     };
-    let blind = blind(library, request, &observed);
+    let blind = blind(library, needs, &observed);
     if visits.is_empty() || (blind.is_empty() && !exporters.fresh) {
         return observed;
     }
@@ -137,7 +148,7 @@ pub async fn look(
         (false, true) => Because::InPart,
         (false, false) => Because::NoValues,
     };
-    fill(library, request, exporters.fresh, &visits, because, left_out, &mut observed);
+    fill(library, request, needs, &visits, because, left_out, &mut observed);
     observed
 }
 
@@ -151,8 +162,7 @@ fn forms(library: &Library) -> impl Iterator<Item = (&Engine, Vec<&str>)> {
 }
 
 /// The engines of which Prometheus tells none of the signals that are needed, or not all because it was away.
-fn blind(library: &Library, request: &Request, observed: &Observed) -> Blind {
-    let needs = needs(library, &request.playbook);
+fn blind(library: &Library, needs: &Needs<'_>, observed: &Observed) -> Blind {
     let untold =
         |signal: &str| observed.seen.signals.get(signal).is_none_or(|o| o.value.is_none() && o.replicas.is_empty());
     forms(library)
@@ -255,7 +265,7 @@ async fn twice(
 fn fill(
     library: &Library,
     request: &Request,
-    fresh: bool,
+    needs: &Needs<'_>,
     visits: &[Visit<'_>],
     because: Because,
     left_out: usize,
@@ -275,10 +285,10 @@ fn fill(
     let own = serving.iter().filter_map(|v| v.target.labels.get("pod").map(String::as_str));
     let members = observed.members.clone().with_pods(own.map(str::to_owned).chain(told));
     let mut remarks = BTreeSet::new();
-    for signal in needs(library, &request.playbook).into_keys() {
+    for signal in needs.keys().copied() {
         let Some(definition) = library.signals.get(signal) else { continue };
         let o = observed.seen.signals.entry(signal.to_owned()).or_default();
-        if !fresh && (o.value.is_some() || !o.replicas.is_empty()) {
+        if because != Because::Asked && (o.value.is_some() || !o.replicas.is_empty()) {
             continue;
         }
         let (mut rows, mut pool, mut heard) = (Vec::new(), None, None);

@@ -50,7 +50,7 @@ impl Notifier {
             self.escalated(delivery, escalation.take(), Err("the incident is over")).await?;
         }
         let young = clock::between(incident.opened_at, now) < DIAGNOSIS_WITHIN;
-        let waits = incident.open && incident.diagnosis.is_none() && incident.playbook.is_some() && young;
+        let waits = incident.open && incident.diagnosis.is_none() && incident.because.is_some() && young;
         // Who is asked for help is called at once.
         if waits && escalation.is_none() {
             let due = clock::after(now, LOOK_AGAIN);

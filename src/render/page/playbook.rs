@@ -185,11 +185,11 @@ impl<'a> Drawing<'a> {
         html! {
             ul.conds {
                 @for e in evidence {
-                    @let checks = e.checks();
-                    @for (i, (signal, when)) in checks.iter().enumerate() {
+                    @for (i, (signal, when, without_past)) in e.alternatives().into_iter().enumerate() {
                         li {
                             @if i > 0 { span.dim { (say("page-or")) " " } }
                             (self.check(signal, &when.to_string()))
+                            @if without_past { " " small { (say("page-without-past")) } }
                             @if e.required && i == 0 { " " small { (say("page-required")) } }
                         }
                     }

@@ -117,7 +117,8 @@ fn view(report: &Report) -> IncidentView<'_> {
             None => over(&report.alerts),
         },
         started_at: incident.map_or_else(|| first.unwrap_or(report.window.from), |incident| incident.started_at),
-        because: incident.and_then(|incident| incident.playbook.as_deref()),
+        // A report of an older version has no reason beside its playbook.
+        because: incident.and_then(|incident| incident.because.as_deref().or(incident.playbook.as_deref())),
         refired: incident.map_or(0, |incident| incident.refired),
         seen_before: incident.map_or(0, |incident| incident.seen_before),
         diagnosis: report.diagnosis.as_ref(),

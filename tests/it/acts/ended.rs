@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use llm_diagnose::clock;
 use llm_diagnose::render::{Message, Tone, slack};
-use llm_diagnose::store::{AuditEntry, StoreError};
+use llm_diagnose::store::{AuditEntry, AuditResult, StoreError};
 use llm_diagnose_lab::slack::{Failure, State};
 
 use super::bench::{Bench, CHANNEL};
@@ -59,6 +59,21 @@ async fn a_call_without_a_thread_fails() {
     let later = clock::after(clock::now(), Duration::from_secs(60));
     assert_eq!(bench.store.give_up_orphans(later).await.unwrap(), 1);
     ends(&bench, "failed").await;
+}
+
+#[tokio::test]
+async fn of_two_who_find_out_at_once_one_says_it() {
+    let (bench, id) = escalated().await;
+    let why = StoreError::Unreadable { what: "incident", id: id.clone(), error: "no number".to_owned() };
+    bench.store.set_incident_aside(&id, &why).await;
+    let end = || bench.desk.notifier.end_escalations(clock::now());
+    let told = tokio::join!(end(), end(), end());
+    assert_eq!(told.0.unwrap() + told.1.unwrap() + told.2.unwrap(), 1);
+    // A "failed" that came first is no news after "done".
+    let line = bench.store.audited(clock::before(clock::now(), Duration::from_secs(60)), 1).await.unwrap().remove(0);
+    assert!(bench.store.audit_end(&AuditEntry { result: AuditResult::Done, ..line.clone() }).await.unwrap());
+    assert!(!bench.store.audit_end(&AuditEntry { result: AuditResult::Failed, ..line }).await.unwrap());
+    assert_eq!(bench.audit().await, ["escalate U0ANN done"]);
 }
 
 #[tokio::test]

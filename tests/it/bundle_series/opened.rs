@@ -37,6 +37,7 @@ pub(super) fn reported(request: &Request) -> Report {
         group_key: String::new(),
         open: true,
         playbook: Some(request.playbook.clone()),
+        because: None,
         started_at,
         opened_at: started_at,
         resolved_at: None,

@@ -109,6 +109,7 @@ fn incident(now: i64) -> Incident {
         group_key: "{}".to_owned(),
         open: true,
         playbook: Some("high-ttft".to_owned()),
+        because: Some("its name".to_owned()),
         started_at: at(now - 60),
         opened_at: at(now - 30),
         resolved_at: None,

@@ -31,6 +31,20 @@ fn page(report: &Report) -> String {
     render::report_page(report, &Around::default(), &Words::english())
 }
 
+#[test]
+fn a_page_of_an_incident_that_is_being_screened_does_not_say_that_nothing_is_diagnosed() {
+    let mut report = reported("a headline", Seen::default());
+    report.diagnosis = None;
+    let mut shown = |because: Option<&str>| {
+        let incident = report.incident.as_mut().unwrap();
+        (incident.playbook, incident.because) = (None, because.map(str::to_owned));
+        render::report_page(&report, &Around::default(), &Words::english())
+    };
+    let (waits, nobodys) = (shown(Some("the pool is screened")), shown(None));
+    assert!(nobodys.contains("Nothing was diagnosed"), "{nobodys}");
+    assert!(!waits.contains("Nothing was diagnosed") && waits.contains("Looking at the evidence"), "{waits}");
+}
+
 fn written(report: &Report) -> String {
     report_markdown(report, &Words::english())
 }

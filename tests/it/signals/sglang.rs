@@ -8,7 +8,7 @@ use crate::harness::{Page, Stamp, fixture, slot};
 
 const SLOT: usize = 30;
 /// The case that is an old server.
-const OLD: usize = 14;
+const OLD: usize = 15;
 
 /// A namespace and its pages, a minute apart.
 type Case = (&'static str, String, String);
@@ -45,6 +45,7 @@ fn cases() -> Vec<Case> {
         ("sg-decode", decode(0), decode(6)),
         ("sg-retracting", before.clone(), format!("{after}{}", retracted(30))),
         ("sg-stalled", queue.clone(), queue),
+        ("sg-frozen", frozen(&before), frozen(&before)),
         ("sg-mixed", before, after),
         ("sg-mixed", old(0), old(60)),
         ("sg-aborted", before_any_abort, format!("{}{}", refused(&after_aborts), aborted(100))),
@@ -66,7 +67,7 @@ pub(super) fn pages() -> Vec<Page> {
     cases().into_iter().enumerate().flat_map(minute).collect()
 }
 
-const INSTANCES: [&str; 16] = [
+const INSTANCES: [&str; 17] = [
     "10.3.0.1:30000",
     "10.3.0.2:30000",
     "10.3.0.3:30000",
@@ -83,7 +84,17 @@ const INSTANCES: [&str; 16] = [
     "10.3.0.14:30000",
     "10.3.0.15:30000",
     "10.3.0.16:30000",
+    "10.3.0.17:30000",
 ];
+
+/// A scheduler that froze before it took its requests; the server still counts them.
+fn frozen(page: &str) -> String {
+    let line = |line: &str| match line.rsplit_once(' ') {
+        Some((series, _)) if series.starts_with("sglang:num_running_reqs{") => format!("{series} 0\n"),
+        _ => format!("{line}\n"),
+    };
+    page.lines().map(line).collect()
+}
 
 fn page(name: &str) -> String {
     fixture(&format!("sglang/0.5.23-{name}.prom"))
@@ -382,6 +393,13 @@ fn a_counter_that_is_born_within_the_window_does_not_hide_the_zero_of_the_others
 #[test]
 fn a_hung_scheduler_is_seen_although_its_gauges_still_stand() {
     assert_values(&read("sg-stalled"), &[("stalled_requests", 4.0), ("generation_token_rate", 0.0)]);
+}
+
+#[test]
+fn a_frozen_scheduler_is_seen_by_the_requests_that_wait_for_it() {
+    assert_values(&read("sg-frozen"), &[("stalled_requests", 3.0), ("requests_running", 0.0)]);
+    let of_model = observed(&[("namespace", "sg-frozen"), ("model", "tiny")], slot(SLOT) + 60);
+    assert_values(&of_model, &[("stalled_requests", 3.0)]);
 }
 
 #[test]
