@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::observe::Observed;
+use super::parts::parts;
 use super::scope::workload_of;
 use super::{
     BlastRadius, CauseFound, Diagnosis, EngineFound, EvidenceResult, Fix, FixCheck, Fixes, Judged, Judgement,
@@ -67,6 +68,9 @@ pub(super) fn assemble(
             .map(|e| EngineFound { engine: e.engine.clone(), at_least: e.version.as_ref().map(ToString::to_string) })
             .collect(),
         replicas: radius(std::iter::once(judged.evidence.as_slice()), &seen),
+        parts: Some(judged.symptom)
+            .filter(|symptom| *symptom != SymptomVerdict::Absent)
+            .and_then(|_| parts(library, &request.playbook, &seen)),
         timeline: timeline(causes.first(), &request.playbook, &judged),
         ruled_out: ruled_out(library, request, &judged),
         unchecked: unchecked(library, &judged, &seen),
@@ -108,6 +112,7 @@ fn roots(library: &Library, nodes: &BTreeMap<&str, Node<'_>>, judged: &Judged, s
             chain: chain.clone(),
             verdict: along.iter().map(|j| j.verdict).min().unwrap_or(Verdict::Undetermined),
             score: along.iter().map(|j| j.score).fold(1.0, f64::min),
+            explained: along.first().and_then(|link| link.explained),
             evidence: judgement.evidence.clone(),
             // The nearest link that points at replicas says who is hit.
             replicas: radius(along.iter().rev().map(|j| j.evidence.as_slice()), seen),

@@ -12,6 +12,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::evidence::{evaluate, is_unread_log};
+use super::parts::parts;
 use super::{EvidenceResult, Judgement, Observations, Outcome, SymptomVerdict, Verdict};
 use crate::clock;
 use crate::playbook::{Evidence, Library, Node, NodeKind};
@@ -59,11 +60,14 @@ pub fn judge(library: &Library, playbook: &str, seen: &Observations) -> Option<J
     let mut causes = BTreeMap::new();
     let mut chains = Vec::new();
     if symptom != SymptomVerdict::Absent {
+        let latency = parts(library, playbook, seen);
         for node in library.reachable(playbook).into_iter().skip(1) {
             let mut judgement = judge_node(library, node, seen);
             if symptom == SymptomVerdict::NoData && judgement.verdict == Verdict::Likely {
                 judgement.verdict = Verdict::Possible;
             }
+            let edge = entry.causes.iter().find(|edge| edge.target() == node.id);
+            judgement.explained = latency.as_ref().zip(edge).and_then(|(latency, edge)| latency.explained(edge));
             causes.insert(node.id.to_owned(), judgement);
         }
         let effect = onset(&evidence);
@@ -94,7 +98,7 @@ pub(super) fn symptom(
 
 fn judge_node(library: &Library, node: Node<'_>, seen: &Observations) -> Judgement {
     let (evidence, verdict, score) = weigh(library, node.evidence, seen);
-    Judgement { id: node.id.to_owned(), title: node.title.to_owned(), verdict, score, evidence }
+    Judgement { id: node.id.to_owned(), title: node.title.to_owned(), verdict, score, explained: None, evidence }
 }
 
 /// Every check with its data, and what they come to. A log that nobody read counts neither for nor against and is not

@@ -19,6 +19,7 @@ mod names;
 mod observation;
 mod observe;
 mod onset;
+mod parts;
 mod picture;
 mod plan;
 mod pool;
@@ -51,6 +52,7 @@ pub use logs::{LogError, LogRead, LogSources, LogsRead, NoCluster, Told, told};
 pub(crate) use observation::reduce;
 pub use observation::{Observation, Observations, Replica, Source};
 pub use observe::{Begun, Beside, Observed, begin, diagnose, diagnose_with, observe};
+pub use parts::{LatencyPart, LatencyParts, LatencyRest};
 pub use picture::{Frame, picture};
 pub(crate) use plan::nobody;
 pub use plan::{Ask, Plan, Side, plan};
@@ -222,6 +224,9 @@ pub struct Judgement {
     pub verdict: Verdict,
     /// Met weight over weight, 0..1.
     pub score: f64,
+    /// Of a direct cause of the entry playbook: which share of its latency it explains, 0..1; none where nobody can tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub explained: Option<f64>,
     /// Every check with its data.
     pub evidence: Vec<EvidenceResult>,
 }
@@ -241,6 +246,9 @@ pub struct CauseFound {
     pub verdict: Verdict,
     /// The weakest score of the chain, 0..1.
     pub score: f64,
+    /// Which share of the symptom's latency the chain's first link explains, 0..1; none where nobody can tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub explained: Option<f64>,
     /// The root's checks.
     pub evidence: Vec<EvidenceResult>,
     /// Which replicas.
@@ -386,6 +394,9 @@ pub struct Diagnosis {
     pub symptom: SymptomFound,
     /// Which replicas show the symptom, of how many.
     pub replicas: BlastRadius,
+    /// The parts of the latency that the symptom is about; none where it is about none, or where engines do not tell them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parts: Option<LatencyParts>,
     /// Root causes, best first; empty when nothing is likely or possible.
     pub causes: Vec<CauseFound>,
     /// When the links of the best chain began, the root first.

@@ -312,6 +312,10 @@ pub(super) fn filled(query: &str, engine: &Engine, seen: &EngineSeen, window: Du
 /// What the evidence and the fixes that can be reached from a playbook need.
 pub(super) fn needs<'a>(library: &'a Library, playbook: &str) -> Needs<'a> {
     let mut needs = Needs::new();
+    for latency in library.playbooks.get(playbook).into_iter().flat_map(|playbook| &playbook.latency) {
+        let signals = latency.parts.iter().map(|part| &part.signal).chain([&latency.signal]);
+        signals.for_each(|signal| _ = needs.entry(signal).or_default());
+    }
     for (i, node) in library.reachable(playbook).into_iter().enumerate() {
         let Node { evidence, now, lasting, .. } = node;
         for (signal, when) in evidence.iter().flat_map(Evidence::checks) {

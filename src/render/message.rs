@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use super::facts::{FEW, bullet, clip, facts, hits, misfit, no_data, radius, said, some, verdict, whom, why};
 use super::whole::{also, step, unknown, while_looking};
-use super::{IncidentView, Line, Message, Part, Piece, Span, Tone, Words, buttons, links, notes, screened};
+use super::{IncidentView, Line, Message, Part, Piece, Span, Tone, Words, buttons, latency, links, notes, screened};
 use crate::alert::{Alert, AlertStatus, Labels, active, common_labels};
 use crate::clock;
 use crate::diagnose::{
@@ -33,6 +33,7 @@ pub fn incident_message(view: &IncidentView<'_>, words: &Words) -> Message {
     match (view.diagnosis, view.because) {
         (Some(diagnosis), _) => {
             first.push(symptom(diagnosis, view.resolved_at.is_some(), words));
+            first.extend(latency::parts(diagnosis, words));
             first.extend(view.impact.and_then(|impact| meanwhile(&impact, words)));
             first.extend(flapping(view, words));
         }
@@ -268,6 +269,8 @@ fn chain(diagnosis: &Diagnosis, root: &CauseFound, words: &Words) -> Vec<Line> {
         }
         None => words.line("chain-root", &pieces),
     });
+    let first = lines.remove(0);
+    lines.insert(0, latency::explained(first, root, words));
     // What is counted when requests end is noticed later; only what that cannot explain is said here.
     lines.extend(misfit(diagnosis, NOTICED_LATE, words));
     lines.extend(evidence(root, words));

@@ -13,6 +13,7 @@ mod direct;
 mod evidence;
 mod facts;
 mod health;
+mod latency;
 mod links;
 mod logs;
 mod markdown;

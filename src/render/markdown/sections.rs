@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use super::super::Words;
 use super::super::evidence::checked_parts;
 use super::super::facts::{alerted, facts, hits, misfit, verdict};
 use super::super::logs::unknown as logs_unknown;
 use super::super::whole::fixes;
+use super::super::{Words, latency};
 use super::{answers, code, fence, line, parts, plain, tables};
 use crate::clock;
 use crate::diagnose::{Diagnosis, Outcome, SymptomVerdict};
@@ -136,6 +136,7 @@ fn summary(report: &Report, words: &Words) -> String {
         if diagnosis.symptom.verdict == SymptomVerdict::Confirmed {
             lines.push(plain(diagnosis.symptom.impact.trim()));
         }
+        lines.extend(latency::told(diagnosis, words).map(|told| line(&told)));
         if let Some(root) = diagnosis.root() {
             let sure = verdict(root.verdict, words);
             let pieces = [("cause", root.title.as_str().into()), ("verdict", sure.into())];

@@ -92,6 +92,7 @@ fn a_healthy_minute_of_a_frontend_tells_each_signal_or_says_that_it_cannot() {
         ("gateway_inflight", 15.5),
         ("gateway_queued", 0.0),
         ("gateway_ttft_p99", 0.218_79),
+        ("gateway_ttft_mean", 53.670_878 / 428.0),
         ("gateway_e2e_p99", 7.771_2),
         ("gateway_overhead_mean", overhead),
         ("gateway_backend_time_mean", 1_388.090_7 / 429.0 - overhead),
