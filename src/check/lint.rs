@@ -114,7 +114,17 @@ fn signals(library: &Library, problems: &mut Vec<Problem>) {
     }
     let Some(file) = library.files.get("signals/catalog.yaml") else { return };
     for name in names {
-        let log = library.signals.get(name).is_some_and(|signal| signal.is_of_log());
+        let definition = library.signals.get(name);
+        if let Some(against) = definition.and_then(|signal| signal.against.as_ref()) {
+            let parts = [&against.signal, &against.driver];
+            for unknown in parts.into_iter().filter(|part| !library.signals.contains_key(*part)) {
+                let hint = suggestion(unknown, library.signals.keys().map(String::as_str));
+                let message = format!("signal `{name}` is made of `{unknown}`, which is not in the catalog");
+                problems.push(Problem::at("signal/unknown", file, name, message, hint));
+            }
+            continue;
+        }
+        let log = definition.is_some_and(|signal| signal.is_of_log());
         let told = match log {
             true => library.logs.values().flat_map(|log| &log.findings).any(|f| f.tells.as_deref() == Some(name)),
             false => library.engines.values().any(|e| e.signals.contains_key(name)),

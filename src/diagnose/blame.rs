@@ -7,9 +7,9 @@ use super::observe::Observed;
 use super::parts::parts;
 use super::scope::workload_of;
 use super::{
-    BlastRadius, CauseFound, Diagnosis, EngineFound, EvidenceResult, Fix, FixCheck, Fixes, Judged, Judgement,
-    Observations, Onset, Outcome, Request, RuledOut, SCHEMA, ScopeFound, Screening, SymptomFound, SymptomVerdict,
-    Unchecked, Verdict,
+    BlastRadius, CauseFound, ComparedWith, Diagnosis, EngineFound, EvidenceResult, Fix, FixCheck, Fixes, Judged,
+    Judgement, Observations, Onset, Outcome, Request, RuledOut, SCHEMA, ScopeFound, Screening, SymptomFound,
+    SymptomVerdict, Unchecked, Verdict,
 };
 use crate::playbook::{Library, Node, Step};
 use crate::signal::{VersionReq, matchers};
@@ -67,6 +67,7 @@ pub(super) fn assemble(
             .iter()
             .map(|e| EngineFound { engine: e.engine.clone(), at_least: e.version.as_ref().map(ToString::to_string) })
             .collect(),
+        compared_with: Some(ComparedWith::of(found.past, seen.pool.len())),
         replicas: radius(std::iter::once(judged.evidence.as_slice()), &seen),
         parts: Some(judged.symptom)
             .filter(|symptom| *symptom != SymptomVerdict::Absent)

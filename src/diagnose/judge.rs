@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::evidence::{evaluate, is_unread_log};
+use super::evidence::{evaluate, is_silent};
 use super::parts::parts;
 use super::{EvidenceResult, Judgement, Observations, Outcome, SymptomVerdict, Verdict};
 use crate::clock;
@@ -105,10 +105,10 @@ fn judge_node(library: &Library, node: Node<'_>, seen: &Observations) -> Judgeme
 /// mentioned; a cause that stands and falls with it does not exist without.
 fn weigh(library: &Library, evidence: &[Evidence], seen: &Observations) -> (Vec<EvidenceResult>, Verdict, f64) {
     let mut results: Vec<EvidenceResult> = evidence.iter().map(|e| evaluate(library, e, seen)).collect();
-    if results.iter().any(|e| e.required && is_unread_log(library, e)) {
+    if results.iter().any(|e| e.required && is_silent(library, e)) {
         return (Vec::new(), Verdict::Undetermined, 0.0);
     }
-    results.retain(|e| !is_unread_log(library, e));
+    results.retain(|e| !is_silent(library, e));
     let (verdict, score) = score(&results);
     (results, verdict, score)
 }

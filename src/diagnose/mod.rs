@@ -3,6 +3,7 @@
 //! `plan` and `judge` are pure; [`observe`] talks to Prometheus, and `direct` to exporters where that cannot tell. The types here are the
 //! documented output, `--output json`: plain values that are stored, printed, and put into messages.
 
+mod against;
 mod batch;
 mod blame;
 mod config;
@@ -20,6 +21,7 @@ mod observation;
 mod observe;
 mod onset;
 mod parts;
+mod past;
 mod picture;
 mod plan;
 mod pool;
@@ -53,6 +55,7 @@ pub(crate) use observation::reduce;
 pub use observation::{Observation, Observations, Replica, Source};
 pub use observe::{Begun, Beside, Observed, begin, diagnose, diagnose_with, observe};
 pub use parts::{LatencyPart, LatencyParts, LatencyRest};
+pub use past::{ComparedWith, PastKind};
 pub use picture::{Frame, picture};
 pub(crate) use plan::nobody;
 pub use plan::{Ask, Plan, Side, plan};
@@ -390,6 +393,9 @@ pub struct Diagnosis {
     pub scope: ScopeFound,
     /// What was found to ask.
     pub engines: Vec<EngineFound>,
+    /// Which past its values were compared with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compared_with: Option<ComparedWith>,
     /// Is it real?
     pub symptom: SymptomFound,
     /// Which replicas show the symptom, of how many.

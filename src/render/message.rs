@@ -6,7 +6,9 @@ use jiff::Timestamp;
 
 use super::facts::{FEW, bullet, clip, facts, hits, misfit, no_data, radius, said, some, verdict, whom, why};
 use super::whole::{also, step, unknown, while_looking};
-use super::{IncidentView, Line, Message, Part, Piece, Span, Tone, Words, buttons, latency, links, notes, screened};
+use super::{
+    IncidentView, Line, Message, Part, Piece, Span, Tone, Words, buttons, compared, latency, links, notes, screened,
+};
 use crate::alert::{Alert, AlertStatus, Labels, active, common_labels};
 use crate::clock;
 use crate::diagnose::{
@@ -274,6 +276,7 @@ fn chain(diagnosis: &Diagnosis, root: &CauseFound, words: &Words) -> Vec<Line> {
     // What is counted when requests end is noticed later; only what that cannot explain is said here.
     lines.extend(misfit(diagnosis, NOTICED_LATE, words));
     lines.extend(evidence(root, words));
+    lines.extend(compared::of_chain(diagnosis, words));
     let not: Vec<String> = diagnosis.ruled_out.iter().map(|cause| cause.title.clone()).collect();
     if !not.is_empty() {
         lines.push(words.line("not-those", &[("titles", some(&not, 2, "; ", words).into())]));

@@ -7,6 +7,7 @@ mod blocks;
 mod bundle;
 mod buttons;
 mod capacity;
+mod compared;
 mod coverage;
 mod digest;
 mod direct;

@@ -6,7 +6,7 @@ use super::facts::{
     FEW, bullet, fact, facts, few, hits, is_said, misfit, no_data, radius, said, some, verdict, whom, why,
 };
 use super::links::graph;
-use super::{Line, Message, Part, Span, Tone, Words, direct, latency, logs, screened};
+use super::{Line, Message, Part, Span, Tone, Words, compared, direct, latency, logs, screened};
 use crate::diagnose::{Diagnosis, EvidenceResult, Fix, NO_PAST, Outcome, RuledOut, SymptomVerdict, Verdict};
 use crate::signal::{Unit, format_value};
 
@@ -77,6 +77,7 @@ fn chain(diagnosis: &Diagnosis, words: &Words) -> Option<Part> {
     let first = lines.remove(0);
     lines.insert(0, latency::explained(first, best, words));
     lines.extend(hits(best, words));
+    lines.extend(compared::of_chain(diagnosis, words));
     lines.extend(story(diagnosis, words));
     lines.extend(misfit(diagnosis, Duration::ZERO, words));
     let meaning = best.meaning.trim();

@@ -98,9 +98,11 @@ pub struct Signal {
     pub bad: Bad,
     /// How the pool's value comes from its replicas.
     pub fleet: Fleet,
-    /// Whose answer counts, best first: a gateway's only where no serving engine has one.
+    /// Whose answer counts, best first, nobody's where it is made of others: a gateway's only where no serving engine has one.
     #[serde(default = "serving")]
     pub of: Vec<EngineKind>,
+    /// What it is made of where no engine tells it: another signal, against what drives that one.
+    pub against: Option<Against>,
     /// The dashboard's row that shows it, as a recorded series; none for what only a diagnosis needs.
     pub row: Option<Row>,
     /// Shown for each replica as well, so that the odd one is seen.
@@ -108,6 +110,17 @@ pub struct Signal {
     pub by_replica: bool,
     /// One or two sentences for somebody who has not met it.
     pub meaning: String,
+}
+
+/// A signal of which another one tells what it should be: the factor between what it is and what it was at such a value
+/// of the other, in the hours before the incident.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Against {
+    /// The signal.
+    pub signal: String,
+    /// What drives it.
+    pub driver: String,
 }
 
 impl Signal {
