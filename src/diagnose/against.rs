@@ -207,13 +207,13 @@ mod tests {
 
     #[test]
     fn the_time_between_tokens_is_told_as_a_multiple_of_what_the_batch_costs() {
-        let against = Against { signal: "itl_p50".to_owned(), driver: "running_per_replica".to_owned() };
+        let against = Against { signal: "itl_mean".to_owned(), driver: "running_per_replica".to_owned() };
         let series = |of: fn(&(f64, f64)) -> f64| day().iter().zip(0..).map(|(point, at)| (at, of(point))).collect();
         let hours: Hours =
-            [("itl_p50".to_owned(), series(|p| p.1)), ("running_per_replica".to_owned(), series(|p| p.0))].into();
+            [("itl_mean".to_owned(), series(|p| p.1)), ("running_per_replica".to_owned(), series(|p| p.0))].into();
         let told = |itl: f64, batch: f64, hours: &Hours| {
             let mut seen = Observations::default();
-            for (name, value) in [("itl_p50", itl), ("running_per_replica", batch)] {
+            for (name, value) in [("itl_mean", itl), ("running_per_replica", batch)] {
                 seen.signals.insert(name.to_owned(), Observation { value: Some(value), ..Observation::default() });
             }
             put(&[("itl_against_batch", &against)], hours, &mut seen);

@@ -70,7 +70,7 @@ pub(super) fn assemble(
         compared_with: Some(ComparedWith::of(found.past, seen.pool.len())),
         replicas: radius(std::iter::once(judged.evidence.as_slice()), &seen),
         parts: Some(judged.symptom)
-            .filter(|symptom| *symptom != SymptomVerdict::Absent)
+            .filter(|symptom| *symptom == SymptomVerdict::Confirmed)
             .and_then(|_| parts(library, &request.playbook, &seen)),
         timeline: timeline(causes.first(), &request.playbook, &judged),
         ruled_out: ruled_out(library, request, &judged),

@@ -41,8 +41,7 @@ pub(crate) fn evaluate(library: &Library, evidence: &Evidence, seen: &Observatio
 /// Whether it asks what most pools cannot tell, and this one does not: a log that nobody read, or hours before the
 /// incident that are too few. Such evidence does not exist.
 pub(super) fn is_silent(library: &Library, e: &EvidenceResult) -> bool {
-    let extra = library.signals.get(&e.signal).is_some_and(|signal| signal.is_of_log() || signal.against.is_some());
-    e.outcome == Outcome::NoData && extra
+    e.outcome == Outcome::NoData && library.signals.get(&e.signal).is_some_and(|signal| signal.is_extra())
 }
 
 fn nothing(library: &Library, signal: &str, when: &str, seen: Option<&Observation>) -> EvidenceResult {

@@ -93,7 +93,7 @@ pub(super) fn plan_for(library: &Library, request: &Request, found: &Found, need
     pool_question(library, request, found, &mut plan);
     node_question(library, request, found, &mut plan);
     for (&signal, &need) in needs {
-        let Some(definition) = library.signals.get(signal).filter(|s| !s.is_of_log() && s.against.is_none()) else {
+        let Some(definition) = library.signals.get(signal).filter(|s| !s.is_extra()) else {
             continue;
         };
         let mut why: Vec<(String, Option<String>)> = Vec::new();

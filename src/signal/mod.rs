@@ -128,6 +128,11 @@ impl Signal {
     pub fn is_of_log(&self) -> bool {
         self.of == [EngineKind::Log]
     }
+
+    /// Whether most pools cannot tell it, so that evidence on it exists only where it is told.
+    pub fn is_extra(&self) -> bool {
+        self.is_of_log() || self.against.is_some()
+    }
 }
 
 /// The dashboard's rows, from what users feel to what explains it.

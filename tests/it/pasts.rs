@@ -42,37 +42,26 @@ fn step(seconds: i64) -> f64 {
     slow * (0.010 + 0.002 * batch(seconds))
 }
 
-/// Bounds that are fine enough to tell a median.
-fn bounds() -> impl Iterator<Item = f64> {
-    (1..=90).map(|i| f64::from(i) / 500.0)
-}
-
 /// First tokens after 6.9 s, of which 4.2 s in the queue and 2.5 s computing the prompt, one each second.
-fn write_pool(pool: &Pool, steps_too: bool, text: &mut String) {
+fn write_pool(pool: &Pool, text: &mut String) {
     for replica in 0..pool.replicas {
         let Pool { namespace, there, .. } = pool;
         let labels = format!(
             "job=\"vllm\",instance=\"{namespace}-{replica}\",namespace=\"{namespace}\",pod=\"{namespace}-{replica}\",model_name=\"m\""
         );
         for (began, ended) in *there {
-            let mut steps: Vec<f64> = bounds().map(|_| 0.0).collect();
-            let mut all = 0.0;
+            let mut steps = 0.0;
             for (i, t) in (NOW - began..=NOW - ended).step_by(30).enumerate() {
                 let counted = i as f64 * 30.0;
-                all += 100.0;
-                bounds().zip(&mut steps).filter(|(bound, _)| step(t) <= *bound).for_each(|(_, n)| *n += 100.0);
+                steps += step(t);
                 let mut row = |name: &str, more: &str, value: f64| {
                     writeln!(text, "{name}{{{labels}{more}}} {value} {t}").unwrap();
                 };
                 row("up", "", 1.0);
                 row("vllm:num_requests_running", "", batch(t));
                 row("vllm:num_requests_waiting", "", 4.0);
-                if steps_too {
-                    for (bound, n) in bounds().zip(&steps) {
-                        row("vllm:inter_token_latency_seconds_bucket", &format!(",le=\"{bound}\""), *n);
-                    }
-                    row("vllm:inter_token_latency_seconds_bucket", ",le=\"+Inf\"", all);
-                }
+                row("vllm:inter_token_latency_seconds_sum", "", steps);
+                row("vllm:inter_token_latency_seconds_count", "", i as f64 + 1.0);
                 for (le, n) in [("5.0", 0.0), ("10.0", counted), ("+Inf", counted)] {
                     row("vllm:time_to_first_token_seconds_bucket", &format!(",le=\"{le}\""), n);
                 }
@@ -87,12 +76,12 @@ fn write_pool(pool: &Pool, steps_too: bool, text: &mut String) {
     }
 }
 
-/// A Prometheus that has these pools, with the times of their steps or without.
-async fn pools(chosen: &[&str], steps_too: bool) -> (Prometheus, stack::Prometheus, tempfile::TempDir) {
+/// A Prometheus that has these pools.
+async fn pools(chosen: &[&str]) -> (Prometheus, stack::Prometheus, tempfile::TempDir) {
     let directory = tempfile::tempdir().unwrap();
     let mut text = String::new();
     let chosen = POOLS.iter().filter(|pool| chosen.contains(&pool.namespace));
-    chosen.for_each(|pool| write_pool(pool, steps_too, &mut text));
+    chosen.for_each(|pool| write_pool(pool, &mut text));
     text.push_str("# EOF\n");
     let file = directory.path().join("pools.om");
     std::fs::write(&file, text).unwrap();
@@ -107,7 +96,7 @@ fn late(namespace: &str) -> Request {
 #[test]
 fn the_first_past_that_covers_the_pool_is_compared_with_and_named() {
     run(async {
-        let (prometheus, _server, _directory) = pools(&POOLS.map(|pool| pool.namespace), false).await;
+        let (prometheus, _server, _directory) = pools(&POOLS.map(|pool| pool.namespace)).await;
         let told = async |request: &Request| -> Diagnosis { diagnose(library(), &prometheus, request).await };
         let mut queries = Vec::new();
         for (namespace, kind, ended) in [
@@ -135,7 +124,7 @@ fn the_first_past_that_covers_the_pool_is_compared_with_and_named() {
 #[test]
 fn the_parts_of_a_first_token_are_told_with_the_share_that_a_cause_explains() {
     run(async {
-        let (prometheus, _server, _directory) = pools(&["new"], false).await;
+        let (prometheus, _server, _directory) = pools(&["new"]).await;
         let diagnosis = diagnose(library(), &prometheus, &late("new")).await;
         let parts = diagnosis.parts.as_ref().unwrap();
         let told: Vec<(&str, i64)> =
@@ -156,7 +145,7 @@ fn the_parts_of_a_first_token_are_told_with_the_share_that_a_cause_explains() {
 #[test]
 fn steps_are_compared_with_what_such_a_batch_cost_in_the_hours_before() {
     run(async {
-        let (prometheus, _server, _directory) = pools(&["today", "this-hour"], true).await;
+        let (prometheus, _server, _directory) = pools(&["today", "this-hour"]).await;
         let slow = |namespace: &str, baseline| {
             let since = Some(at(NOW - 5 * MINUTE));
             Request { since, baseline, ..request("high-itl", &[("namespace", namespace)], NOW) }

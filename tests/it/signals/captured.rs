@@ -45,6 +45,7 @@ fn a_healthy_0_32_page_tells_each_signal_or_says_that_it_cannot() {
         ("itl_p50", 0.005_149),
         ("itl_p95", 0.009_782),
         ("itl_p99", 0.021_65),
+        ("itl_mean", 19.867_8 / 7_210.0),
         ("ttft_mean", 1.788_39 / 121.0),
         ("e2e_p99", 0.789_5),
         ("e2e_mean", 21.546_891 / 121.0),

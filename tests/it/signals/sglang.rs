@@ -202,6 +202,7 @@ fn a_healthy_page_tells_each_signal_or_says_that_it_cannot() {
         ("ttft_p50", 0.050_88),
         ("ttft_p95", 0.096_67),
         ("ttft_p99", 0.163),
+        ("itl_mean", 29.136_6 / 5_784.0),
         ("ttft_mean", first / 174.0),
         ("itl_p50", 0.003_701),
         ("itl_p95", 0.012_74),

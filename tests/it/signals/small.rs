@@ -72,6 +72,7 @@ fn tgi_tells_each_signal_or_says_that_it_cannot() {
         ("itl_p95", 1.95),
         ("itl_p99", 1.99),
         ("e2e_p99", 1.99),
+        ("itl_mean", 1.5),
         ("e2e_mean", 1.5),
         ("error_ratio", 0.1),
         ("client_error_ratio", 0.1),
@@ -152,6 +153,7 @@ fn trtllm_tells_each_signal_or_says_that_it_cannot() {
         ("itl_p95", 1.95),
         ("itl_p99", 1.99),
         ("e2e_p99", 1.99),
+        ("itl_mean", 1.5),
         ("e2e_mean", 1.5),
         ("engine_error_ratio", 0.2 / 2.2),
         ("request_rate", 2.0),
@@ -275,6 +277,7 @@ fn llamacpp_tells_slots_and_tokens_and_that_it_times_nothing() {
     let seen = observed(&[("namespace", "llamacpp")], slot(SLOT) + 60);
     let expected = [
         ("itl_p50", 0.04),
+        ("itl_mean", 0.04),
         ("requests_in_prefill", 1.0),
         ("computed_prompt_token_rate", 200.0),
         ("generation_token_rate", 50.0),
@@ -329,6 +332,7 @@ fn a_self_made_exporter_is_read_and_its_percent_become_ratios() {
         ("itl_p95", 1.95),
         ("itl_p99", 1.99),
         ("e2e_p99", 1.99),
+        ("itl_mean", 1.5),
         ("e2e_mean", 1.5),
         ("error_ratio", 0.1),
         ("request_rate", 2.0),
