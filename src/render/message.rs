@@ -271,8 +271,9 @@ fn chain(diagnosis: &Diagnosis, root: &CauseFound, words: &Words) -> Vec<Line> {
         }
         None => words.line("chain-root", &pieces),
     });
-    let first = lines.remove(0);
-    lines.insert(0, latency::explained(first, root, words));
+    if let Some(first) = lines.first_mut() {
+        *first = latency::explained(std::mem::take(first), root, words);
+    }
     // What is counted when requests end is noticed later; only what that cannot explain is said here.
     lines.extend(misfit(diagnosis, NOTICED_LATE, words));
     lines.extend(evidence(root, words));

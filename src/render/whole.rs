@@ -74,8 +74,9 @@ fn chain(diagnosis: &Diagnosis, words: &Words) -> Option<Part> {
     };
     let mut lines: Vec<Line> = best.via.iter().map(|j| link(&j.title, j.verdict, &j.evidence, words)).collect();
     lines.push(link(&best.title, best.verdict, &best.evidence, words));
-    let first = lines.remove(0);
-    lines.insert(0, latency::explained(first, best, words));
+    if let Some(first) = lines.first_mut() {
+        *first = latency::explained(std::mem::take(first), best, words);
+    }
     lines.extend(hits(best, words));
     lines.extend(compared::of_chain(diagnosis, words));
     lines.extend(story(diagnosis, words));
