@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::past::{Past, ladder};
+use super::past::{Past, PastKind, ladder};
 use super::{Request, onset};
 use crate::clock;
 
@@ -17,5 +17,8 @@ pub fn times(request: &Request, reach: Duration) -> Vec<(Timestamp, Timestamp)> 
     let reach = reach.max(request.window) + LOOK_BACK;
     let past = |past: Past| (clock::before(past.at, reach.max(past.window + LOOK_BACK)), past.at);
     let now = (clock::before(onset::range(request).from, reach), request.at);
-    std::iter::once(now).chain(ladder(request).into_iter().map(past)).collect()
+    // Last week and the hours before would make it several times as large; without them the next past counts.
+    let ladder = ladder(request).into_iter().enumerate();
+    let kept = ladder.filter(|(i, past)| *i == 0 || past.kind == PastKind::SinceStart).map(|(_, past)| past);
+    std::iter::once(now).chain(kept.map(past)).collect()
 }

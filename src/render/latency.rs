@@ -2,12 +2,12 @@
 
 use super::{Line, Words};
 use crate::diagnose::{CauseFound, Diagnosis};
-use crate::signal::{Unit, format_value};
+use crate::signal::{Unit, format_part, format_value};
 
 /// `First tokens take 6.9 s on average: 4.2 s in the queue, 2.5 s computing the prompt, 0.2 s elsewhere`.
-pub(super) fn parts(diagnosis: &Diagnosis, words: &Words) -> Option<Line> {
+pub(super) fn parts(diagnosis: &Diagnosis, resolved: bool, words: &Words) -> Option<Line> {
     let latency = diagnosis.parts.as_ref()?;
-    let seconds = |value| format_value(value, Unit::Seconds);
+    let seconds = |value| format_part(value, latency.seconds);
     let part =
         |title: &str, value| words.text("latency-part", &[("seconds", seconds(value).into()), ("where", title.into())]);
     let parts = latency.parts.iter().map(|of| part(&of.title, of.seconds));
@@ -18,12 +18,12 @@ pub(super) fn parts(diagnosis: &Diagnosis, words: &Words) -> Option<Line> {
         ("seconds", seconds(latency.seconds).into()),
         ("parts", parts.join(", ").into()),
     ];
-    Some(words.line("latency-parts", &pieces))
+    Some(words.line(if resolved { "latency-parts-were" } else { "latency-parts" }, &pieces))
 }
 
 /// [`parts`], and which share of it the best chain explains: for pages, whose chain is drawn.
-pub(super) fn told(diagnosis: &Diagnosis, words: &Words) -> Option<Line> {
-    let line = parts(diagnosis, words)?;
+pub(super) fn told(diagnosis: &Diagnosis, resolved: bool, words: &Words) -> Option<Line> {
+    let line = parts(diagnosis, resolved, words)?;
     let Some((root, share)) = diagnosis.root().and_then(|root| Some((root, root.explained?))) else {
         return Some(line);
     };

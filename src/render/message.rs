@@ -35,7 +35,7 @@ pub fn incident_message(view: &IncidentView<'_>, words: &Words) -> Message {
     match (view.diagnosis, view.because) {
         (Some(diagnosis), _) => {
             first.push(symptom(diagnosis, view.resolved_at.is_some(), words));
-            first.extend(latency::parts(diagnosis, words));
+            first.extend(latency::parts(diagnosis, view.resolved_at.is_some(), words));
             first.extend(view.impact.and_then(|impact| meanwhile(&impact, words)));
             first.extend(flapping(view, words));
         }

@@ -14,7 +14,7 @@ use crate::signal::{Unit, format_value};
 pub fn diagnosis_message(diagnosis: &Diagnosis, prometheus: Option<&str>, words: &Words) -> Message {
     let (tone, word) = asked(diagnosis);
     let mut parts = vec![Part::Paragraph(symptom(diagnosis, words))];
-    parts.extend(latency::parts(diagnosis, words).map(Part::Paragraph));
+    parts.extend(latency::parts(diagnosis, false, words).map(Part::Paragraph));
     parts.extend(chain(diagnosis, words));
     parts.extend(fixes(diagnosis, words));
     if !diagnosis.ruled_out.is_empty() {

@@ -21,7 +21,7 @@ pub use engine::{
     Backends, DeadFlag, Engine, EngineKind, EngineVersion, OwnLabels, SignalQuery, VersionProbe, VersionReq,
 };
 pub use facts::{Change, Fact, Info, Length};
-pub use format::format_value;
+pub use format::{format_part, format_value};
 pub use query::{Fill, Matcher, any_of, fill, matchers, prometheus_duration};
 
 /// What a signal's number counts. Ratios are 0..1 everywhere, never percent.

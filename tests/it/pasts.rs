@@ -137,7 +137,7 @@ fn the_parts_of_a_first_token_are_told_with_the_share_that_a_cause_explains() {
         let message = llm_diagnose::render::diagnosis_message(&diagnosis, None, &words);
         let said = llm_diagnose::render::terminal(&message);
         let line =
-            "First tokens take 6.9 s on average: 4.2 s in the queue, 2.5 s computing the prompt, 200 ms elsewhere.";
+            "First tokens take 6.9 s on average: 4.2 s in the queue, 2.5 s computing the prompt, 0.2 s elsewhere.";
         assert!(said.contains(line), "{said}");
     });
 }

@@ -78,6 +78,7 @@ screened-blind-why = **Cannot tell**: no symptom of this pool could be looked at
 screened-also = Also abnormal here: { $also }.
 screened-more = { $also } and { $n } more
 latency-parts = { $title } take { $seconds } on average: { $parts }.
+latency-parts-were = { $title } took { $seconds } on average: { $parts }.
 latency-part = { $seconds } { $where }
 latency-rest = { $seconds } elsewhere
 latency-explained-by = "{ $title }" explains { $share } of it.

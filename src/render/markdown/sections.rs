@@ -136,7 +136,8 @@ fn summary(report: &Report, words: &Words) -> String {
         if diagnosis.symptom.verdict == SymptomVerdict::Confirmed {
             lines.push(plain(diagnosis.symptom.impact.trim()));
         }
-        lines.extend(latency::told(diagnosis, words).map(|told| line(&told)));
+        let resolved = report.incident.as_ref().is_some_and(|incident| incident.resolved_at.is_some());
+        lines.extend(latency::told(diagnosis, resolved, words).map(|told| line(&told)));
         if let Some(root) = diagnosis.root() {
             let sure = verdict(root.verdict, words);
             let pieces = [("cause", root.title.as_str().into()), ("verdict", sure.into())];

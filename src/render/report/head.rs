@@ -72,7 +72,8 @@ fn lead(report: &Report, words: &Words) -> Markup {
     let cost =
         report.incident.as_ref().and_then(|incident| incident.impact).and_then(|i| message::meanwhile(&i, words));
     let flaps = message::flapping(&view, words);
-    let latency = report.diagnosis.as_ref().and_then(|diagnosis| latency::told(diagnosis, words));
+    let latency =
+        report.diagnosis.as_ref().and_then(|diagnosis| latency::told(diagnosis, view.resolved_at.is_some(), words));
     html! { (line(&said)) @for more in latency.iter().chain(&cost).chain(&flaps) { " " (line(more)) } }
 }
 
