@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use super::{endpoints, facts, logs, promql, redaction, tables, tickets};
 use crate::playbook::{
-    CauseEntry, Condition, Evidence, Kind, Library, Problem, QuickCheck, Reference, SourceFile, Step, shipped,
-    suggestion,
+    CauseEntry, Condition, Evidence, Kind, Library, Playbook, Problem, QuickCheck, REST, Reference, SourceFile, Step,
+    shipped, suggestion,
 };
 use crate::signal::{Direct, EngineKind, Unit, VersionReq};
 
@@ -26,6 +26,7 @@ pub fn lint(library: &Library) -> Vec<Problem> {
         lint.evidence(&playbook.playbook, &playbook.symptom);
         lint.steps(playbook.now.iter().chain(&playbook.lasting));
         playbook.causes.iter().for_each(|entry| lint.entry(entry));
+        lint.latency(playbook);
         for rule in &playbook.alerts {
             lint.evidence(&rule.alert, &rule.when);
             lint.rule(&rule.alert, &rule.hold, &rule.when);
@@ -113,7 +114,17 @@ fn signals(library: &Library, problems: &mut Vec<Problem>) {
     }
     let Some(file) = library.files.get("signals/catalog.yaml") else { return };
     for name in names {
-        let log = library.signals.get(name).is_some_and(|signal| signal.is_of_log());
+        let definition = library.signals.get(name);
+        if let Some(against) = definition.and_then(|signal| signal.against.as_ref()) {
+            let parts = [&against.signal, &against.driver];
+            for unknown in parts.into_iter().filter(|part| !library.signals.contains_key(*part)) {
+                let hint = suggestion(unknown, library.signals.keys().map(String::as_str));
+                let message = format!("signal `{name}` is made of `{unknown}`, which is not in the catalog");
+                problems.push(Problem::at("signal/unknown", file, name, message, hint));
+            }
+            continue;
+        }
+        let log = definition.is_some_and(|signal| signal.is_of_log());
         let told = match log {
             true => library.logs.values().flat_map(|log| &log.findings).any(|f| f.tells.as_deref() == Some(name)),
             false => library.engines.values().any(|e| e.signals.contains_key(name)),
@@ -211,6 +222,29 @@ impl Lint<'_> {
             }
             self.evidence(id, &entry.evidence);
             self.steps(entry.now.iter().chain(&entry.lasting));
+        }
+    }
+
+    /// A latency and its parts are known signals in seconds, and causes explain parts that it has.
+    fn latency(&mut self, playbook: &Playbook) {
+        let parts = || playbook.latency.iter().flat_map(|latency| &latency.parts).map(|part| part.signal.as_str());
+        for signal in playbook.latency.iter().map(|latency| latency.signal.as_str()).chain(parts()) {
+            match self.library.signals.get(signal) {
+                Some(known) if known.unit == Unit::Seconds => {}
+                Some(_) => self.say("playbook/latency", signal, format!("`{signal}` is not in seconds"), None),
+                None => {
+                    let hint = suggestion(signal, self.library.signals.keys().map(String::as_str));
+                    self.say("playbook/unknown-signal", signal, format!("unknown signal `{signal}`"), hint);
+                }
+            }
+        }
+        for name in playbook.causes.iter().flat_map(|entry| &entry.explains) {
+            let rest = (!playbook.latency.is_empty()).then_some(REST);
+            if !parts().chain(rest).any(|part| part == name) {
+                let hint = format!("name a signal of its `latency: parts:`, or `{REST}`");
+                let message = format!("`explains: {name}` is no part of this playbook's latency");
+                self.say("playbook/explains", name, message, Some(hint));
+            }
         }
     }
 

@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::observe::Observed;
+use super::parts::parts;
 use super::probability;
 use super::scope::workload_of;
 use super::{
-    BlastRadius, CauseFound, Diagnosis, EngineFound, EvidenceResult, Fix, FixCheck, Fixes, Judged, Judgement,
-    Observations, Onset, Outcome, Request, RuledOut, SCHEMA, ScopeFound, Screening, SymptomFound, SymptomVerdict,
-    Unchecked, Verdict,
+    BlastRadius, CauseFound, ComparedWith, Diagnosis, EngineFound, EvidenceResult, Fix, FixCheck, Fixes, Judged,
+    Judgement, Observations, Onset, Outcome, Request, RuledOut, SCHEMA, ScopeFound, Screening, SymptomFound,
+    SymptomVerdict, Unchecked, Verdict,
 };
 use crate::playbook::{Library, Node, Step};
 use crate::signal::{VersionReq, matchers};
@@ -62,7 +63,11 @@ pub(super) fn assemble(
             .iter()
             .map(|e| EngineFound { engine: e.engine.clone(), at_least: e.version.as_ref().map(ToString::to_string) })
             .collect(),
+        compared_with: Some(ComparedWith::of(found.past, seen.pool.len())),
         replicas: radius(std::iter::once(judged.evidence.as_slice()), &seen),
+        parts: Some(judged.symptom)
+            .filter(|symptom| *symptom == SymptomVerdict::Confirmed)
+            .and_then(|_| parts(library, &request.playbook, &seen)),
         timeline: timeline(causes.first(), &request.playbook, &judged),
         unknown: 1.0,
         nearest: Vec::new(),
@@ -112,6 +117,7 @@ fn roots(library: &Library, nodes: &BTreeMap<&str, Node<'_>>, judged: &Judged, s
             verdict: along.iter().map(|j| j.verdict).min().unwrap_or(Verdict::Undetermined),
             score: along.iter().map(|j| j.score).fold(1.0, f64::min),
             probability: 0.0,
+            explained: along.first().and_then(|link| link.explained),
             evidence: judgement.evidence.clone(),
             // The nearest link that points at replicas says who is hit.
             replicas: radius(along.iter().rev().map(|j| j.evidence.as_slice()), seen),

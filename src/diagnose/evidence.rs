@@ -15,9 +15,9 @@ pub(crate) fn evaluate(library: &Library, evidence: &Evidence, seen: &Observatio
             let no_past = all().any(|(_, r)| r.why.as_deref() == Some(NO_PAST));
             let mut results: Vec<EvidenceResult> =
                 all().filter(|(e, _)| no_past || !e.without_past).map(|(_, r)| r).collect();
-            // A log that nobody read leaves the other ways as they are.
-            if results.iter().any(|r| !is_unread_log(library, r)) {
-                results.retain(|r| !is_unread_log(library, r));
+            // What is silent leaves the other ways as they are.
+            if results.iter().any(|r| !is_silent(library, r)) {
+                results.retain(|r| !is_silent(library, r));
             }
             // Where a number is known to be fine, a comparison that only lacks its past leaves nothing open.
             let fine = results.iter().any(|r| r.outcome == Outcome::NotMet);
@@ -43,9 +43,10 @@ pub(crate) fn evaluate(library: &Library, evidence: &Evidence, seen: &Observatio
     decided
 }
 
-/// Whether it asks of a log that nobody read, or that tells neither yes nor no: such evidence does not exist.
-pub(super) fn is_unread_log(library: &Library, e: &EvidenceResult) -> bool {
-    e.outcome == Outcome::NoData && library.signals.get(&e.signal).is_some_and(|signal| signal.is_of_log())
+/// Whether it asks what most pools cannot tell, and this one does not: a log that nobody read, or hours before the
+/// incident that are too few. Such evidence does not exist.
+pub(super) fn is_silent(library: &Library, e: &EvidenceResult) -> bool {
+    e.outcome == Outcome::NoData && library.signals.get(&e.signal).is_some_and(|signal| signal.is_extra())
 }
 
 fn nothing(library: &Library, signal: &str, when: &str, seen: Option<&Observation>) -> EvidenceResult {

@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::evidence::{evaluate, is_unread_log};
+use super::evidence::{evaluate, is_silent};
+use super::parts::parts;
 use super::{EvidenceResult, Judgement, Observations, Outcome, SymptomVerdict, Verdict};
 use crate::clock;
 use crate::playbook::{Evidence, Library, Node, NodeKind};
@@ -62,11 +63,14 @@ pub fn judge(library: &Library, playbook: &str, seen: &Observations) -> Option<J
     let mut causes = BTreeMap::new();
     let mut chains = Vec::new();
     if symptom != SymptomVerdict::Absent {
+        let latency = parts(library, playbook, seen);
         for node in library.reachable(playbook).into_iter().skip(1) {
             let mut judgement = judge_node(library, node, seen);
             if symptom == SymptomVerdict::NoData && judgement.verdict == Verdict::Likely {
                 judgement.verdict = Verdict::Possible;
             }
+            let edge = entry.causes.iter().find(|edge| edge.target() == node.id);
+            judgement.explained = latency.as_ref().zip(edge).and_then(|(latency, edge)| latency.explained(edge));
             causes.insert(node.id.to_owned(), judgement);
         }
         let effect = onset(&evidence);
@@ -105,7 +109,7 @@ pub(super) fn symptom(
 
 fn judge_node(library: &Library, node: Node<'_>, seen: &Observations) -> Judgement {
     let (evidence, verdict, score) = weigh(library, node.evidence, seen);
-    Judgement { id: node.id.to_owned(), title: node.title.to_owned(), verdict, score, evidence }
+    Judgement { id: node.id.to_owned(), title: node.title.to_owned(), verdict, score, explained: None, evidence }
 }
 
 /// Every check with its data, and what they come to.
@@ -119,8 +123,8 @@ fn weigh(library: &Library, evidence: &[Evidence], seen: &Observations) -> (Vec<
 /// whole stands and falls with such a log.
 fn results(library: &Library, evidence: &[Evidence], seen: &Observations) -> Option<Vec<EvidenceResult>> {
     let mut results: Vec<EvidenceResult> = evidence.iter().map(|e| evaluate(library, e, seen)).collect();
-    let unread = results.iter().any(|e| e.required && is_unread_log(library, e));
-    results.retain(|e| !is_unread_log(library, e));
+    let unread = results.iter().any(|e| e.required && is_silent(library, e));
+    results.retain(|e| !is_silent(library, e));
     (!unread).then_some(results)
 }
 

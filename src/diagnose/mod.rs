@@ -3,6 +3,7 @@
 //! `plan` and `judge` are pure; [`observe`] talks to Prometheus, and `direct` to exporters where that cannot tell. The types here are the
 //! documented output, `--output json`: plain values that are stored, printed, and put into messages.
 
+mod against;
 mod batch;
 mod blame;
 mod config;
@@ -20,6 +21,8 @@ mod names;
 mod observation;
 mod observe;
 mod onset;
+mod parts;
+mod past;
 mod picture;
 mod plan;
 mod pool;
@@ -53,6 +56,8 @@ pub use logs::{LogError, LogRead, LogSources, LogsRead, NoCluster, Told, told};
 pub(crate) use observation::reduce;
 pub use observation::{Observation, Observations, Replica, Source};
 pub use observe::{Begun, Beside, Observed, begin, diagnose, diagnose_with, observe};
+pub use parts::{LatencyPart, LatencyParts, LatencyRest};
+pub use past::{ComparedWith, PastKind};
 pub use picture::{Frame, picture};
 pub(crate) use plan::nobody;
 pub use plan::{Ask, Plan, Side, plan};
@@ -228,6 +233,9 @@ pub struct Judgement {
     pub verdict: Verdict,
     /// How much of the evidence speaks for it, 0..1.
     pub score: f64,
+    /// Of a direct cause of the entry playbook: which share of its latency it explains, 0..1; none where nobody can tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub explained: Option<f64>,
     /// Every check with its data.
     pub evidence: Vec<EvidenceResult>,
 }
@@ -250,6 +258,9 @@ pub struct CauseFound {
     /// How probable it is that this is the cause, 0..1, beside the other causes and what no playbook knows.
     #[serde(default)]
     pub probability: f64,
+    /// Which share of the symptom's latency the chain's first link explains, 0..1; none where nobody can tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub explained: Option<f64>,
     /// The root's checks.
     pub evidence: Vec<EvidenceResult>,
     /// Which replicas.
@@ -391,10 +402,16 @@ pub struct Diagnosis {
     pub scope: ScopeFound,
     /// What was found to ask.
     pub engines: Vec<EngineFound>,
+    /// Which past its values were compared with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compared_with: Option<ComparedWith>,
     /// Is it real?
     pub symptom: SymptomFound,
     /// Which replicas show the symptom, of how many.
     pub replicas: BlastRadius,
+    /// The parts of the latency that the symptom is about; none where it is about none, or where engines do not tell them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parts: Option<LatencyParts>,
     /// Root causes, best first; empty when nothing is likely or possible.
     pub causes: Vec<CauseFound>,
     /// When the links of the best chain began, the root first.

@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use futures::future::{join, join_all};
-use jiff::Timestamp;
+use futures::future::join;
 use tracing::{Instrument, debug_span};
 
 use super::batch::Answer;
@@ -12,10 +11,11 @@ use super::direct::{self, Because, DirectRead, Exporters};
 use super::gather::{Members, gather};
 use super::logs::{LogSources, LogsRead};
 use super::observation::{Observation, Observations};
-use super::plan::{Needs, Plan, needs, past_window, pasts, plan_for};
+use super::past::{Past, ladder};
+use super::plan::{Ask, Needs, Plan, Side, needs, plan_for};
 use super::scope::{Found, detection, presence, read_detection, was_present};
 use super::screen::{self, Screened, Screening};
-use super::{Diagnosis, Judged, Request, SymptomVerdict, batch, blame, judge, onset};
+use super::{Diagnosis, Judged, Request, SymptomVerdict, against, batch, blame, judge, onset};
 use crate::alert::Labels;
 use crate::clock;
 use crate::playbook::Library;
@@ -238,12 +238,12 @@ pub(super) async fn observe_needs(
     needs: &Needs<'_>,
 ) -> Observed {
     let deadline = Instant::now() + request.deadline.saturating_sub(RESERVE).max(RESERVE);
-    let pasts = pasts(request);
-    let mut observed = Observed { queries: 1 + pasts.len(), ..Observed::default() };
-    let (presence, detection) = (presence(library), detection(library));
-    let beginning = |past: &Timestamp| clock::before(*past, past_window(request));
-    let beginnings = pasts.iter().map(|past| prometheus.query(&presence, beginning(past), deadline));
-    let (detected, beginnings) = join(prometheus.query(&detection, request.at, deadline), join_all(beginnings)).await;
+    let ladder = ladder(request);
+    let beginnings: Vec<Ask> = ladder.iter().map(|past| was_there(library, request, past)).collect();
+    let mut observed = Observed { queries: 1 + batch::pack(&beginnings).len(), ..Observed::default() };
+    let detection = detection(library);
+    let present = batch::ask_all(prometheus, &beginnings, deadline);
+    let (detected, present) = join(prometheus.query(&detection, request.at, deadline), present).await;
     match detected {
         Ok(rows) => {
             let rows: Vec<Labels> = rows.iter().map(|row| row.labels.clone()).collect();
@@ -256,16 +256,31 @@ pub(super) async fn observe_needs(
     }
     let found = &observed.found;
     let covered = |rows: &Answer| rows.as_ref().is_ok_and(|rows| was_present(library, found, rows));
-    observed.found.past = pasts.iter().zip(&beginnings).find(|(_, rows)| covered(rows)).map(|(past, _)| *past);
+    observed.found.past = ladder.iter().zip(&present).find(|(_, rows)| covered(rows)).map(|(past, _)| *past);
+    let driven = against::wanted(library, needs);
+    let needs = &against::with_sources(needs, &driven);
     let plan = plan_for(library, request, &observed.found, needs);
-    observed.queries += batch::pack(&plan.asks).len();
-    let answers = batch::ask_all(prometheus, &plan.asks, deadline).await;
+    let hours = against::hours(library, prometheus, request, &observed.found, &driven, deadline);
+    let (answers, (hours, questions)) = join(batch::ask_all(prometheus, &plan.asks, deadline), hours).await;
+    observed.queries += batch::pack(&plan.asks).len() + questions;
     observed.members = Members::of(library, &plan.asks, &answers);
     observed.seen.pool = observed.members.pool();
     observed.seen.places = observed.members.places();
     observed.degraded |= gather(library, &observed.members, &plan.asks, &answers, &mut observed.seen);
+    against::put(&driven, &hours, &mut observed.seen);
     say_what_is_missing(&plan, &answers, &mut observed);
     observed
+}
+
+/// Asks whether the pool was there when a past began; of one moment, so that all of them travel together.
+fn was_there(library: &Library, request: &Request, past: &Past) -> Ask {
+    Ask {
+        signal: String::new(),
+        engine: String::new(),
+        side: Side::Pool,
+        query: presence(library, clock::between(past.begins(), request.at)),
+        at: request.at,
+    }
 }
 
 /// Why signals have no value, and what went wrong, in sentences.

@@ -5,17 +5,11 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+use super::Request;
+use super::past::Past;
 use super::scope::{EngineSeen, Found};
-use super::{Baseline, Request};
-use crate::clock;
 use crate::playbook::{Condition, Evidence, Library, Node};
 use crate::signal::{Engine, EngineKind, Fill, Fleet, fill, matchers};
-
-/// How long before the first alert its incident may have begun: an alert fires after its `for` (up to 10 minutes)
-/// and its window, and the past must not be the incident's own beginning.
-pub(super) const MARGIN: Duration = Duration::from_secs(1_200);
-/// The past is asked over at least this window: one value for a past that is not the luck of a minute.
-const PAST_WINDOW: Duration = Duration::from_secs(600);
 
 /// What an answer is used for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -88,20 +82,6 @@ impl Need {
 /// Signal name to what is needed of it.
 pub(super) type Needs<'a> = BTreeMap<&'a str, Need>;
 
-/// The moments that may serve as the past, best first: the same time of another day, because the day has a rhythm;
-/// else what lies before the incident.
-pub(super) fn pasts(request: &Request) -> Vec<Timestamp> {
-    let Baseline::Earlier(by) = request.baseline else { return Vec::new() };
-    let start = request.since.unwrap_or(request.at).min(request.at);
-    vec![clock::before(request.at, by), clock::before(start, request.window.max(MARGIN))]
-}
-
-/// The window over which the past is asked. A past counts only when the pool was there at its beginning: `rate` over a
-/// window that is filled in part says too little.
-pub(super) fn past_window(request: &Request) -> Duration {
-    request.window.max(PAST_WINDOW)
-}
-
 /// Plans the questions for everything that can be reached from the request's playbook.
 pub fn plan(library: &Library, request: &Request, found: &Found) -> Plan {
     plan_for(library, request, found, &needs(library, &request.playbook))
@@ -113,7 +93,9 @@ pub(super) fn plan_for(library: &Library, request: &Request, found: &Found, need
     pool_question(library, request, found, &mut plan);
     node_question(library, request, found, &mut plan);
     for (&signal, &need) in needs {
-        let Some(definition) = library.signals.get(signal).filter(|s| !s.is_of_log()) else { continue };
+        let Some(definition) = library.signals.get(signal).filter(|s| !s.is_extra()) else {
+            continue;
+        };
         let mut why: Vec<(String, Option<String>)> = Vec::new();
         let mut asked = false;
         for engine in tellers(library, signal) {
@@ -273,7 +255,7 @@ struct Source<'a> {
     query: &'a str,
     window: Option<Duration>,
     labels: bool,
-    past: Option<Timestamp>,
+    past: Option<Past>,
 }
 
 fn add(plan: &mut Plan, request: &Request, from: Source<'_>, signal: &str, fleet: Fleet, need: Need) {
@@ -297,9 +279,9 @@ fn add(plan: &mut Plan, request: &Request, from: Source<'_>, signal: &str, fleet
     if !derived {
         ask(Side::Pool, request.at, now);
     }
-    if let Some(at) = past.filter(|_| need.baseline) {
+    if let Some(past) = past.filter(|_| need.baseline) {
         let side = if derived { Side::PastReplicas } else { Side::PastPool };
-        ask(side, at, window.unwrap_or(past_window(request)));
+        ask(side, past.at, window.unwrap_or(past.window));
     }
 }
 
@@ -312,6 +294,10 @@ pub(super) fn filled(query: &str, engine: &Engine, seen: &EngineSeen, window: Du
 /// What the evidence and the fixes that can be reached from a playbook need.
 pub(super) fn needs<'a>(library: &'a Library, playbook: &str) -> Needs<'a> {
     let mut needs = Needs::new();
+    for latency in library.playbooks.get(playbook).into_iter().flat_map(|playbook| &playbook.latency) {
+        let signals = latency.parts.iter().map(|part| &part.signal).chain([&latency.signal]);
+        signals.for_each(|signal| _ = needs.entry(signal).or_default());
+    }
     for (i, node) in library.reachable(playbook).into_iter().enumerate() {
         let Node { evidence, now, lasting, .. } = node;
         for (signal, when) in evidence.iter().flat_map(Evidence::checks) {

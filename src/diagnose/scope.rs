@@ -4,16 +4,17 @@
 //! Prometheus never sees, `model` may be `model_name`. One detection query shows which names and values are there.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
-use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::gateway;
 use super::names::{PoolNames, SERVICE};
+use super::past::Past;
 use crate::alert::{Alert, Labels, active, common_labels};
 use crate::playbook::Library;
 use crate::prom::Row;
-use crate::signal::{Backends, Engine, EngineKind, EngineVersion, Matcher};
+use crate::signal::{Backends, Engine, EngineKind, EngineVersion, Matcher, prometheus_duration};
 
 /// The scope's dimensions, and the alert labels that may carry each.
 pub(super) const DIMENSIONS: [(&str, &[&str]); 4] = [
@@ -85,8 +86,8 @@ pub struct EngineSeen {
 pub struct Found {
     /// The engines and exporters that are there.
     pub engines: Vec<EngineSeen>,
-    /// The moment that serves as the past, when the pool was there.
-    pub past: Option<Timestamp>,
+    /// What serves as the past, when the pool was there.
+    pub(super) past: Option<Past>,
     /// Gateways that are there and do not name the pool, with the sentence that says so; they are not used as evidence.
     pub apart: BTreeMap<String, String>,
     /// What could not be used of the alert's labels, in sentences.
@@ -113,9 +114,9 @@ impl Found {
     }
 }
 
-/// Asks whether what serves was there at a moment, by the labels that scopes are made of.
-pub(super) fn presence(library: &Library) -> String {
-    served_by_scope(library, "", "")
+/// Asks whether what serves was there so long ago, by the labels that scopes are made of.
+pub(super) fn presence(library: &Library, ago: Duration) -> String {
+    served_by_scope(library, "", &format!(" offset {}", prometheus_duration(ago)))
 }
 
 /// Asks what served within the last day, with the names of the series, by the labels of scopes.
@@ -129,7 +130,7 @@ fn served_by_scope(library: &Library, more: &str, range: &str) -> String {
     let labels: BTreeSet<&str> = pools().flat_map(telling_labels).collect();
     let labels: Vec<&str> = labels.into_iter().collect();
     let series = format!("{{__name__=~\"{}\"}}{range}", names.join("|"));
-    let series = if range.is_empty() { series } else { format!("last_over_time({series})") };
+    let series = if range.starts_with('[') { format!("last_over_time({series})") } else { series };
     format!("count by ({more}{}) ({series})", labels.join(", "))
 }
 

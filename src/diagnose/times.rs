@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::plan::{past_window, pasts};
+use super::past::{Past, PastKind, ladder};
 use super::{Request, onset};
 use crate::clock;
 
@@ -15,7 +15,10 @@ const LOOK_BACK: Duration = Duration::from_secs(300);
 /// around each moment that may serve as the past. They may overlap.
 pub fn times(request: &Request, reach: Duration) -> Vec<(Timestamp, Timestamp)> {
     let reach = reach.max(request.window) + LOOK_BACK;
-    let past = |past: Timestamp| (clock::before(past, reach.max(past_window(request) + LOOK_BACK)), past);
+    let past = |past: Past| (clock::before(past.at, reach.max(past.window + LOOK_BACK)), past.at);
     let now = (clock::before(onset::range(request).from, reach), request.at);
-    std::iter::once(now).chain(pasts(request).into_iter().map(past)).collect()
+    // Last week and the hours before would make it several times as large; without them the next past counts.
+    let ladder = ladder(request).into_iter().enumerate();
+    let kept = ladder.filter(|(i, past)| *i == 0 || past.kind == PastKind::SinceStart).map(|(_, past)| past);
+    std::iter::once(now).chain(kept.map(past)).collect()
 }

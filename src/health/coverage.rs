@@ -86,7 +86,7 @@ pub async fn coverage(
     window: Duration,
     deadline: Duration,
 ) -> Coverage {
-    let metrics = library.signals.iter().filter(|(_, signal)| !signal.is_of_log());
+    let metrics = library.signals.iter().filter(|(_, signal)| !signal.is_extra());
     let all: Vec<&str> = metrics.map(|(name, _)| name.as_str()).collect();
     let observed = observe_signals(library, prometheus, &Scope::default(), &all, at, window, deadline).await;
     let signals: Vec<SignalCoverage> = all.iter().map(|signal| covered(library, &observed, signal)).collect();
@@ -141,8 +141,8 @@ fn sight(library: &Library, playbook: &Playbook, missing: &BTreeSet<&str>) -> Op
     };
     // An entry of alternatives is blind when all of them are; a log may stand in once somebody reads it.
     let blind = |evidence: &Evidence| {
-        let of_log = |signal: &str| library.signals.get(signal).is_some_and(|signal| signal.is_of_log());
-        let mut metrics = evidence.checks().into_iter().filter(|(signal, _)| !of_log(signal)).peekable();
+        let extra = |signal: &str| library.signals.get(signal).is_some_and(|signal| signal.is_extra());
+        let mut metrics = evidence.checks().into_iter().filter(|(signal, _)| !extra(signal)).peekable();
         metrics.peek().is_some() && metrics.all(|(signal, _)| missing.contains(signal))
     };
     let symptom = &playbook.symptom;

@@ -70,6 +70,10 @@ pub struct Playbook {
     pub impact: String,
     /// When it is true: the symptom's confirmation, or the mechanism's tells.
     pub symptom: Vec<Evidence>,
+    /// Of which parts the latency is the sum that the symptom is about: the first one counts of which the whole and a part
+    /// are told.
+    #[serde(default)]
+    pub latency: Vec<Latency>,
     /// What may explain it, most frequent first: ties keep this order.
     #[serde(default)]
     pub causes: Vec<CauseEntry>,
@@ -100,6 +104,31 @@ impl Playbook {
         checks.find(|(name, when)| *name == signal && numbers(when)).map(|(_, when)| when)
     }
 }
+
+/// A mean latency and the signals that are its parts, all in seconds; what the parts leave is the rest.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Latency {
+    /// The signal of the whole.
+    pub signal: String,
+    /// What takes so long, in the plural, to begin a sentence: `First tokens`.
+    pub title: String,
+    /// In the order of time; they do not overlap.
+    pub parts: Vec<LatencyPart>,
+}
+
+/// A part of a latency.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LatencyPart {
+    /// Its signal.
+    pub signal: String,
+    /// Where the time goes, to follow a number: `in the queue`.
+    pub title: String,
+}
+
+/// In `explains:`, the part of a latency that no signal tells.
+pub const REST: &str = "rest";
 
 /// A leaf cause that several playbooks share: `playbooks/causes/<id>.yaml`.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
@@ -144,6 +173,9 @@ pub struct CauseEntry {
     /// Only considered when none of its siblings is at least possible.
     #[serde(default)]
     pub fallback: bool,
+    /// The parts of the playbook's `latency` that it makes long: their signals, or `rest`.
+    #[serde(default)]
+    pub explains: Vec<String>,
     /// Of a leaf written here: a clause that stands in a chain.
     pub title: Option<String>,
     /// Of a leaf written here: what happened.

@@ -2,7 +2,7 @@
 
 use super::facts::{bullet, fact, sure, verdict};
 use super::whole::{fixes, foot, not_this, unchecked, while_looking};
-use super::{Line, Part, Words};
+use super::{Line, Part, Words, compared};
 use crate::diagnose::{Diagnosis, EvidenceResult, Outcome, asked};
 
 /// From this support on a check is clear.
@@ -34,6 +34,9 @@ fn parts(diagnosis: &Diagnosis, steps: Vec<Part>, words: &Words) -> Vec<Part> {
         }
         parts.push(part);
     }
+    let others = diagnosis.causes.iter().skip(1).flat_map(|cause| &cause.evidence);
+    let with = compared::of_chain(diagnosis, words).or_else(|| compared::compared(diagnosis, others, words));
+    parts.extend(with.map(Part::Paragraph));
     if !diagnosis.ruled_out.is_empty() {
         let lines = diagnosis.ruled_out.iter().map(|cause| bullet(not_this(cause, words))).collect();
         parts.push(Part::Section(words.text("ruled-out", &[]), lines));

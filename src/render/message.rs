@@ -6,7 +6,9 @@ use jiff::Timestamp;
 
 use super::facts::{FEW, bullet, clip, facts, hits, misfit, no_data, radius, said, some, sure, whom, why};
 use super::whole::{also, nothing, step, unknown, while_looking};
-use super::{IncidentView, Line, Message, Part, Piece, Span, Tone, Words, buttons, links, notes, screened};
+use super::{
+    IncidentView, Line, Message, Part, Piece, Span, Tone, Words, buttons, compared, latency, links, notes, screened,
+};
 use crate::alert::{Alert, AlertStatus, Labels, active, common_labels};
 use crate::clock;
 use crate::diagnose::{
@@ -33,6 +35,7 @@ pub fn incident_message(view: &IncidentView<'_>, words: &Words) -> Message {
     match (view.diagnosis, view.because) {
         (Some(diagnosis), _) => {
             first.push(symptom(diagnosis, view.resolved_at.is_some(), words));
+            first.extend(latency::parts(diagnosis, view.resolved_at.is_some(), words));
             first.extend(view.impact.and_then(|impact| meanwhile(&impact, words)));
             first.extend(flapping(view, words));
         }
@@ -268,9 +271,13 @@ fn chain(diagnosis: &Diagnosis, root: &CauseFound, words: &Words) -> Vec<Line> {
         }
         None => words.line("chain-root", &pieces),
     });
+    if let Some(first) = lines.first_mut() {
+        *first = latency::explained(std::mem::take(first), root, words);
+    }
     // What is counted when requests end is noticed later; only what that cannot explain is said here.
     lines.extend(misfit(diagnosis, NOTICED_LATE, words));
     lines.extend(evidence(root, words));
+    lines.extend(compared::of_chain(diagnosis, words));
     let not: Vec<String> = diagnosis.ruled_out.iter().map(|cause| cause.title.clone()).collect();
     if !not.is_empty() {
         lines.push(words.line("not-those", &[("titles", some(&not, 2, "; ", words).into())]));

@@ -6,7 +6,7 @@ use super::facts::{
     FEW, bullet, fact, facts, few, hits, is_said, misfit, no_data, radius, said, some, sure, verdict, whom, why,
 };
 use super::links::graph;
-use super::{Line, Message, Part, Span, Tone, Words, direct, logs, screened};
+use super::{Line, Message, Part, Span, Tone, Words, compared, direct, latency, logs, screened};
 use crate::diagnose::{CauseFound, Diagnosis, EvidenceResult, Fix, NO_PAST, Outcome, RuledOut, SymptomVerdict};
 use crate::signal::{Unit, format_value};
 
@@ -14,6 +14,7 @@ use crate::signal::{Unit, format_value};
 pub fn diagnosis_message(diagnosis: &Diagnosis, prometheus: Option<&str>, words: &Words) -> Message {
     let (tone, word) = asked(diagnosis);
     let mut parts = vec![Part::Paragraph(symptom(diagnosis, words))];
+    parts.extend(latency::parts(diagnosis, false, words).map(Part::Paragraph));
     parts.extend(chain(diagnosis, words));
     parts.extend(fixes(diagnosis, words));
     if !diagnosis.ruled_out.is_empty() {
@@ -74,7 +75,11 @@ fn chain(diagnosis: &Diagnosis, words: &Words) -> Option<Part> {
     let mut lines: Vec<Line> =
         best.via.iter().map(|j| link(&j.title, verdict(j.verdict, words), &j.evidence, words)).collect();
     lines.push(link(&best.title, sure(best, words), &best.evidence, words));
+    if let Some(first) = lines.first_mut() {
+        *first = latency::explained(std::mem::take(first), best, words);
+    }
     lines.extend(hits(best, words));
+    lines.extend(compared::of_chain(diagnosis, words));
     lines.extend(story(diagnosis, words));
     lines.extend(misfit(diagnosis, Duration::ZERO, words));
     let meaning = best.meaning.trim();

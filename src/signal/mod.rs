@@ -21,7 +21,7 @@ pub use engine::{
     Backends, DeadFlag, Engine, EngineKind, EngineVersion, OwnLabels, SignalQuery, VersionProbe, VersionReq,
 };
 pub use facts::{Change, Fact, Info, Length};
-pub use format::format_value;
+pub use format::{format_part, format_value};
 pub use query::{Fill, Matcher, any_of, fill, matchers, prometheus_duration};
 
 /// What a signal's number counts. Ratios are 0..1 everywhere, never percent.
@@ -98,9 +98,11 @@ pub struct Signal {
     pub bad: Bad,
     /// How the pool's value comes from its replicas.
     pub fleet: Fleet,
-    /// Whose answer counts, best first: a gateway's only where no serving engine has one.
+    /// Whose answer counts, best first, nobody's where it is made of others: a gateway's only where no serving engine has one.
     #[serde(default = "serving")]
     pub of: Vec<EngineKind>,
+    /// What it is made of where no engine tells it: another signal, against what drives that one.
+    pub against: Option<Against>,
     /// The dashboard's row that shows it, as a recorded series; none for what only a diagnosis needs.
     pub row: Option<Row>,
     /// Shown for each replica as well, so that the odd one is seen.
@@ -110,10 +112,26 @@ pub struct Signal {
     pub meaning: String,
 }
 
+/// A signal of which another one tells what it should be: the factor between what it is and what it was at such a value
+/// of the other, in the hours before the incident.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Against {
+    /// The signal.
+    pub signal: String,
+    /// What drives it.
+    pub driver: String,
+}
+
 impl Signal {
     /// Whether nothing but a log can tell it: then it counts only where a log was read.
     pub fn is_of_log(&self) -> bool {
         self.of == [EngineKind::Log]
+    }
+
+    /// Whether most pools cannot tell it, so that evidence on it exists only where it is told.
+    pub fn is_extra(&self) -> bool {
+        self.is_of_log() || self.against.is_some()
     }
 }
 

@@ -37,6 +37,7 @@ mod outages;
 mod owners;
 mod pagers;
 mod pages;
+mod pasts;
 mod picture;
 mod playbooks;
 mod queue;

@@ -19,10 +19,12 @@ const HEADLINE: &str = "CRITICAL · first tokens come late · llm/meta-llama/Lla
 /// The incident's message and its thread at the end, without numbers.
 const TRANSCRIPT: &str = r##"*RESOLVED after # s · first tokens come late · llm/meta-llama/Llama-3.1-8B-Instruct · KV cache is exhausted ← prompts became longer*
 *It was*: TTFT p99 # s. Users look at an empty answer. Hits all # replicas.
+First tokens took # s on average: # s in the queue, # s computing the prompt, # s elsewhere.
 *Why*
 Right cause, says @U0ANN at # UTC: prompts became longer
-← *KV cache is exhausted*, began # UTC
+← *KV cache is exhausted*, began # UTC, explains # % of it
 ← *prompts became longer* — likely, began # UTC
+Compared with the minutes before the incident: there is nothing older of this pool.
 *So that it does not come back*
 • Cap the prompt with `--max-model-len <tokens>` at what the product needs; longer ones then get a # instead of a place in the cache
 • Put what all prompts share first and what differs last, so that the prefix cache can serve it

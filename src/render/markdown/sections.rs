@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use super::super::Words;
 use super::super::evidence::checked_parts;
 use super::super::facts::{alerted, facts, hits, misfit, sure};
 use super::super::logs::unknown as logs_unknown;
 use super::super::whole::{fixes, nothing};
+use super::super::{Words, latency};
 use super::{answers, code, fence, line, parts, plain, tables};
 use crate::clock;
 use crate::diagnose::{Diagnosis, Outcome, SymptomVerdict};
@@ -136,6 +136,8 @@ fn summary(report: &Report, words: &Words) -> String {
         if diagnosis.symptom.verdict == SymptomVerdict::Confirmed {
             lines.push(plain(diagnosis.symptom.impact.trim()));
         }
+        let resolved = report.incident.as_ref().is_some_and(|incident| incident.resolved_at.is_some());
+        lines.extend(latency::told(diagnosis, resolved, words).map(|told| line(&told)));
         if let Some(root) = diagnosis.root() {
             let sure = sure(root, words);
             let pieces = [("cause", root.title.as_str().into()), ("verdict", sure.into())];

@@ -6,7 +6,7 @@ use maud::{Markup, html};
 
 use crate::diagnose::{Diagnosis, EvidenceResult, Outcome, Source, Verdict};
 use crate::render::page::html::{clock, fold, line, outcome, sureness, table};
-use crate::render::{Line, Words, facts, whole};
+use crate::render::{Line, Words, compared, facts, whole};
 use crate::signal::format_value;
 
 /// The checks of every link of the best chain, and of the other causes on demand.
@@ -31,6 +31,7 @@ pub(super) fn checked(diagnosis: &Diagnosis, words: &Words) -> Markup {
         @for cause in diagnosis.causes.iter().skip(1) {
             (one(&format!("e/{}", cause.id), &cause.title, Some(cause.verdict), &cause.evidence, false))
         }
+        @if let Some(with) = compared::of_chain(diagnosis, words) { p.dim { (line(&with)) } }
         @if !odd.is_empty() {
             (fold("e/odd", &html! { (words.text("while-looking", &[])) }, true, &html! { ul { @for said in &odd { li { (line(said)) } } } }))
         }

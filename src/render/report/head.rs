@@ -8,7 +8,7 @@ use super::{Around, view};
 use crate::clock;
 use crate::diagnose::{CauseFound, Diagnosis, EvidenceResult, Fix, Judgement, Outcome};
 use crate::render::page::html::{Look, clock as clock_of, fold, line, link, moment, pill, sureness};
-use crate::render::{Line, Span, Words, facts, message, whole};
+use crate::render::{Line, Span, Words, facts, latency, message, whole};
 use crate::report::Report;
 
 /// Steps that are shown at once.
@@ -72,7 +72,9 @@ fn lead(report: &Report, words: &Words) -> Markup {
     let cost =
         report.incident.as_ref().and_then(|incident| incident.impact).and_then(|i| message::meanwhile(&i, words));
     let flaps = message::flapping(&view, words);
-    html! { (line(&said)) @for more in cost.iter().chain(&flaps) { " " (line(more)) } }
+    let latency =
+        report.diagnosis.as_ref().and_then(|diagnosis| latency::told(diagnosis, view.resolved_at.is_some(), words));
+    html! { (line(&said)) @for more in latency.iter().chain(&cost).chain(&flaps) { " " (line(more)) } }
 }
 
 fn facts_of(report: &Report, live: bool, words: &Words) -> Markup {

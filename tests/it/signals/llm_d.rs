@@ -66,6 +66,10 @@ llm_d_epp_request_ttft_seconds_bucket{model_name="m",streaming="true",le="0.5"} 
 llm_d_epp_request_ttft_seconds_bucket{model_name="m",streaming="true",le="+Inf"} 100
 llm_d_epp_request_ttft_seconds_bucket{model_name="m",streaming="false",le="0.5"} 0
 llm_d_epp_request_ttft_seconds_bucket{model_name="m",streaming="false",le="+Inf"} 900
+llm_d_epp_request_ttft_seconds_sum{model_name="m",streaming="true"} 25
+llm_d_epp_request_ttft_seconds_count{model_name="m",streaming="true"} 100
+llm_d_epp_request_ttft_seconds_sum{model_name="m",streaming="false"} 9000
+llm_d_epp_request_ttft_seconds_count{model_name="m",streaming="false"} 900
 llm_d_epp_request_streaming_itl_seconds_bucket{model_name="m",le="0.1"} 100
 llm_d_epp_request_streaming_itl_seconds_bucket{model_name="m",le="+Inf"} 100
 llm_d_epp_scheduler_attempts_total{status="success",endpoint_name="a"} 90
@@ -115,6 +119,7 @@ fn two_pickers_that_emit_every_name_twice_count_once() {
         ("gateway_inflight", 14.0),
         ("gateway_queued", 10.0),
         ("gateway_ttft_p99", 0.495),
+        ("gateway_ttft_mean", 0.25),
         ("gateway_e2e_p99", 3.96),
         ("gateway_overhead_mean", 0.1),
         ("gateway_backend_time_mean", 1.9),

@@ -43,6 +43,7 @@ smg_router_generation_duration_seconds_sum{model="m"} 150
 smg_router_generation_duration_seconds_count{model="m"} 100
 smg_router_ttft_seconds_bucket{model="m",le="0.5"} 100
 smg_router_ttft_seconds_bucket{model="m",le="+Inf"} 100
+smg_router_ttft_seconds_sum{model="m"} 25
 smg_router_ttft_seconds_count{model="m"} 100
 smg_router_tokens_total{model="m",token_type="input"} 6000
 smg_router_tokens_total{model="m",token_type="output"} 1200
@@ -123,6 +124,7 @@ fn sglangs_router_tells_each_signal_or_says_that_it_cannot() {
         ("gateway_inflight", 12.0),
         ("gateway_queued", 2.0),
         ("gateway_ttft_p99", 0.495),
+        ("gateway_ttft_mean", 0.25),
         ("gateway_e2e_p99", 1.98),
         ("gateway_backend_time_mean", 1.5),
         ("gateway_error_ratio", 0.04),

@@ -208,14 +208,18 @@ fn a_healthy_page_tells_each_signal_or_says_that_it_cannot() {
     assert_eq!((seen.seen.pool.as_slice(), &seen.problems), (&["sglang-0".to_owned()][..], &Vec::new()));
     // 174 requests of 14,570 prompt tokens, 182 of them cached, and 5,958 generated ones; the first of each is not decoded.
     let (queue, prefill) = (0.110_156_448 - 0.040_408_687, 2.583_225_982 - 0.729_458_027);
+    let (first, whole) = (5.018_490 - 1.184_676, 44.355_246 - 11.253_407);
     let expected = [
         ("ttft_p50", 0.050_88),
         ("ttft_p95", 0.096_67),
         ("ttft_p99", 0.163),
+        ("itl_mean", 29.136_6 / 5_784.0),
+        ("ttft_mean", first / 174.0),
         ("itl_p50", 0.003_701),
         ("itl_p95", 0.012_74),
         ("itl_p99", 0.028_05),
         ("e2e_p99", 0.652),
+        ("e2e_mean", whole / 174.0),
         ("error_ratio", 0.0),
         ("client_error_ratio", 0.0),
         ("abandoned_ratio", 0.0),
@@ -237,6 +241,8 @@ fn a_healthy_page_tells_each_signal_or_says_that_it_cannot() {
         ("requests_deferred", 0.0),
         ("queue_time_mean", queue / 174.0),
         ("prefill_time_mean", prefill / 174.0),
+        ("decode_time_mean", (whole - first) / 174.0),
+        ("requests_in_prefill", prefill / 60.0),
         ("queue_share_of_ttft", queue / (queue + prefill)),
         ("kv_cache_usage", 0.0),
         ("kv_cache_peak", 0.0),

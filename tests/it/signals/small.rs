@@ -72,6 +72,8 @@ fn tgi_tells_each_signal_or_says_that_it_cannot() {
         ("itl_p95", 1.95),
         ("itl_p99", 1.99),
         ("e2e_p99", 1.99),
+        ("itl_mean", 1.5),
+        ("e2e_mean", 1.5),
         ("error_ratio", 0.1),
         ("client_error_ratio", 0.1),
         ("engine_error_ratio", 0.05),
@@ -91,6 +93,8 @@ fn tgi_tells_each_signal_or_says_that_it_cannot() {
         ("waiting_per_replica", 12.0),
         ("queue_time_mean", 0.5),
         ("prefill_time_mean", 1.5),
+        // One batch a second.
+        ("requests_in_prefill", 1.5),
         ("queue_share_of_ttft", 0.25),
         // Its batches stand still.
         ("stalled_requests", 8.0),
@@ -144,10 +148,13 @@ fn trtllm_tells_each_signal_or_says_that_it_cannot() {
         ("ttft_p50", 1.5),
         ("ttft_p95", 1.95),
         ("ttft_p99", 1.99),
+        ("ttft_mean", 1.5),
         ("itl_p50", 1.5),
         ("itl_p95", 1.95),
         ("itl_p99", 1.99),
         ("e2e_p99", 1.99),
+        ("itl_mean", 1.5),
+        ("e2e_mean", 1.5),
         ("engine_error_ratio", 0.2 / 2.2),
         ("request_rate", 2.0),
         ("request_imbalance", 1.0),
@@ -165,6 +172,8 @@ fn trtllm_tells_each_signal_or_says_that_it_cannot() {
         ("waiting_per_replica", 5.0),
         ("queue_time_mean", 0.5),
         ("prefill_time_mean", 1.5),
+        ("decode_time_mean", 0.0),
+        ("requests_in_prefill", 3.0),
         ("queue_share_of_ttft", 0.25),
         ("kv_cache_usage", 0.7),
         ("kv_cache_peak", 0.7),
@@ -187,12 +196,14 @@ fn triton(second: i64) -> String {
             |reason: &str, n: i64| format!("nv_inference_request_failure{{{labels},reason=\"{reason}\"}} {n}\n");
         format!(
             "nv_inference_request_success{{{labels}}} {done}\n{}{}{}{}nv_inference_queue_duration_us{{{labels}}} {}\n\
+             nv_inference_request_duration_us{{{labels}}} {}\n\
              nv_inference_request_summary_us{{{labels},quantile=\"0.99\"}} 1500000\n{}",
             failure("BACKEND", done / 10),
             failure("REJECTED", done / 20),
             failure("CANCELED", done / 20),
             failure("OTHER", 0),
             done * 500_000,
+            done * 1_250_000,
             histogram("nv_inference_first_response_histogram_ms", &labels, done, 1.5 * done as f64),
         )
     };
@@ -221,7 +232,9 @@ fn triton_tells_each_signal_and_counts_an_ensembles_requests_once() {
         ("ttft_p50", 0.001_5),
         ("ttft_p95", 0.001_95),
         ("ttft_p99", 0.001_99),
+        ("ttft_mean", 0.001_5),
         ("e2e_p99", 1.5),
+        ("e2e_mean", 1.25),
         ("error_ratio", 0.15 / 1.2),
         ("engine_error_ratio", 0.1 / 1.2),
         ("abandoned_ratio", 0.05 / 1.2),
@@ -264,6 +277,8 @@ fn llamacpp_tells_slots_and_tokens_and_that_it_times_nothing() {
     let seen = observed(&[("namespace", "llamacpp")], slot(SLOT) + 60);
     let expected = [
         ("itl_p50", 0.04),
+        ("itl_mean", 0.04),
+        ("requests_in_prefill", 1.0),
         ("computed_prompt_token_rate", 200.0),
         ("generation_token_rate", 50.0),
         ("requests_running", 4.0),
@@ -312,10 +327,13 @@ fn a_self_made_exporter_is_read_and_its_percent_become_ratios() {
         ("ttft_p50", 1.5),
         ("ttft_p95", 1.95),
         ("ttft_p99", 1.99),
+        ("ttft_mean", 1.5),
         ("itl_p50", 1.5),
         ("itl_p95", 1.95),
         ("itl_p99", 1.99),
         ("e2e_p99", 1.99),
+        ("itl_mean", 1.5),
+        ("e2e_mean", 1.5),
         ("error_ratio", 0.1),
         ("request_rate", 2.0),
         ("request_imbalance", 1.0),

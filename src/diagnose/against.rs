@@ -1,0 +1,227 @@
+//! A signal against what drives it: the time between tokens now, over what a batch of this size cost in the hours before
+//! the incident.
+//!
+//! A step makes one token for each running request and takes longer the more there are: about linearly within the batches
+//! that a pool sees. So a line through the pool's own hours tells what today's batch should cost; what is above it is not
+//! the batch's doing. The line is Theil and Sen's, which a quarter of odd points does not bend.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures::future::join_all;
+
+use super::batch::{ask_range, pack};
+use super::observation::{Observation, Observations, median};
+use super::past::MARGIN;
+use super::plan::{Ask, Needs, Side, filled, tellers};
+use super::scope::Found;
+use super::{Baseline, Request};
+use crate::clock;
+use crate::playbook::Library;
+use crate::prom::{Prometheus, Range, Series};
+use crate::signal::Against;
+
+/// How long before the incident is looked at.
+const HOURS: Duration = Duration::from_secs(6 * 3_600);
+/// Between two points; load changes slowly.
+const STEP: Duration = Duration::from_secs(900);
+/// Fewer points make no line.
+const LEAST: usize = 8;
+/// Batches whose sizes differ by less than this share of the usual one tell no slope.
+const SPREAD: f64 = 0.2;
+/// So many times the largest batch of those hours is still judged by the line; beyond, steps may cost more than it says.
+const BEYOND: f64 = 1.5;
+/// Points lie on average within this share of the line, or the batch is not what drives the signal.
+const SCATTER: f64 = 0.3;
+/// Why there is no value.
+const TOO_LITTLE: &str =
+    "the hours before the incident have too few points, or batches that are too different from now";
+
+/// What is wanted, by the name of the signal.
+pub(super) fn wanted<'a>(library: &'a Library, needs: &Needs<'a>) -> Vec<(&'a str, &'a Against)> {
+    let against = |name: &&'a str| library.signals.get(*name).and_then(|signal| signal.against.as_ref());
+    needs.keys().filter_map(|name| Some((*name, against(name)?))).collect()
+}
+
+/// These needs, and what a wanted signal is made of.
+pub(super) fn with_sources<'a>(needs: &Needs<'a>, wanted: &[(&'a str, &'a Against)]) -> Needs<'a> {
+    let mut all = needs.clone();
+    let sources = wanted.iter().flat_map(|(_, against)| [&against.signal, &against.driver]);
+    sources.for_each(|signal| _ = all.entry(signal).or_default());
+    all
+}
+
+/// The questions over the hours before, of the pool as a whole, each once.
+fn asks(library: &Library, request: &Request, found: &Found, wanted: &[(&str, &Against)]) -> Vec<Ask> {
+    let mut asks: Vec<Ask> = Vec::new();
+    for signal in wanted.iter().flat_map(|(_, against)| [&against.signal, &against.driver]) {
+        for engine in tellers(library, signal) {
+            let query = engine.signals.get(signal).and_then(|entry| entry.query.as_deref());
+            let seen = found.engines.iter().find(|seen| seen.engine == engine.engine);
+            let (Some(query), Some(seen)) = (query, seen) else { continue };
+            let ask = Ask {
+                signal: signal.clone(),
+                engine: engine.engine.clone(),
+                side: Side::Pool,
+                query: filled(query, engine, seen, request.window, &[]),
+                at: request.at,
+            };
+            if !asks.contains(&ask) {
+                asks.push(ask);
+            }
+        }
+    }
+    asks
+}
+
+/// The hours before the incident.
+fn range(request: &Request) -> Range {
+    let start = request.since.unwrap_or(request.at).min(request.at);
+    let to = clock::before(start, request.window.max(MARGIN));
+    let step_seconds = i64::try_from(STEP.as_secs()).unwrap_or(i64::MAX);
+    Range { from: clock::before(to, HOURS), to, step_seconds }
+}
+
+/// Signal to its values of the pool, by unix milliseconds.
+pub(super) type Hours = BTreeMap<String, BTreeMap<i64, f64>>;
+
+/// Asks for the hours before, in one batch; also how many queries that took. A signal that several engines tell has no
+/// values: they have a line each.
+pub(super) async fn hours(
+    library: &Library,
+    prometheus: &Prometheus,
+    request: &Request,
+    found: &Found,
+    wanted: &[(&str, &Against)],
+    deadline: Instant,
+) -> (Hours, usize) {
+    let asks = match request.baseline {
+        Baseline::Earlier(_) => asks(library, request, found, wanted),
+        Baseline::Off => Vec::new(),
+    };
+    let packs = pack(&asks);
+    let range = range(request);
+    let answered = join_all(packs.iter().map(|pack| ask_range(prometheus, &asks, pack, range, deadline))).await;
+    let mut hours = Hours::new();
+    let mut tellers: BTreeMap<&str, usize> = BTreeMap::new();
+    let questions = packs.len();
+    let told = packs.into_iter().flatten().zip(answered.into_iter().flatten());
+    for (ask, series) in told.filter_map(|(i, series)| Some((&asks[i], series?))) {
+        let values = points(&series);
+        if !values.is_empty() {
+            *tellers.entry(&ask.signal).or_default() += 1;
+            hours.insert(ask.signal.clone(), values);
+        }
+    }
+    hours.retain(|signal, _| tellers.get(signal.as_str()) == Some(&1));
+    (hours, questions)
+}
+
+fn points(series: &Arc<Vec<Series>>) -> BTreeMap<i64, f64> {
+    series.iter().take(1).flat_map(|s| s.samples.iter().copied()).filter(|(_, value)| value.is_finite()).collect()
+}
+
+/// Puts the values of what is wanted beside the others.
+pub(super) fn put(wanted: &[(&str, &Against)], hours: &Hours, seen: &mut Observations) {
+    for (name, against) in wanted {
+        let now = |signal: &str| seen.signals.get(signal).and_then(|o| o.value);
+        let past = |signal: &str| hours.get(signal).cloned().unwrap_or_default();
+        let (of, by) = (past(&against.signal), past(&against.driver));
+        let points: Vec<(f64, f64)> = by.iter().filter_map(|(at, x)| Some((*x, *of.get(at)?))).collect();
+        let value = now(&against.signal).zip(now(&against.driver)).and_then(|(y, x)| Some(y / expected(&points, x)?));
+        let query = seen.signals.get(&against.signal).and_then(|o| o.query.clone());
+        let why = value.is_none().then(|| TOO_LITTLE.to_owned());
+        let told = Observation { value, answered: !hours.is_empty(), why, query, ..Observation::default() };
+        seen.signals.insert((*name).to_owned(), told);
+    }
+}
+
+/// What the line through the points says at `x`; none where they tell nothing of it.
+fn expected(points: &[(f64, f64)], x: f64) -> Option<f64> {
+    let points: Vec<(f64, f64)> = points.iter().copied().filter(|(x, y)| *x > 0.0 && *y > 0.0).collect();
+    let middle = |values: Vec<f64>| median(&mut { values });
+    let usual = middle(points.iter().map(|(x, _)| *x).collect()).filter(|_| points.len() >= LEAST)?;
+    let (least, most) = points.iter().fold((f64::MAX, 0.0_f64), |(a, b), (x, _)| (a.min(*x), b.max(*x)));
+    let known = most - least > SPREAD * usual;
+    let reach = if known { BEYOND } else { 1.0 + SPREAD };
+    if x.is_nan() || x > most * reach || (!known && x * reach < least) {
+        return None;
+    }
+    // A smaller batch than any costs no more than the smallest.
+    let x = x.max(least);
+    let pairs = points.iter().enumerate().flat_map(|(i, a)| points[i + 1..].iter().map(move |b| (a, b)));
+    let slopes =
+        pairs.filter(|(a, b)| (a.0 - b.0).abs() > SPREAD / 4.0 * usual).map(|(a, b)| (a.1 - b.1) / (a.0 - b.0));
+    // No step becomes faster by a larger batch.
+    let slope = if known { middle(slopes.collect()).unwrap_or(0.0).max(0.0) } else { 0.0 };
+    let base = middle(points.iter().map(|(x, y)| y - slope * x).collect())?;
+    let scatter = middle(points.iter().map(|(x, y)| ((base + slope * x) / y - 1.0).abs()).collect())?;
+    Some(base + slope * x).filter(|expected| *expected > 0.0 && scatter <= SCATTER)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A pool whose steps take 10 ms and 1 ms for each running request.
+    fn pool(batches: impl IntoIterator<Item = f64>) -> Vec<(f64, f64)> {
+        batches.into_iter().map(|n| (n, 0.010 + 0.001 * n)).collect()
+    }
+
+    fn day() -> Vec<(f64, f64)> {
+        pool((0..24).map(|i| 8.0 + f64::from(i)))
+    }
+
+    fn near(told: Option<f64>, expected: f64) {
+        assert!(told.is_some_and(|told| (told / expected - 1.0).abs() < 0.05), "{told:?}, expected {expected}");
+    }
+
+    #[test]
+    fn a_batch_costs_what_such_batches_cost() {
+        near(expected(&day(), 20.0), 0.030);
+        near(expected(&day(), 40.0), 0.050);
+        near(expected(&day(), 1.0), 0.018);
+    }
+
+    #[test]
+    fn a_quarter_of_odd_points_does_not_bend_the_line() {
+        let mut odd = day();
+        odd.iter_mut().step_by(4).for_each(|(_, y)| *y *= 10.0);
+        near(expected(&odd, 30.0), 0.040);
+    }
+
+    #[test]
+    fn what_the_hours_do_not_tell_is_not_guessed() {
+        assert_eq!(expected(&day()[..7], 10.0), None, "too few points");
+        assert_eq!(expected(&day(), 60.0), None, "far beyond all batches");
+        let flat = pool([20.0; 12]);
+        near(expected(&flat, 21.0), 0.030);
+        assert_eq!(expected(&flat, 30.0), None, "no slope is known");
+        assert_eq!(expected(&flat, 10.0), None, "no slope is known");
+        let wild: Vec<(f64, f64)> = (0..24).map(|i| (10.0 + f64::from(i), [0.01, 0.2, 0.05][i as usize % 3])).collect();
+        assert_eq!(expected(&wild, 20.0), None, "the batch is not what drives it");
+        assert_eq!(expected(&[], 1.0), None);
+        assert_eq!(expected(&day(), f64::NAN), None);
+    }
+
+    #[test]
+    fn the_time_between_tokens_is_told_as_a_multiple_of_what_the_batch_costs() {
+        let against = Against { signal: "itl_mean".to_owned(), driver: "running_per_replica".to_owned() };
+        let series = |of: fn(&(f64, f64)) -> f64| day().iter().zip(0..).map(|(point, at)| (at, of(point))).collect();
+        let hours: Hours =
+            [("itl_mean".to_owned(), series(|p| p.1)), ("running_per_replica".to_owned(), series(|p| p.0))].into();
+        let told = |itl: f64, batch: f64, hours: &Hours| {
+            let mut seen = Observations::default();
+            for (name, value) in [("itl_mean", itl), ("running_per_replica", batch)] {
+                seen.signals.insert(name.to_owned(), Observation { value: Some(value), ..Observation::default() });
+            }
+            put(&[("itl_against_batch", &against)], hours, &mut seen);
+            seen.signals["itl_against_batch"].clone()
+        };
+        near(told(0.040, 30.0, &hours).value, 1.0);
+        near(told(0.080, 30.0, &hours).value, 2.0);
+        let nothing = told(0.040, 30.0, &Hours::new());
+        assert_eq!((nothing.value, nothing.why.as_deref()), (None, Some(TOO_LITTLE)));
+    }
+}

@@ -1,0 +1,149 @@
+//! The parts of a latency: where the time goes, and how much of it a cause explains.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::Observations;
+use crate::playbook::{CauseEntry, Latency, Library, REST};
+
+/// Parts may exceed the whole by so much of it: engines count first tokens when they are sent, and queue and prefill times
+/// when the request ends, so the requests of a window are not quite the same.
+const OVERLAP: f64 = 0.1;
+
+/// A mean latency and its parts, of one window.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct LatencyParts {
+    /// The signal of the whole.
+    pub signal: String,
+    /// What takes so long.
+    pub title: String,
+    /// The whole, on average.
+    pub seconds: f64,
+    /// The parts that are known, in the order of time.
+    pub parts: Vec<LatencyPart>,
+    /// What the parts leave; none where a part is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rest: Option<LatencyRest>,
+}
+
+/// One part of a latency.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct LatencyPart {
+    /// Its signal.
+    pub signal: String,
+    /// Where the time goes.
+    pub title: String,
+    /// On average.
+    pub seconds: f64,
+    /// Of the whole, 0..1.
+    pub share: f64,
+}
+
+/// What the parts of a latency leave.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct LatencyRest {
+    /// On average.
+    pub seconds: f64,
+    /// Of the whole, 0..1.
+    pub share: f64,
+}
+
+/// The parts of the latency that a playbook is about; none where the whole or every part lacks data, or where the parts
+/// are clearly more than the whole, which is then of other requests.
+pub(super) fn parts(library: &Library, playbook: &str, seen: &Observations) -> Option<LatencyParts> {
+    library.playbooks.get(playbook)?.latency.iter().find_map(|latency| parts_of(latency, seen))
+}
+
+fn parts_of(latency: &Latency, seen: &Observations) -> Option<LatencyParts> {
+    let value = |signal: &str| seen.signals.get(signal).and_then(|o| o.value).filter(|v| v.is_finite() && *v >= 0.0);
+    let seconds = value(&latency.signal).filter(|whole| *whole > 0.0)?;
+    let known: Vec<_> = latency.parts.iter().filter_map(|part| Some((part, value(&part.signal)?))).collect();
+    let sum: f64 = known.iter().map(|(_, part)| part).sum();
+    if known.is_empty() || sum > seconds * (1.0 + OVERLAP) {
+        return None;
+    }
+    let all = sum.max(seconds);
+    let rest = (all - sum).max(0.0);
+    Some(LatencyParts {
+        signal: latency.signal.clone(),
+        title: latency.title.clone(),
+        seconds,
+        parts: known
+            .iter()
+            .map(|(part, seconds)| LatencyPart {
+                signal: part.signal.clone(),
+                title: part.title.clone(),
+                seconds: *seconds,
+                share: seconds / all,
+            })
+            .collect(),
+        rest: (known.len() == latency.parts.len()).then_some(LatencyRest { seconds: rest, share: rest / all }),
+    })
+}
+
+impl LatencyParts {
+    /// Which share of the whole a cause explains, 0..1; none where it explains no part, or one that is not known.
+    pub(super) fn explained(&self, entry: &CauseEntry) -> Option<f64> {
+        let share = |name: &String| match name.as_str() {
+            REST => self.rest.map(|rest| rest.share),
+            signal => self.parts.iter().find(|part| part.signal == signal).map(|part| part.share),
+        };
+        let shares: Vec<f64> = entry.explains.iter().map(share).collect::<Option<_>>()?;
+        (!shares.is_empty()).then(|| shares.iter().sum::<f64>().min(1.0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::diagnose::Observation;
+    use crate::playbook::load;
+
+    /// TTFT, queue and prefill in seconds.
+    fn told(whole: Option<f64>, queue: Option<f64>, prefill: Option<f64>) -> Option<LatencyParts> {
+        let mut seen = Observations::default();
+        for (signal, value) in [("ttft_mean", whole), ("queue_time_mean", queue), ("prefill_time_mean", prefill)] {
+            seen.signals.insert(signal.to_owned(), Observation { value, ..Observation::default() });
+        }
+        parts(&load(None).unwrap(), "high-ttft", &seen)
+    }
+
+    fn entry(explains: &[&str]) -> CauseEntry {
+        let explains = explains.iter().map(|&name| name.to_owned()).collect();
+        CauseEntry {
+            explains,
+            ..crate::playbook::parse(&crate::playbook::SourceFile::new("a".into(), "id: a".into())).unwrap()
+        }
+    }
+
+    #[test]
+    fn a_latency_is_the_sum_of_its_parts_and_the_rest() {
+        let told = told(Some(6.9), Some(4.2), Some(2.5)).unwrap();
+        let seconds: Vec<f64> = told.parts.iter().map(|part| part.seconds).collect();
+        assert_eq!((told.seconds, seconds), (6.9, vec![4.2, 2.5]));
+        let rest = told.rest.unwrap();
+        assert!((rest.seconds - 0.2).abs() < 1e-9 && (rest.share - 0.2 / 6.9).abs() < 1e-9, "{rest:?}");
+        let explained = |of: &[&str]| told.explained(&entry(of));
+        assert_eq!(explained(&["queue_time_mean"]), Some(4.2 / 6.9));
+        assert!((explained(&["queue_time_mean", "prefill_time_mean", "rest"]).unwrap() - 1.0).abs() < 1e-9);
+        assert_eq!([explained(&[]), explained(&["decode_time_mean"])], [None, None]);
+    }
+
+    #[test]
+    fn parts_of_other_requests_than_the_whole_are_not_told() {
+        assert_eq!(told(Some(2.0), Some(4.2), Some(2.5)), None);
+        // A window's edge is no contradiction; nothing is left then.
+        let near = told(Some(27.01), Some(27.08), Some(0.01)).unwrap();
+        assert_eq!(near.rest.unwrap(), LatencyRest { seconds: 0.0, share: 0.0 });
+        assert!(near.parts.iter().map(|part| part.share).sum::<f64>() <= 1.0 + 1e-9);
+    }
+
+    #[test]
+    fn a_part_that_nobody_tells_leaves_the_rest_open() {
+        let told = told(Some(6.9), Some(4.2), None).unwrap();
+        assert_eq!((told.parts.len(), told.rest), (1, None));
+        assert_eq!(told.explained(&entry(&["rest"])), None);
+        assert_eq!(super::tests::told(None, Some(4.2), Some(2.5)), None);
+        assert_eq!(super::tests::told(Some(6.9), None, None), None);
+    }
+}

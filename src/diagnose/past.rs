@@ -1,0 +1,143 @@
+//! The past that the present is compared with: a ladder of moments, of which the first one counts that covers the pool.
+//!
+//! The same time of another day comes first, because the day has a rhythm; then the hours before the incident, which a
+//! fault that grows slowly has not reached; then whatever the pool has since it started.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Baseline, Request};
+use crate::clock;
+
+/// How long before the first alert its incident may have begun: an alert fires after its `for` (up to 10 minutes)
+/// and its window, and the past must not be the incident's own beginning.
+pub(super) const MARGIN: Duration = Duration::from_secs(1_200);
+/// The past is asked over at least this window: one value for a past that is not the luck of a minute.
+const WINDOW: Duration = Duration::from_secs(600);
+/// The hours before end so long before the incident.
+const HOURS_END: Duration = Duration::from_secs(3_600);
+/// How long the hours before are. More hours would be steadier, but every sample of them is read, of every replica.
+const HOURS: Duration = Duration::from_secs(7_200);
+const WEEK: Duration = Duration::from_secs(7 * 86_400);
+/// From so many replicas on each has peers that tell what is normal.
+const PEERS: usize = 3;
+
+/// Which past it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum PastKind {
+    /// The same time of another day: yesterday, else last week.
+    SameTime,
+    /// The hours before the incident.
+    HoursBefore,
+    /// Shortly before the incident: the pool is not there for longer.
+    SinceStart,
+    /// None: where a check compares replicas with each other, that has to do.
+    Peers,
+    /// None, and too few replicas to compare with each other.
+    Nothing,
+}
+
+/// A moment of the past.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Past {
+    pub(super) kind: PastKind,
+    pub(super) at: Timestamp,
+    pub(super) window: Duration,
+}
+
+impl Past {
+    /// Where the window begins. A past counts only when the pool was there then: `rate` over a window that is filled in
+    /// part says too little.
+    pub(super) fn begins(&self) -> Timestamp {
+        clock::before(self.at, self.window)
+    }
+}
+
+/// With what the values of a diagnosis were compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ComparedWith {
+    /// Which past.
+    pub kind: PastKind,
+    /// When it ended; none without a past.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
+    pub at: Option<Timestamp>,
+    /// How long it was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub window_seconds: Option<u64>,
+}
+
+impl ComparedWith {
+    /// What a past, or the lack of one, means for a pool of so many replicas.
+    pub(super) fn of(past: Option<Past>, replicas: usize) -> Self {
+        match past {
+            Some(Past { kind, at, window }) => Self { kind, at: Some(at), window_seconds: Some(window.as_secs()) },
+            None => {
+                let kind = if replicas >= PEERS { PastKind::Peers } else { PastKind::Nothing };
+                Self { kind, at: None, window_seconds: None }
+            }
+        }
+    }
+}
+
+/// The moments that may serve as the past, best first.
+pub(super) fn ladder(request: &Request) -> Vec<Past> {
+    let Baseline::Earlier(by) = request.baseline else { return Vec::new() };
+    let start = request.since.unwrap_or(request.at).min(request.at);
+    let window = request.window.max(WINDOW);
+    let short = clock::before(start, request.window.max(MARGIN));
+    let rung = |kind, at, window| Past { kind, at, window };
+    let mut ladder = vec![
+        rung(PastKind::SameTime, clock::before(request.at, by), window),
+        rung(PastKind::SameTime, clock::before(request.at, WEEK), window),
+        rung(PastKind::HoursBefore, clock::before(start, HOURS_END), window.max(HOURS)),
+        rung(PastKind::SinceStart, short, window),
+        rung(PastKind::SinceStart, short, request.window),
+    ];
+    ladder.dedup();
+    ladder
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_ladder_goes_from_another_day_to_what_the_pool_has_since_it_started() {
+        let at = Timestamp::from_second(1_790_000_000).unwrap();
+        let minutes = |n: u64| Duration::from_secs(60 * n);
+        let request = |window| Request {
+            playbook: String::new(),
+            screen: false,
+            scope: super::super::Scope::default(),
+            at,
+            since: Some(clock::before(at, minutes(10))),
+            window,
+            baseline: Baseline::Earlier(minutes(1_440)),
+            deadline: minutes(1),
+        };
+        let told = |request: &Request| -> Vec<(PastKind, u64, u64)> {
+            let ago = |moment| clock::between(moment, at).as_secs() / 60;
+            ladder(request).iter().map(|past| (past.kind, ago(past.begins()), ago(past.at))).collect()
+        };
+        assert_eq!(
+            told(&request(minutes(5))),
+            [
+                (PastKind::SameTime, 1_450, 1_440),
+                (PastKind::SameTime, 7 * 1_440 + 10, 7 * 1_440),
+                (PastKind::HoursBefore, 190, 70),
+                (PastKind::SinceStart, 40, 30),
+                (PastKind::SinceStart, 35, 30),
+            ]
+        );
+        assert_eq!(told(&request(minutes(20))).len(), 4, "a long window is its own past's");
+        let off = Request { baseline: Baseline::Off, ..request(minutes(5)) };
+        assert_eq!(ladder(&off), []);
+        assert_eq!(ComparedWith::of(None, 3).kind, PastKind::Peers);
+        assert_eq!(ComparedWith::of(None, 2).kind, PastKind::Nothing);
+    }
+}

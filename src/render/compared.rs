@@ -1,0 +1,38 @@
+//! Which past the values of a diagnosis were compared with.
+
+use super::{Line, Words};
+use crate::clock;
+use crate::diagnose::{Diagnosis, EvidenceResult, NO_PAST, PastKind};
+
+/// Which past these checks were compared with, or that there is none; none where no check asks for one.
+pub(super) fn compared<'a>(
+    diagnosis: &Diagnosis,
+    evidence: impl IntoIterator<Item = &'a EvidenceResult>,
+    words: &Words,
+) -> Option<Line> {
+    let with = diagnosis.compared_with?;
+    let (mut past, mut lacking) = (false, false);
+    for e in evidence {
+        past |= e.baseline.is_some() && e.when.contains("baseline");
+        lacking |= e.why.as_deref() == Some(NO_PAST);
+    }
+    match with.kind {
+        PastKind::SameTime | PastKind::HoursBefore | PastKind::SinceStart if !past => None,
+        PastKind::SameTime => {
+            let ago = with.at.map(|at| clock::spoken(clock::between(at, diagnosis.at))).unwrap_or_default();
+            Some(words.line("compared-same-time", &[("ago", ago.into())]))
+        }
+        PastKind::HoursBefore => Some(words.line("compared-hours-before", &[])),
+        PastKind::SinceStart => Some(words.line("compared-since-start", &[])),
+        PastKind::Peers | PastKind::Nothing if !lacking => None,
+        PastKind::Peers => Some(words.line("compared-peers", &[])),
+        PastKind::Nothing => Some(words.line("compared-nothing", &[])),
+    }
+}
+
+/// [`compared`] for the checks of the symptom and of the best chain.
+pub(super) fn of_chain(diagnosis: &Diagnosis, words: &Words) -> Option<Line> {
+    let root = diagnosis.root();
+    let chain = root.into_iter().flat_map(|root| root.via.iter().flat_map(|link| &link.evidence).chain(&root.evidence));
+    compared(diagnosis, diagnosis.symptom.evidence.iter().chain(chain), words)
+}

@@ -1,0 +1,169 @@
+//! Which past a diagnosis compares with, and what the hours before an incident tell: handmade series of one engine.
+
+use std::fmt::Write;
+
+use llm_diagnose::diagnose::{Baseline, Diagnosis, PastKind, Request, diagnose, observe};
+use llm_diagnose::prom::Prometheus;
+use llm_diagnose_lab::stack;
+
+use crate::harness::{at, client, library, request, run};
+
+/// The judged moment, in unix seconds; 2024, so that nothing depends on the present.
+const NOW: i64 = 1_710_000_000;
+const MINUTE: i64 = 60;
+const HOUR: i64 = 60 * MINUTE;
+const DAY: i64 = 24 * HOUR;
+
+/// A pool of one model: for how long before the judged moment it was there, in seconds, and its replicas.
+struct Pool {
+    namespace: &'static str,
+    there: &'static [(i64, i64)],
+    replicas: usize,
+}
+
+const POOLS: [Pool; 6] = [
+    Pool { namespace: "yesterday", there: &[(DAY + HOUR, DAY - HOUR), (HOUR, 0)], replicas: 1 },
+    Pool { namespace: "last-week", there: &[(7 * DAY + HOUR, 7 * DAY - HOUR), (4 * HOUR, 0)], replicas: 1 },
+    Pool { namespace: "today", there: &[(7 * HOUR, 0)], replicas: 1 },
+    Pool { namespace: "this-hour", there: &[(50 * MINUTE, 0)], replicas: 1 },
+    Pool { namespace: "new", there: &[(20 * MINUTE, 0)], replicas: 1 },
+    Pool { namespace: "new-and-wide", there: &[(20 * MINUTE, 0)], replicas: 3 },
+];
+
+/// Running requests at a moment: a batch that grows and shrinks over two hours.
+fn batch(seconds: i64) -> f64 {
+    let phase = seconds.rem_euclid(2 * HOUR) as f64 / (2 * HOUR) as f64;
+    12.0 + 8.0 * (phase * std::f64::consts::TAU).sin()
+}
+
+/// Steps take 10 ms and 2 ms for each running request; for the last ten minutes they take three times as long.
+fn step(seconds: i64) -> f64 {
+    let slow = if seconds > NOW - 10 * MINUTE { 3.0 } else { 1.0 };
+    slow * (0.010 + 0.002 * batch(seconds))
+}
+
+/// First tokens after 6.9 s, of which 4.2 s in the queue and 2.5 s computing the prompt, one each second.
+fn write_pool(pool: &Pool, text: &mut String) {
+    for replica in 0..pool.replicas {
+        let Pool { namespace, there, .. } = pool;
+        let labels = format!(
+            "job=\"vllm\",instance=\"{namespace}-{replica}\",namespace=\"{namespace}\",pod=\"{namespace}-{replica}\",model_name=\"m\""
+        );
+        for (began, ended) in *there {
+            let mut steps = 0.0;
+            for (i, t) in (NOW - began..=NOW - ended).step_by(30).enumerate() {
+                let counted = i as f64 * 30.0;
+                steps += step(t);
+                let mut row = |name: &str, more: &str, value: f64| {
+                    writeln!(text, "{name}{{{labels}{more}}} {value} {t}").unwrap();
+                };
+                row("up", "", 1.0);
+                row("vllm:num_requests_running", "", batch(t));
+                row("vllm:num_requests_waiting", "", 4.0);
+                row("vllm:inter_token_latency_seconds_sum", "", steps);
+                row("vllm:inter_token_latency_seconds_count", "", i as f64 + 1.0);
+                for (le, n) in [("5.0", 0.0), ("10.0", counted), ("+Inf", counted)] {
+                    row("vllm:time_to_first_token_seconds_bucket", &format!(",le=\"{le}\""), n);
+                }
+                for (name, each) in
+                    [("time_to_first_token", 6.9), ("request_queue_time", 4.2), ("request_prefill_time", 2.5)]
+                {
+                    row(&format!("vllm:{name}_seconds_sum"), "", each * counted);
+                    row(&format!("vllm:{name}_seconds_count"), "", counted);
+                }
+            }
+        }
+    }
+}
+
+/// A Prometheus that has these pools.
+async fn pools(chosen: &[&str]) -> (Prometheus, stack::Prometheus, tempfile::TempDir) {
+    let directory = tempfile::tempdir().unwrap();
+    let mut text = String::new();
+    let chosen = POOLS.iter().filter(|pool| chosen.contains(&pool.namespace));
+    chosen.for_each(|pool| write_pool(pool, &mut text));
+    text.push_str("# EOF\n");
+    let file = directory.path().join("pools.om");
+    std::fs::write(&file, text).unwrap();
+    let server = stack::Prometheus::builder().backfill(file).start().await.unwrap();
+    (client(&server.url), server, directory)
+}
+
+fn late(namespace: &str) -> Request {
+    Request { since: Some(at(NOW - 5 * MINUTE)), ..request("high-ttft", &[("namespace", namespace)], NOW) }
+}
+
+#[test]
+fn the_first_past_that_covers_the_pool_is_compared_with_and_named() {
+    run(async {
+        let (prometheus, _server, _directory) = pools(&POOLS.map(|pool| pool.namespace)).await;
+        let told = async |request: &Request| -> Diagnosis { diagnose(library(), &prometheus, request).await };
+        let mut queries = Vec::new();
+        for (namespace, kind, ended) in [
+            ("yesterday", PastKind::SameTime, Some(DAY)),
+            ("last-week", PastKind::SameTime, Some(7 * DAY)),
+            ("today", PastKind::HoursBefore, Some(HOUR + 5 * MINUTE)),
+            ("this-hour", PastKind::SinceStart, Some(25 * MINUTE)),
+            ("new", PastKind::Nothing, None),
+            ("new-and-wide", PastKind::Peers, None),
+        ] {
+            let diagnosis = told(&late(namespace)).await;
+            let with = diagnosis.compared_with.unwrap();
+            assert_eq!((with.kind, with.at), (kind, ended.map(|ago| at(NOW - ago))), "{namespace}");
+            assert_eq!(diagnosis.problems, Vec::<String>::new(), "{namespace}");
+            queries.push(diagnosis.queries);
+        }
+        let (least, most) = (queries.iter().min().unwrap(), queries.iter().max().unwrap());
+        // One pack for the past, of each kind; no rung costs more than another.
+        assert!(most - least <= 20, "{queries:?}");
+        let off = told(&Request { baseline: Baseline::Off, ..late("yesterday") }).await;
+        assert_eq!(off.compared_with.unwrap().kind, PastKind::Nothing);
+    });
+}
+
+#[test]
+fn the_parts_of_a_first_token_are_told_with_the_share_that_a_cause_explains() {
+    run(async {
+        let (prometheus, _server, _directory) = pools(&["new"]).await;
+        let diagnosis = diagnose(library(), &prometheus, &late("new")).await;
+        let parts = diagnosis.parts.as_ref().unwrap();
+        let told: Vec<(&str, i64)> =
+            parts.parts.iter().map(|part| (part.signal.as_str(), (part.seconds * 10.0).round() as i64)).collect();
+        assert_eq!(told, [("queue_time_mean", 42), ("prefill_time_mean", 25)]);
+        assert!((parts.seconds - 6.9).abs() < 0.01 && (parts.rest.unwrap().seconds - 0.2).abs() < 0.01, "{parts:?}");
+        let links = diagnosis.causes.iter().filter_map(|cause| cause.explained);
+        assert!(links.clone().all(|share| (0.0..=1.0).contains(&share)), "{:?}", diagnosis.causes);
+        let words = llm_diagnose::render::Words::english();
+        let message = llm_diagnose::render::diagnosis_message(&diagnosis, None, &words);
+        let said = llm_diagnose::render::terminal(&message);
+        let line =
+            "First tokens take 6.9 s on average: 4.2 s in the queue, 2.5 s computing the prompt, 0.2 s elsewhere.";
+        assert!(said.contains(line), "{said}");
+    });
+}
+
+#[test]
+fn steps_are_compared_with_what_such_a_batch_cost_in_the_hours_before() {
+    run(async {
+        let (prometheus, _server, _directory) = pools(&["today", "this-hour"]).await;
+        let slow = |namespace: &str, baseline| {
+            let since = Some(at(NOW - 5 * MINUTE));
+            Request { since, baseline, ..request("high-itl", &[("namespace", namespace)], NOW) }
+        };
+        let earlier = request("high-itl", &[], NOW).baseline;
+        let told = async |request: &Request| observe(library(), &prometheus, request).await;
+        let seen = told(&slow("today", earlier)).await;
+        let factor = seen.seen.signals["itl_against_batch"].value.unwrap();
+        assert!((2.4..3.6).contains(&factor), "{factor}");
+        // Before the fault the batch explained it.
+        let calm = Request { at: at(NOW - 15 * MINUTE), since: None, ..slow("today", earlier) };
+        let factor = told(&calm).await.seen.signals["itl_against_batch"].value.unwrap();
+        assert!((0.8..1.25).contains(&factor), "{factor}");
+        for request in [slow("this-hour", earlier), slow("today", Baseline::Off)] {
+            let seen = told(&request).await;
+            let told = &seen.seen.signals["itl_against_batch"];
+            assert_eq!(told.value, None, "the hours are too few, or not asked for");
+            assert!(told.why.is_some());
+        }
+    });
+}
