@@ -113,6 +113,7 @@ async fn slowest_query(prometheus: &Prometheus) -> (Duration, Duration, usize) {
     let rows: Vec<_> = rows.iter().map(|row| row.labels.clone()).collect();
     let request = Request {
         screen: false,
+        rules: Vec::new(),
         playbook: "high-ttft".into(),
         scope,
         at,

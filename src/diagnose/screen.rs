@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::judge::symptom;
-use super::observe::{Observed, observe_needs};
+use super::observe::{Heard, Observed, observe_more};
 use super::plan::{Need, Needs, needs};
 use super::{Judged, Request, SymptomVerdict, Verdict, judge};
 use crate::playbook::{Evidence, Kind, Library, Playbook, Severity};
@@ -15,6 +15,9 @@ use crate::prom::Prometheus;
 
 /// Confirmed symptoms whose causes are looked at; their questions overlap, so that several cost little more than one.
 const MOST: usize = 4;
+
+/// How long the answer waits for what else is abnormal.
+const PATIENCE: Duration = Duration::from_secs(3);
 
 /// What a pool was screened for, and what was found beside the diagnosed symptom.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -41,18 +44,17 @@ pub(super) struct Screened {
     pub(super) looked_at: Vec<String>,
     /// Of these, those whose condition holds: symptoms before mechanisms.
     pub(super) confirmed: Vec<String>,
-    /// Whether the condition of the playbook holds that was asked for; none where there is none.
-    pub(super) asked: Option<SymptomVerdict>,
     /// What was asked, and what went wrong.
     pub(super) observed: Observed,
 }
 
 impl Screened {
-    /// What a diagnosis tells of it.
+    /// What a diagnosis tells of it; `own` is whether the condition of the playbook holds that was asked for.
     pub(super) fn told(
         &self,
         library: &Library,
         request: &Request,
+        own: Option<SymptomVerdict>,
         entered: &str,
         judged: Option<&Judged>,
     ) -> Screening {
@@ -62,7 +64,7 @@ impl Screened {
         let asked = Some(request.playbook.clone()).filter(|id| !id.is_empty());
         Screening {
             asked_title: asked.as_ref().and_then(title),
-            asked_verdict: self.asked,
+            asked_verdict: own,
             asked,
             looked_at: self.looked_at.iter().filter_map(title).collect(),
             also: self.confirmed.iter().filter(|id| !of_story(id)).filter_map(title).collect(),
@@ -86,16 +88,17 @@ fn entries(library: &Library) -> Vec<&Playbook> {
     entries
 }
 
-/// Asks for the conditions of all symptoms, in one pass.
-pub(super) async fn screen(library: &Library, prometheus: &Prometheus, request: &Request) -> Screened {
+/// Asks for the conditions of all symptoms, in one pass, without what was heard before. Where no pool has the scope there is
+/// nothing to look at.
+pub(super) async fn screen(library: &Library, prometheus: &Prometheus, request: &Request, heard: Heard) -> Screened {
     let mut asked = Needs::new();
     let entries = entries(library);
     for (signal, when) in entries.iter().flat_map(|playbook| &playbook.symptom).flat_map(Evidence::checks) {
         asked.entry(signal).or_default().add(Need::of(when));
     }
-    let observed = observe_needs(library, prometheus, request, &asked).await;
+    let observed = observe_more(library, prometheus, request, &asked, heard).await;
     let mut screened = Screened::default();
-    for playbook in entries {
+    for playbook in entries.into_iter().filter(|_| observed.found.unknown.is_none()) {
         let (_, symptom) = symptom(library, &playbook.symptom, &observed.seen);
         if symptom != SymptomVerdict::NoData {
             screened.looked_at.push(playbook.playbook.clone());
@@ -144,13 +147,23 @@ pub(super) fn explains(library: &Library, playbook: &str, judged: &Judged) -> bo
     clarity.confirmed && clarity.explained
 }
 
-/// Looks for the causes of the confirmed symptoms; the one whose story is clearest, with what was asked for it.
+/// A symptom that was entered.
+pub(super) struct Entered {
+    /// Its playbook.
+    pub(super) playbook: String,
+    /// What was asked for it.
+    pub(super) observed: Observed,
+    /// What came of it.
+    pub(super) judged: Judged,
+}
+
+/// Looks for the causes of the confirmed symptoms; the one whose story is clearest.
 pub(super) async fn enter(
     library: &Library,
     prometheus: &Prometheus,
     request: &Request,
     screened: &Screened,
-) -> Option<(Request, Observed, Judged)> {
+) -> Option<Entered> {
     let others = screened.confirmed.iter().filter(|id| **id != request.playbook).take(MOST);
     let entered: Vec<&String> = others.collect();
     if entered.is_empty() {
@@ -160,18 +173,24 @@ pub(super) async fn enter(
     for (signal, need) in entered.iter().flat_map(|id| needs(library, id)) {
         asked.entry(signal).or_default().add(need);
     }
-    let observed = observe_needs(library, prometheus, request, &asked).await;
+    let observed = observe_more(library, prometheus, request, &asked, screened.observed.heard.clone()).await;
     // Of equally clear ones the first stands.
     let judged = entered.into_iter().rev().filter_map(|id| Some((id, judge(library, id, &observed.seen)?)));
     let (id, judged) = judged.max_by(|(a_id, a), (b_id, b)| {
         let (a, b) = (clarity(library, a_id, a), clarity(library, b_id, b));
         a.partial_cmp(&b).unwrap_or(Ordering::Equal)
     })?;
-    Some((Request { playbook: id.clone(), ..request.clone() }, observed, judged))
+    Some(Entered { playbook: id.clone(), observed, judged })
 }
 
 /// What is left of a request's time.
 pub(super) fn later(request: &Request, started: Instant) -> Request {
     let left = request.deadline.saturating_sub(started.elapsed());
     Request { deadline: left.max(Duration::from_millis(500)), ..request.clone() }
+}
+
+/// The same for what an answer that stands need not wait for.
+pub(super) fn glance(request: &Request, started: Instant) -> Request {
+    let later = later(request, started);
+    Request { deadline: later.deadline.min(PATIENCE), ..later }
 }

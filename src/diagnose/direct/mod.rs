@@ -397,6 +397,7 @@ mod tests {
             let dimensions = [("namespace", "llm"), ("model", "a")].map(|(k, v)| (k.to_owned(), v.to_owned()));
             let request = Request {
                 screen: false,
+                rules: Vec::new(),
                 playbook: String::new(),
                 scope: Scope { dimensions: dimensions.into(), ..Scope::default() },
                 at: jiff::Timestamp::UNIX_EPOCH,
