@@ -52,6 +52,7 @@ async fn diagnosis(prometheus: &Prometheus) -> Diagnosis {
         prom::Prometheus::new(&prom::Config { url: prometheus.url.clone(), ..prom::Config::default() }).unwrap();
     let request = Request {
         screen: false,
+        rules: Vec::new(),
         playbook: "high-ttft".into(),
         scope: Scope::of_labels(&[("namespace".to_owned(), "llm".to_owned())].into()),
         at: clock::now(),

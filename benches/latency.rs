@@ -113,6 +113,7 @@ async fn slowest_query(prometheus: &Prometheus) -> (Duration, Duration, usize) {
     let rows: Vec<_> = rows.iter().map(|row| row.labels.clone()).collect();
     let request = Request {
         screen: false,
+        rules: Vec::new(),
         playbook: "high-ttft".into(),
         scope,
         at,
@@ -123,7 +124,7 @@ async fn slowest_query(prometheus: &Prometheus) -> (Duration, Duration, usize) {
     };
     let mut found = read_detection(&library, &request.scope, &rows);
     // What the service finds out by asking: the pool was there before the fault.
-    found.past = Some(clock::before(at, Duration::from_secs(1_200)));
+    found.suppose_past(&request);
     let queries = queries(&plan(&library, &request, &found));
     let (mut slowest, mut sum) = (Duration::ZERO, Duration::ZERO);
     for (query, at) in &queries {

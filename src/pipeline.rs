@@ -15,7 +15,7 @@ use tracing::{Instrument, debug, error, info, info_span, warn};
 use crate::alert::AlertGroup;
 use crate::clock;
 use crate::config::Config;
-use crate::diagnose::{Beside, Diagnosis, Exporters, LogSources, Scope, Verdict, begin, impact, learn};
+use crate::diagnose::{Beside, Diagnosis, Exporters, LogSources, Scope, Verdict, begin, impact, learn, moment};
 use crate::exporter::Reader;
 use crate::incident::{AdmitReason, Impact, Rules};
 use crate::notify::{Notifier, Taken};
@@ -289,14 +289,18 @@ impl Pipeline {
     /// A diagnosis, and what of it is shown already: the first one of an incident does not wait for its times.
     async fn ask(&self, incident: &Incident, playbook: &str) -> (Diagnosis, Option<Diagnosis>) {
         // Steps of a few seconds, so that incidents of one moment share their answers.
-        let at = clock::floor(clock::now(), SHARED_STEP);
+        let now = clock::now();
+        let ended = incident.resolved_at.filter(|_| !incident.open);
+        let at = ended.map_or(now, |ended| moment(incident.started_at, Some(ended), now));
+        let at = clock::floor(at, SHARED_STEP);
         let request = self.config.diagnose.request(playbook, &incident.alerts, incident.started_at, at);
         let Some(prometheus) = choose(&self.prometheus, &incident.alerts) else {
             unreachable!("the configuration names at least one Prometheus")
         };
         let exporters = self.exporters(prometheus).await;
         let logs = self.logs.of(&incident.alerts);
-        let beside = Beside { exporters: Some(&exporters), logs: Some(&logs) };
+        // Pages tell of now only.
+        let beside = Beside { exporters: Some(&exporters).filter(|_| ended.is_none()), logs: Some(&logs) };
         let begun = begin(&self.library, prometheus, &request, beside).await;
         let first = if incident.open && incident.diagnosis.is_none() { begun.so_far() } else { None };
         let (shown, diagnosis) = tokio::join!(self.show(incident, first), begun.finish());
@@ -450,8 +454,10 @@ fn differs(old: Option<&Diagnosis>, new: &Diagnosis) -> bool {
         });
         (d.symptom.verdict, d.degraded, cause)
     };
-    // The times come last, and once they are told they are no news.
-    gist(old) != gist(new) || (old.timeline.is_empty() && !new.timeline.is_empty())
+    // The times and what else is abnormal come last, and once they are told they are no news.
+    let also = |d: &Diagnosis| d.screening.as_ref().is_some_and(|screening| !screening.also.is_empty());
+    let late = |told: fn(&Diagnosis) -> bool| !told(old) && told(new);
+    gist(old) != gist(new) || late(|d| !d.timeline.is_empty()) || late(also)
 }
 
 fn ms(duration: Duration) -> i64 {

@@ -5,20 +5,24 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use jiff::Timestamp;
 use serde_json::Value;
 
 use super::target;
-use crate::alert::{AlertGroup, Labels, PayloadError};
+use crate::alert::{AlertGroup, AlertStatus, Labels, PayloadError};
 use crate::chatops::command::When;
 use crate::clock;
 use crate::config::Config;
-use crate::diagnose::{Baseline, Beside, LogSources, Request, Scope, diagnose_with};
+use crate::diagnose::{Baseline, Beside, LogSources, Request, Scope, diagnose_with, moment};
 use crate::health::{Source, Triage, triage};
-use crate::playbook::{Library, Problem, select, suggestion};
+use crate::playbook::{Library, Problem, select, suggestion, without_expression};
 use crate::prom;
 
 /// Of the largest file with an alert that is read.
 const FILE_BYTES: u64 = 64 << 20;
+
+/// What is no older is now.
+const JUST: Duration = Duration::from_secs(60);
 
 /// Of logs that are evidence, bytes of all together.
 const LOG_BYTES: u64 = 64 << 20;
@@ -70,9 +74,12 @@ pub(super) fn request(
         );
     }
     let now = clock::now();
-    let at = asked.when.at.map_or(now, |at| at.resolve(now));
+    let alerted = || group.map_or(now, |group| alerted(group, now));
+    let at = asked.when.at.map_or_else(alerted, |at| at.resolve(now));
+    let told = group.filter(|_| playbook.is_empty()).map(|group| without_expression(&group.alerts));
     Ok(Request {
         playbook,
+        rules: told.unwrap_or_default(),
         // A playbook that somebody names is what they want to see, and without a pool all would be screened as one.
         screen: asked.playbook.is_none() && named,
         scope,
@@ -85,6 +92,20 @@ pub(super) fn request(
         baseline: asked.baseline.unwrap_or(config.diagnose.baseline),
         deadline: asked.deadline.unwrap_or(config.diagnose.deadline),
     })
+}
+
+/// The moment that is judged of alerts.
+fn alerted(group: &AlertGroup, now: Timestamp) -> Timestamp {
+    let active = group.active();
+    let Some(began) = active.iter().map(|alert| alert.starts_at).min() else { return now };
+    let fires = active.iter().any(|alert| alert.status == AlertStatus::Firing);
+    let ended = active.iter().map(|alert| alert.ends_at).max().filter(|_| !fires);
+    moment(began, ended.map(|ended| ended.max(began)), now)
+}
+
+/// Whether a request is about now, of which exporters' own pages tell.
+pub(super) fn is_now(request: &Request) -> bool {
+    clock::between(request.at, clock::now()) < JUST
 }
 
 /// The Prometheus of these alerts: the one that is named, else the configured one whose labels match.

@@ -45,7 +45,7 @@ pub(super) fn run(args: DiagnoseArgs) -> anyhow::Result<ExitCode> {
     let targets = config.exporters.given().collect();
     let exporters = Exporters { reader, targets, learn: config.exporters.learn, fresh: args.fresh };
     // Pages tell of now only.
-    let exporters = Some(&exporters).filter(|_| args.what.when.at.is_none());
+    let exporters = Some(&exporters).filter(|_| ask::is_now(&request));
     let logs = runtime.block_on(ask::logs(&config, &args.beside.logs))?;
     let beside = Beside { exporters, logs: Some(&logs) };
     let source = (&prometheus, &chosen.labels);

@@ -9,7 +9,9 @@ use jiff::Timestamp;
 
 use crate::alert::Labels;
 use crate::config::Config;
-use crate::diagnose::{self, Hit, Place, Scope, detection, hits, known_names, last_day};
+use crate::diagnose::{
+    self, DataSpan, Hit, Place, Scope, data_elsewhere, detection, hits, known_names, last_day, typed_label,
+};
 use crate::health::{DIMENSIONS, Source, places};
 use crate::playbook::{Library, nearest};
 
@@ -35,7 +37,17 @@ pub(super) async fn find(
     let all: Vec<Place> = known.iter().map(|(_, place)| place.clone()).collect();
     let fitting = hits(&all, typed);
     if fitting.is_empty() {
+        let label = typed_label(typed).map_err(anyhow::Error::msg)?;
         let names: Vec<String> = all.iter().map(Place::name).collect();
+        if names.is_empty() {
+            for (prometheus, _) in sources {
+                let span = data_elsewhere(library, prometheus, &Scope::default(), at, deadline).await;
+                if let Some(DataSpan { from, to }) = span {
+                    bail!("there is no pool at {at:.0}: there is data from {from:.0} to {to:.0}");
+                }
+            }
+        }
+        let typed = label.map_or(typed, |(_, value)| value);
         let mut names = nearest(typed, names.iter().map(String::as_str));
         let more = names.len().saturating_sub(FEW);
         names.truncate(FEW);

@@ -30,7 +30,7 @@ pub(super) fn assemble(
     screening: Option<Screening>,
     took: Duration,
 ) -> Diagnosis {
-    let Observed { found, seen, mut problems, degraded, queries, direct, logs, .. } = observed;
+    let Observed { found, seen, mut problems, degraded, queries, direct, logs, elsewhere, .. } = observed;
     let judged = judged.unwrap_or_else(|| {
         if screening.is_none() && !request.playbook.is_empty() {
             problems.push(format!("there is no playbook `{}`", request.playbook));
@@ -57,6 +57,9 @@ pub(super) fn assemble(
             matchers: serving.map(|seen| matchers(&seen.matchers)).unwrap_or_default(),
             named: request.scope.replicas.iter().cloned().collect(),
             notes: found.notes.clone(),
+            // What has data at another time is known.
+            unknown: found.unknown.clone().filter(|_| elsewhere.is_none()),
+            data: elsewhere,
         },
         engines: found
             .engines

@@ -8,7 +8,21 @@ use serde::{Deserialize, Deserializer};
 
 use super::{Baseline, Request, Scope};
 use crate::alert::Alert;
-use crate::clock::duration;
+use crate::clock::{self, duration};
+use crate::playbook::without_expression;
+
+/// While an alert is this young, now is judged.
+const YOUNG: Duration = Duration::from_secs(3_600);
+/// So long after its beginning an older one is judged: when the service would have looked first.
+const FIRST_LOOK: Duration = Duration::from_secs(60);
+
+/// The moment that is judged of alerts where nobody names one: now while they fire and are young, else their beginning.
+pub fn moment(began: Timestamp, ended: Option<Timestamp>, now: Timestamp) -> Timestamp {
+    match ended {
+        None if clock::between(began, now) <= YOUNG => now,
+        ended => clock::after(began, FIRST_LOOK).min(ended.unwrap_or(now)).min(now),
+    }
+}
 
 /// The key `diagnose:`.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
@@ -64,6 +78,7 @@ impl Config {
             playbook: playbook.to_owned(),
             // Without a pool's name all pools would be screened as one.
             screen: scope.names_pool(),
+            rules: if playbook.is_empty() { without_expression(alerts) } else { Vec::new() },
             scope,
             at,
             since: Some(since),

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::scope::{Scope, workload_of};
 use super::shown::pools;
+use super::typed::typed_label;
 use crate::alert::Labels;
 use crate::playbook::Library;
 use crate::signal::{Engine, EngineKind};
@@ -109,8 +110,13 @@ impl Place {
 }
 
 /// What `typed` may mean: what is called exactly so, else what begins so, else what has it inside; case is ignored.
-/// Pools go before pods.
+/// Pools go before pods. `model=llama` means the pools with exactly this label.
 pub fn hits(places: &[Place], typed: &str) -> Vec<Hit> {
+    if let Ok(Some((dimension, value))) = typed_label(typed) {
+        let own = |place: &Place| place.dimensions.get(dimension).is_some_and(|own| own == value);
+        let pools = places.iter().enumerate().filter(|(_, place)| own(place));
+        return pools.map(|(place, _)| Hit { place, pod: None }).collect();
+    }
     let typed = typed.trim().trim_matches('/').to_lowercase();
     let fits: [fn(&str, &str) -> bool; 3] =
         [|name, typed| name == typed, |name, typed| name.starts_with(typed), |name, typed| name.contains(typed)];
@@ -160,5 +166,8 @@ mod tests {
         assert_eq!(found("8f5b6c-x2"), [(0, Some("chat-7c9d8f5b6c-x2x4z".to_owned()))]);
         assert_eq!(found("llam"), [(0, None)]);
         assert_eq!(found("gpt"), []);
+        assert_eq!(found("model=qwen"), [(1, None), (2, None)]);
+        assert_eq!(found("namespace=llm-dev"), [(2, None)]);
+        assert_eq!([found("model=qwe"), found("modle=qwen")], [vec![], vec![]]);
     }
 }

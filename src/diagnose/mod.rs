@@ -5,14 +5,17 @@
 
 mod against;
 mod batch;
+mod begun;
 mod blame;
 mod config;
 mod degree;
 mod direct;
+mod elsewhere;
 mod evidence;
 mod fleet;
 mod gateway;
 mod gather;
+mod heard;
 mod impact;
 mod judge;
 mod kept;
@@ -27,6 +30,7 @@ mod picture;
 mod plan;
 mod pool;
 mod probability;
+mod rule;
 mod scope;
 mod screen;
 mod shown;
@@ -45,8 +49,10 @@ use crate::alert::Labels;
 use crate::signal::Unit;
 
 pub use batch::{Answer, queries};
-pub use config::Config;
+pub use begun::{Begun, Beside, begin, diagnose, diagnose_with};
+pub use config::{Config, moment};
 pub use direct::{Because, DirectRead, Exporters, Remark, learn, look, targets};
+pub use elsewhere::{DataSpan, data_elsewhere};
 pub(crate) use evidence::evaluate;
 pub use fleet::{Hit, Place, fleet, hits, places};
 pub use impact::impact;
@@ -55,7 +61,7 @@ pub use kept::Kept;
 pub use logs::{LogError, LogRead, LogSources, LogsRead, NoCluster, Told, told};
 pub(crate) use observation::reduce;
 pub use observation::{Observation, Observations, Replica, Source};
-pub use observe::{Begun, Beside, Observed, begin, diagnose, diagnose_with, observe};
+pub use observe::{Observed, observe};
 pub use parts::{LatencyPart, LatencyParts, LatencyRest};
 pub use past::{ComparedWith, PastKind};
 pub use picture::{Frame, picture};
@@ -68,7 +74,7 @@ pub use screen::Screening;
 pub use shown::{gateway_pools, pools};
 pub use signals::{observe_signals, verify};
 pub use times::times;
-pub use typed::{known_names, known_values};
+pub use typed::{Unknown, known_names, known_values, typed_label};
 
 /// The version of the JSON output; a change that breaks readers gives it another name.
 pub const SCHEMA: &str = "llm-diagnose/diagnosis/v1";
@@ -83,6 +89,8 @@ pub struct Request {
     pub playbook: String,
     /// Whether the pool's other symptoms are looked at where that playbook explains nothing.
     pub screen: bool,
+    /// Names of alerts that tell no playbook, and whose rules Prometheus may know.
+    pub rules: Vec<String>,
     /// Which pool.
     pub scope: Scope,
     /// The moment that is judged.
@@ -377,6 +385,12 @@ pub struct ScopeFound {
     pub named: Vec<String>,
     /// What could not be used of the alert's labels, in sentences.
     pub notes: Vec<String>,
+    /// What of the labels no pool has, with the nearest that pools have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unknown: Option<Unknown>,
+    /// When the pool has data, where it has none at the moment that was judged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data: Option<DataSpan>,
 }
 
 /// An engine or exporter that was found.

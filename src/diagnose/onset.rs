@@ -185,6 +185,7 @@ mod tests {
         let mut request = Request {
             playbook: String::new(),
             screen: false,
+            rules: Vec::new(),
             scope: super::super::Scope::default(),
             at,
             since: None,

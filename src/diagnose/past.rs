@@ -111,6 +111,7 @@ mod tests {
         let at = Timestamp::from_second(1_790_000_000).unwrap();
         let minutes = |n: u64| Duration::from_secs(60 * n);
         let request = |window| Request {
+            rules: Vec::new(),
             playbook: String::new(),
             screen: false,
             scope: super::super::Scope::default(),

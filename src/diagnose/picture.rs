@@ -163,6 +163,7 @@ async fn asks(
     let request = Request {
         playbook: diagnosis.symptom.playbook.clone(),
         screen: false,
+        rules: Vec::new(),
         scope: Scope {
             dimensions: diagnosis.scope.labels.clone(),
             replicas: diagnosis.scope.named.iter().cloned().collect(),

@@ -8,9 +8,11 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::Request;
 use super::gateway;
 use super::names::{PoolNames, SERVICE};
-use super::past::Past;
+use super::past::{Past, ladder};
+use super::typed::{Unknown, unknown};
 use crate::alert::{Alert, Labels, active, common_labels};
 use crate::playbook::Library;
 use crate::prom::Row;
@@ -49,6 +51,11 @@ impl Scope {
     /// Whether a label tells which pool is meant. A replica alone does not: `instance` may be any machine.
     pub fn names_pool(&self) -> bool {
         !self.dimensions.is_empty()
+    }
+
+    /// Whether it tells a cluster and nothing else; that is often the whole Prometheus.
+    fn is_of_a_cluster(&self) -> bool {
+        self.replicas.is_empty() && self.dimensions.keys().all(|dimension| dimension == "cluster")
     }
 
     /// The scope of a set of labels.
@@ -92,6 +99,10 @@ pub struct Found {
     pub apart: BTreeMap<String, String>,
     /// What could not be used of the alert's labels, in sentences.
     pub notes: Vec<String>,
+    /// What of the scope no pool has.
+    pub unknown: Option<Unknown>,
+    /// Nothing of the scope selects anything here: it stands for the whole Prometheus.
+    pub adrift: bool,
 }
 
 impl Found {
@@ -101,6 +112,11 @@ impl Found {
         let rank = |engine: &Engine| (engine.kind, engine.stand_in);
         let best = known().map(|(engine, _)| rank(engine)).filter(|(kind, _)| kind.is_pool()).min();
         known().filter(move |(engine, _)| Some(rank(engine)) == best)
+    }
+
+    /// Supposes that the pool was there at the last rung of the ladder, for who knows it without asking.
+    pub fn suppose_past(&mut self, request: &Request) {
+        self.past = ladder(request).pop();
     }
 
     /// Whether a scope has only a `job`, and nothing that serves has it: then it is another program's alert.
@@ -116,20 +132,21 @@ impl Found {
 
 /// Asks whether what serves was there so long ago, by the labels that scopes are made of.
 pub(super) fn presence(library: &Library, ago: Duration) -> String {
-    served_by_scope(library, "", &format!(" offset {}", prometheus_duration(ago)))
+    served_by_scope(library, "", "", &format!(" offset {}", prometheus_duration(ago)))
 }
 
 /// Asks what served within the last day, with the names of the series, by the labels of scopes.
 pub fn last_day(library: &Library) -> String {
-    served_by_scope(library, "__name__, ", "[1d]")
+    served_by_scope(library, "", "__name__, ", "[1d]")
 }
 
-fn served_by_scope(library: &Library, more: &str, range: &str) -> String {
+/// Asks by the labels of scopes, and `more`, how many series serve that fit matchers, at a moment or within a range.
+pub(super) fn served_by_scope(library: &Library, matchers: &str, more: &str, range: &str) -> String {
     let pools = || library.engines.values().filter(|e| e.kind.is_pool());
     let names: Vec<String> = pools().flat_map(Engine::detected_by).collect();
     let labels: BTreeSet<&str> = pools().flat_map(telling_labels).collect();
     let labels: Vec<&str> = labels.into_iter().collect();
-    let series = format!("{{__name__=~\"{}\"}}{range}", names.join("|"));
+    let series = format!("{{__name__=~\"{}\", {matchers}}}{range}", names.join("|"));
     let series = if range.starts_with('[') { format!("last_over_time({series})") } else { series };
     format!("count by ({more}{}) ({series})", labels.join(", "))
 }
@@ -272,7 +289,17 @@ pub fn read_detection(library: &Library, scope: &Scope, rows: &[Labels]) -> Foun
     let fitting: Vec<bool> =
         bound.iter().map(|(there, matchers, _)| there.rows().any(|row| fits(matchers, row))).collect();
     let served = bound.iter().zip(&fitting).any(|((there, ..), fits)| *fits && there.engine.kind.is_pool());
+    let carried = |there: &There<'_>| scope.dimensions.iter().any(|(name, value)| there.carries(name, value).1);
+    found.adrift = !(scope.dimensions.is_empty() && scope.replicas.is_empty())
+        && !scope.is_of_a_cluster()
+        && served
+        && !all.iter().any(carried);
+    found.unknown = if served { None } else { unknown(library, &scope.dimensions, rows) };
     for ((there, matchers, notes), fits) in bound.into_iter().zip(fitting) {
+        // What belongs to nobody says nothing of a pool that is not there.
+        if found.unknown.is_some() && !there.engine.kind.is_pool() && !carried(there) {
+            continue;
+        }
         // What engines of other pools lack is no news.
         if there.engine.kind.is_pool() && served && !fits {
             continue;

@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::direct::{Exporters, look_for};
+use super::heard::Heard;
 use super::judge::symptom;
 use super::observe::Observed;
 use super::plan::{Need, Needs, needs};
@@ -16,6 +17,9 @@ use crate::prom::Prometheus;
 
 /// Confirmed symptoms whose causes are looked at; their questions overlap, so that several cost little more than one.
 const MOST: usize = 4;
+
+/// How long the answer waits for what else is abnormal.
+const PATIENCE: Duration = Duration::from_secs(3);
 
 /// What a pool was screened for, and what was found beside the diagnosed symptom.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -42,16 +46,15 @@ pub(super) struct Screened {
     pub(super) looked_at: Vec<String>,
     /// Of these, those whose condition holds: symptoms before mechanisms.
     pub(super) confirmed: Vec<String>,
-    /// Whether the condition of the playbook holds that was asked for; none where there is none.
-    pub(super) asked: Option<SymptomVerdict>,
 }
 
 impl Screened {
-    /// What a diagnosis tells of it.
+    /// What a diagnosis tells of it; `own` is whether the condition of the playbook holds that was asked for.
     pub(super) fn told(
         &self,
         library: &Library,
         request: &Request,
+        own: Option<SymptomVerdict>,
         entered: &str,
         judged: Option<&Judged>,
     ) -> Screening {
@@ -63,7 +66,7 @@ impl Screened {
         Screening {
             also: also.filter_map(title).collect(),
             asked_title: asked.as_ref().and_then(title),
-            asked_verdict: self.asked,
+            asked_verdict: own,
             asked,
             looked_at: self.looked_at.iter().filter_map(title).collect(),
         }
@@ -86,21 +89,23 @@ fn entries(library: &Library) -> Vec<&Playbook> {
     entries
 }
 
-/// Asks for the conditions of all symptoms, in one pass; with what was asked, and what went wrong.
+/// Asks for the conditions of all symptoms, in one pass, without what was heard before; with what was asked, and what went
+/// wrong. Where no pool has the scope there is nothing to look at.
 pub(super) async fn screen(
     library: &Library,
     prometheus: &Prometheus,
     request: &Request,
     exporters: Option<&Exporters>,
+    heard: Heard,
 ) -> (Screened, Observed) {
     let mut asked = Needs::new();
     let entries = entries(library);
     for (signal, when) in entries.iter().flat_map(|playbook| &playbook.symptom).flat_map(Evidence::checks) {
         asked.entry(signal).or_default().add(Need::of(when));
     }
-    let observed = look_for(library, prometheus, request, &asked, exporters).await;
+    let observed = look_for(library, prometheus, request, &asked, exporters, heard).await;
     let mut screened = Screened::default();
-    for playbook in entries {
+    for playbook in entries.into_iter().filter(|_| observed.found.unknown.is_none()) {
         let (_, symptom) = symptom(library, &playbook.symptom, &observed.seen);
         if symptom != SymptomVerdict::NoData {
             screened.looked_at.push(playbook.playbook.clone());
@@ -164,6 +169,7 @@ pub(super) async fn enter(
     exporters: Option<&Exporters>,
     screened: &Screened,
     own: Option<Clarity>,
+    heard: Heard,
 ) -> Option<(Observed, Option<(String, Judged)>)> {
     let others = screened.confirmed.iter().filter(|id| **id != request.playbook).take(MOST);
     let others: Vec<&String> = others.collect();
@@ -174,7 +180,7 @@ pub(super) async fn enter(
     for (signal, need) in others.iter().flat_map(|id| needs(library, id)) {
         asked.entry(signal).or_default().add(need);
     }
-    let observed = look_for(library, prometheus, request, &asked, exporters).await;
+    let observed = look_for(library, prometheus, request, &asked, exporters, heard).await;
     let judged = others.into_iter().filter_map(|id| {
         let judged = judge(library, id, &observed.seen)?;
         Some((clarity(library, id, &judged), id.clone(), judged))
@@ -190,4 +196,10 @@ pub(super) async fn enter(
 pub(super) fn with_time_left(request: &Request, started: Instant, part: u32) -> Request {
     let left = request.deadline.saturating_sub(started.elapsed()) / part;
     Request { deadline: left.max(Duration::from_millis(500)), ..request.clone() }
+}
+
+/// The same for what an answer that stands need not wait for.
+pub(super) fn glance(request: &Request, started: Instant) -> Request {
+    let rest = with_time_left(request, started, 1);
+    Request { deadline: rest.deadline.min(PATIENCE), ..rest }
 }

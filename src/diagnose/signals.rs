@@ -24,8 +24,17 @@ pub async fn observe_signals(
     deadline: Duration,
 ) -> Observed {
     let (scope, baseline) = (scope.clone(), Baseline::Off);
-    let request =
-        Request { playbook: String::new(), screen: false, scope, at, since: None, window, baseline, deadline };
+    let request = Request {
+        playbook: String::new(),
+        screen: false,
+        rules: Vec::new(),
+        scope,
+        at,
+        since: None,
+        window,
+        baseline,
+        deadline,
+    };
     let needs: Needs<'_> = signals.iter().map(|&signal| (signal, Default::default())).collect();
     observe_needs(library, prometheus, &request, &needs).await
 }
@@ -40,6 +49,7 @@ pub async fn verify(
     when: &Condition,
 ) -> (EvidenceResult, Vec<String>) {
     let needs: Needs<'_> = [(signal, Need::of(when))].into();
-    let observed = observe_needs(library, prometheus, request, &needs).await;
+    let request = Request { screen: false, ..request.clone() };
+    let observed = observe_needs(library, prometheus, &request, &needs).await;
     (check(library, signal, when, &observed.seen), observed.problems)
 }

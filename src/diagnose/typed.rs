@@ -1,16 +1,25 @@
-//! Labels that a person typed: their names must select a pool, and a pool must have their values.
+//! Labels that name no pool: which name or value is unknown, and what is nearest.
 //!
-//! Of an alert's labels those that select nothing are ignored, because no person chose them. A typed label is refused
-//! instead: ignored, the answer would be about the whole fleet.
+//! What a person typed is refused then: ignored, the answer would be about the whole fleet. For an alert the diagnosis says
+//! so.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::fleet::Place;
 use super::scope::{DIMENSIONS, REPLICA_LABELS};
+use super::shown::pools;
 use crate::alert::Labels;
 use crate::playbook::{Library, nearest, suggestion};
+use crate::signal::Engine;
 
 /// Values that are named where none fits.
 const FEW: usize = 5;
+/// Characters of a value that are told.
+const VALUE_CHARS: usize = 120;
 
 /// Refuses a label name that does not select a pool, and suggests a similar one; `also` are more names that are allowed.
 ///
@@ -32,26 +41,114 @@ pub fn known_names<'a>(
     }
 }
 
+/// The dimension and the value of a target that is typed as `model=tiny-llama`; none where it is a name.
+///
+/// # Errors
+/// As [`known_names`].
+pub fn typed_label(target: &str) -> Result<Option<(&'static str, &str)>, String> {
+    let Some((label, value)) = target.split_once('=') else { return Ok(None) };
+    let label = label.trim();
+    let dimension = DIMENSIONS.iter().find(|(_, names)| names.contains(&label)).map(|(dimension, _)| *dimension);
+    match dimension {
+        Some(dimension) => Ok(Some((dimension, value.trim().trim_matches('"')))),
+        None => {
+            let known = DIMENSIONS.iter().flat_map(|(_, names)| names.iter().copied());
+            let hint = suggestion(label, known).unwrap_or_else(|| "expected cluster, namespace or model".to_owned());
+            Err(format!("label `{}` does not select a pool: {hint}", shortened(label)))
+        }
+    }
+}
+
+/// What of a scope no series of a pool has, and what they have instead.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Unknown {
+    /// `cluster`, `namespace`, `model`, `job`; `pool` where the values are known, but not of one pool.
+    pub dimension: String,
+    /// The value that no series has.
+    pub value: String,
+    /// Values that series have, the most similar first; at most five.
+    pub nearest: Vec<String>,
+    /// How many more there are.
+    pub more: usize,
+}
+
+impl Unknown {
+    pub(super) fn new<'a>(dimension: &str, value: &str, known: impl IntoIterator<Item = &'a str>) -> Self {
+        let known: Vec<&str> = nearest(value, known);
+        Self {
+            dimension: dimension.to_owned(),
+            value: shortened(value),
+            more: known.len().saturating_sub(FEW),
+            nearest: known.into_iter().take(FEW).map(shortened).collect(),
+        }
+    }
+}
+
+impl fmt::Display for Unknown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let quoted = |value: &str| format!("`{}`", value.replace('`', "'"));
+        let near = self.nearest.iter().map(|value| quoted(value)).collect::<Vec<_>>().join(", ");
+        write!(f, "no {} {}; there is {near}", self.dimension, quoted(&self.value))?;
+        if self.more > 0 { write!(f, " and {} more", self.more) } else { Ok(()) }
+    }
+}
+
+/// A value that somebody else chose, at a length that can be read.
+fn shortened(value: &str) -> String {
+    match value.char_indices().nth(VALUE_CHARS) {
+        None => value.to_owned(),
+        Some((at, _)) => format!("{}…", &value[..at]),
+    }
+}
+
+/// The first value of a scope that no series of a pool has, where they have that dimension at all; else the scope itself,
+/// where no pool has all of them.
+pub(super) fn unknown(library: &Library, scope: &BTreeMap<String, String>, rows: &[Labels]) -> Option<Unknown> {
+    // A job label of the rule that fired is often another exporter's.
+    let telling = scope.iter().filter(|(dimension, _)| *dimension != "job");
+    unknown_value(library, telling, rows).or_else(|| {
+        let name = |pool: &BTreeMap<String, String>| Place { dimensions: pool.clone(), ..Place::default() }.name();
+        let known: BTreeSet<String> = pools(library, rows).iter().map(name).filter(|name| !name.is_empty()).collect();
+        let asked = name(scope);
+        let told = !asked.is_empty() && !known.is_empty();
+        told.then(|| Unknown::new("pool", &asked, known.iter().map(String::as_str)))
+    })
+}
+
+/// The first value of a scope that no series of a pool has, where they have that dimension at all.
+fn unknown_value<'a>(
+    library: &Library,
+    scope: impl IntoIterator<Item = (&'a String, &'a String)>,
+    rows: &[Labels],
+) -> Option<Unknown> {
+    scope.into_iter().find_map(|(dimension, value)| {
+        let told = values(library, dimension, rows);
+        (!told.is_empty() && !told.contains(value.as_str())).then(|| Unknown::new(dimension, value, told))
+    })
+}
+
+/// The values of a dimension; exporters that serve nothing count only for jobs.
+fn values<'a>(library: &Library, dimension: &str, rows: &'a [Labels]) -> BTreeSet<&'a str> {
+    let engines = || library.engines.values().filter(|engine| engine.kind.is_pool() || dimension == "job");
+    let labels: BTreeSet<&String> = engines().filter_map(|engine| engine.scope.get(dimension)).flatten().collect();
+    let beside: BTreeSet<String> = library
+        .engines
+        .values()
+        .filter(|engine| !engine.kind.is_pool() && dimension != "job")
+        .flat_map(Engine::detected_by)
+        .collect();
+    let counts = |row: &&Labels| row.get("__name__").is_none_or(|name| !beside.contains(name));
+    let told = rows.iter().filter(counts).flat_map(|row| labels.iter().filter_map(|label| row.get(*label)));
+    let no_model = |value: &String| dimension == "model" && engines().any(|engine| engine.no_model.contains(value));
+    told.filter(|value| !value.is_empty() && !no_model(value)).map(String::as_str).collect()
+}
+
 /// Refuses a value of a scope that no series has, where series have that dimension at all, and names values that they have.
 ///
 /// # Errors
 /// A sentence about the first value that no series has.
 pub fn known_values(library: &Library, dimensions: &BTreeMap<String, String>, rows: &[Labels]) -> Result<(), String> {
-    for (dimension, value) in dimensions {
-        let labels: BTreeSet<&String> =
-            library.engines.values().filter_map(|engine| engine.scope.get(dimension)).flatten().collect();
-        let told = rows.iter().flat_map(|row| labels.iter().filter_map(|label| row.get(*label)));
-        let told: BTreeSet<&str> = told.map(String::as_str).filter(|value| !value.is_empty()).collect();
-        if told.is_empty() || told.contains(value.as_str()) {
-            continue;
-        }
-        let more = told.len().saturating_sub(FEW);
-        let near = nearest(value, told).into_iter().take(FEW).map(|value| format!("`{value}`"));
-        let near = near.collect::<Vec<_>>().join(", ");
-        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-        return Err(format!("no {dimension} `{value}`; there is {near}{more}"));
-    }
-    Ok(())
+    unknown_value(library, dimensions, rows).map_or(Ok(()), |unknown| Err(unknown.to_string()))
 }
 
 #[cfg(test)]

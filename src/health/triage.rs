@@ -15,7 +15,7 @@ use crate::prom::{PromError, Prometheus};
 pub enum Triage {
     /// Nothing that an alert would fire for, or nobody can tell; the numbers.
     Quiet(Box<Health>),
-    /// The clearest story.
+    /// The clearest story, or why there is nothing to look at.
     Found(Box<Diagnosis>),
 }
 
@@ -39,8 +39,9 @@ pub async fn places(
 pub async fn triage(library: &Library, source: Source<'_>, request: &Request, beside: Beside<'_>) -> Triage {
     let asked = Request { playbook: String::new(), screen: true, ..request.clone() };
     let diagnosis = Box::pin(diagnose_with(library, source.0, &asked, beside)).await;
-    // Without a screening it says why nothing was diagnosed.
-    if !diagnosis.symptom.playbook.is_empty() || diagnosis.screening.is_none() {
+    // Without a screening it says why nothing was diagnosed. Numbers of other pools, or of another time, are no answer.
+    let nowhere = diagnosis.scope.unknown.is_some() || diagnosis.scope.data.is_some();
+    if !diagnosis.symptom.playbook.is_empty() || diagnosis.screening.is_none() || nowhere {
         return Triage::Found(Box::new(diagnosis));
     }
     let mut scope = request.scope.dimensions.clone();

@@ -29,7 +29,7 @@ pub use logs::{
 };
 pub use redaction::{NameKind, Redaction, RedactionRule};
 pub use report::ReportSignals;
-pub use select::{Selection, select};
+pub use select::{Selection, of_expression, select, without_expression};
 pub use tables::{CodeRow, Direction, FlagRow, Heading as TableHeading, Table, Tables, XidCounts, XidRow};
 pub use tickets::{Section, Ticket, TicketField};
 

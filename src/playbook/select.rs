@@ -3,8 +3,13 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde_json::Value;
+
 use super::{Evidence, Kind, Library, Playbook};
 use crate::alert::{Alert, active};
+
+/// Rules that Prometheus is asked for at most.
+const RULES: usize = 10;
 
 /// The chosen playbook and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,19 +59,19 @@ fn select_one(library: &Library, alert: &Alert) -> Option<Selection> {
     if let Some(playbook) = exact {
         return chosen(&playbook.playbook, format!("alert {name}"));
     }
-    let by_name = by_pattern(library, name).map(|(id, pattern)| (id, format!("name matches {pattern}")));
+    let by_name = by_pattern(library, name).map(|(id, pattern)| (id.to_owned(), format!("name matches {pattern}")));
     let by_expression = || {
-        let (id, metric) = by_metrics(library, &expression(&alert.generator_url)?)?;
-        Some((id, format!("its expression reads {metric}")))
+        let told = of_expression(library, &expression(&alert.generator_url)?)?;
+        Some((told.playbook, told.because))
     };
     let by_objective = || {
         let told = OBJECTIVE_LABELS.iter().find_map(|label| Some((label, alert.labels.get(*label)?)));
         let (label, value) = told?;
         let (id, pattern) = by_pattern(library, value)?;
-        Some((id, format!("{label} matches {pattern}")))
+        Some((id.to_owned(), format!("{label} matches {pattern}")))
     };
     let (id, because) = by_name.or_else(by_expression).or_else(by_objective)?;
-    chosen(id, because)
+    chosen(&id, because)
 }
 
 /// Labels in which alerts on the burn of an error budget carry their objective's name: of Sloth, Pyrra and OpenSLO's tools.
@@ -86,10 +91,43 @@ fn by_pattern<'a>(library: &'a Library, name: &str) -> Option<(&'a str, &'a str)
         .map(|(p, pattern)| (p.playbook.as_str(), pattern.as_str()))
 }
 
-/// The rule's expression in the link that Prometheus makes to its graph.
+/// The names of alerts of which nobody's link tells the expression: Prometheus may know their rules. At most a few.
+pub fn without_expression(alerts: &[Alert]) -> Vec<String> {
+    let untold = active(alerts).into_iter().filter(|alert| expression(&alert.generator_url).is_none());
+    let names = untold.filter_map(|alert| alert.labels.get("alertname").filter(|name| !name.is_empty()));
+    names.collect::<BTreeSet<_>>().into_iter().take(RULES).cloned().collect()
+}
+
+/// The playbook whose symptom reads the metrics of an expression.
+pub fn of_expression(library: &Library, expression: &str) -> Option<Selection> {
+    let (id, metric) = by_metrics(library, expression)?;
+    Some(Selection { playbook: id.to_owned(), because: format!("its expression reads {metric}") })
+}
+
+/// The rule's expression in an alert's link: of Prometheus, Thanos and Mimir to their graphs, of VictoriaMetrics to `vmui`,
+/// behind the `#`, and of those that are told to link to Grafana's explorer, in its JSON.
+/// Sources: <https://prometheus.io/docs/alerting/latest/clients/>, <https://docs.victoriametrics.com/vmalert/#link-to-alert-source>.
 fn expression(generator_url: &str) -> Option<String> {
     let url = url::Url::parse(generator_url).ok()?;
-    url.query_pairs().find(|(name, _)| name == "g0.expr").map(|(_, expression)| expression.into_owned())
+    let behind = url.fragment().and_then(|fragment| fragment.split_once('?')).map_or("", |(_, query)| query);
+    let pairs = || url.query_pairs().chain(url::form_urlencoded::parse(behind.as_bytes()));
+    let plain = pairs().find(|(name, _)| name == "g0.expr").map(|(_, expression)| expression.into_owned());
+    plain.or_else(|| {
+        let explored = pairs().filter(|(name, _)| matches!(name.as_ref(), "left" | "panes"));
+        explored.filter_map(|(_, json)| serde_json::from_str(&json).ok()).find_map(|json| inner(&json))
+    })
+}
+
+/// The first text under the key `expr`.
+fn inner(json: &Value) -> Option<String> {
+    match json {
+        Value::Object(map) => match map.get("expr") {
+            Some(Value::String(expression)) => Some(expression.clone()),
+            _ => map.values().find_map(inner),
+        },
+        Value::Array(list) => list.iter().find_map(inner),
+        _ => None,
+    }
 }
 
 /// The playbook whose symptom reads most of an expression's metrics, with one of them. Of several, the one that asks for
@@ -170,6 +208,26 @@ mod tests {
         let told = |expression: &str| by_metrics(&library, expression).map(|(playbook, _)| playbook.to_owned());
         assert_eq!(told("vllm:num_requests_waiting > 10").as_deref(), Some("queue-buildup"));
         assert_eq!(told("slo:sli_error:ratio_rate1h{sloth_slo=\"chat\"} > 0.05"), None);
+    }
+
+    #[test]
+    fn links_of_other_programs_tell_the_expression_as_well() {
+        for link in [
+            "http://thanos:10902/graph?g0.expr=vllm%3Anum_requests_waiting+%3E+10&g0.tab=1",
+            "http://vm:8428/vmui/#/?g0.expr=vllm%3Anum_requests_waiting%20%3E%2010&g0.range_input=1h",
+            "http://grafana/explore?left=%7B%22queries%22%3A%5B%7B%22expr%22%3A%22vllm%3Anum_requests_waiting%20%3E%2010%22%7D%5D%7D",
+            "http://grafana/explore?left=%5B%22now-1h%22%2C%22now%22%2C%22VM%22%2C%7B%22expr%22%3A%22vllm%3Anum_requests_waiting%20%3E%2010%22%7D%5D",
+        ] {
+            assert_eq!(expression(link).as_deref(), Some("vllm:num_requests_waiting > 10"), "{link}");
+        }
+        for link in [
+            "",
+            "no link",
+            "http://vmalert:8880/vmalert/alert?group_id=1&alert_id=2",
+            "http://g/alerting/grafana/x/view",
+        ] {
+            assert_eq!(expression(link), None, "{link}");
+        }
     }
 
     #[test]

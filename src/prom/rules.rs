@@ -61,7 +61,23 @@ impl Prometheus {
     /// # Errors
     /// When Prometheus cannot be reached in time, or does not tell its rules.
     pub async fn alerting_rules(&self, deadline: Instant) -> Result<Vec<AlertingRule>, PromError> {
-        let data: Data = self.api("rules?type=alert", "its alerting rules", deadline).await?;
+        self.rules("rules?type=alert", deadline).await
+    }
+
+    /// The alerting rules with one of these names. Servers that do not know the parameter send all.
+    ///
+    /// # Errors
+    /// As [`Prometheus::alerting_rules`].
+    pub async fn rules_named(&self, names: &[String], deadline: Instant) -> Result<Vec<AlertingRule>, PromError> {
+        let pairs = names.iter().map(|name| ("rule_name[]", name));
+        let named = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(pairs).finish();
+        let mut rules = self.rules(&format!("rules?type=alert&exclude_alerts=true&{named}"), deadline).await?;
+        rules.retain(|rule| names.contains(&rule.name));
+        Ok(rules)
+    }
+
+    async fn rules(&self, path: &str, deadline: Instant) -> Result<Vec<AlertingRule>, PromError> {
+        let data: Data = self.api(path, "its alerting rules", deadline).await?;
         let rules = data.groups.into_iter().flat_map(|group| group.rules);
         // Servers that do not know the parameter send recording rules too.
         let alerting = rules.filter(|rule| rule["type"] != "recording");

@@ -206,6 +206,8 @@ pub(super) fn why(diagnosis: &Diagnosis, words: &Words) -> String {
             let seen = some(&facts(&diagnosis.symptom.evidence, Outcome::NotMet, words), 1, ", ", words);
             words.text("why-absent", &[("facts", seen.into())])
         }
+        (None, SymptomVerdict::NoData) if diagnosis.scope.data.is_some() => words.text("why-no-data-then", &[]),
+        (None, SymptomVerdict::NoData) if diagnosis.scope.unknown.is_some() => words.text("why-nowhere", &[]),
         (None, SymptomVerdict::NoData) => match missing(diagnosis).map(|why| why.split(": ").next().unwrap_or(why)) {
             Some(why) => clip(why, 80),
             None => words.text("why-no-data", &[]),

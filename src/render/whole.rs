@@ -249,7 +249,8 @@ pub(super) fn while_looking(diagnosis: &Diagnosis, words: &Words) -> Vec<Line> {
     let logs = diagnosis.logs.as_ref().map(|read| logs::read(read, words)).unwrap_or_default();
     let problems = diagnosis.problems.iter().filter(|problem| !is_said(diagnosis, problem));
     let data = problems.chain(&diagnosis.scope.notes).map(|text| Line::of(text));
-    direct.into_iter().chain(logs).chain(data).map(bullet).collect()
+    let then = screened::data(diagnosis, words);
+    direct.into_iter().chain(logs).chain(then).chain(data).map(bullet).collect()
 }
 
 /// How the diagnosis was made.

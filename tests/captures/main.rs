@@ -1,4 +1,4 @@
-//! Captures of real servers: what the product says of them, in five ways.
+//! Captures of real servers: what the product says of them, in five ways and without an alert.
 //!
 //! `cargo test --test captures` diagnoses a fixed part and fails below its bars; `-- --all` diagnoses every capture in
 //! every way; `--alone` leaves out what needs other histories; `--write FILE` puts the table into a page; `--only NAME`

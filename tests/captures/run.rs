@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use futures::stream::{self, StreamExt};
 use jiff::Timestamp;
 use llm_diagnose::alert::Labels;
-use llm_diagnose::diagnose::{Baseline, Diagnosis, Request, Scope, SymptomVerdict, Verdict, diagnose};
+use llm_diagnose::diagnose::{Baseline, Beside, Diagnosis, Request, Scope, SymptomVerdict, Verdict, diagnose};
+use llm_diagnose::health::{Triage, places, triage};
 use llm_diagnose::playbook::{Library, select};
 use llm_diagnose::prom::Prometheus;
 use llm_diagnose_lab::stack;
@@ -82,15 +83,16 @@ pub(crate) enum Way {
     NoPast,
     SlowScrapes,
     InCompany,
+    NoAlert,
 }
 
 impl Way {
-    pub(crate) const ALL: [Self; 5] =
-        [Self::OwnName, Self::UnknownName, Self::NoPast, Self::SlowScrapes, Self::InCompany];
+    pub(crate) const ALL: [Self; 6] =
+        [Self::OwnName, Self::UnknownName, Self::NoPast, Self::SlowScrapes, Self::InCompany, Self::NoAlert];
 
     pub(crate) fn histories(self) -> Histories {
         match self {
-            Self::OwnName | Self::UnknownName | Self::NoPast => Histories::Alone,
+            Self::OwnName | Self::UnknownName | Self::NoPast | Self::NoAlert => Histories::Alone,
             Self::SlowScrapes => Histories::SlowScrapes,
             Self::InCompany => Histories::InCompany,
         }
@@ -103,6 +105,7 @@ impl Way {
             Self::NoPast => "no past",
             Self::SlowScrapes => "60 s between scrapes",
             Self::InCompany => "beside three pools and a gateway of others",
+            Self::NoAlert => "no alert: `diagnose POOL`",
         }
     }
 
@@ -110,7 +113,7 @@ impl Way {
     /// scrapes, a sixth in company.
     pub(crate) fn is_in_every_run(self, place: usize) -> bool {
         match self {
-            Self::OwnName | Self::UnknownName | Self::NoPast => true,
+            Self::OwnName | Self::UnknownName | Self::NoPast | Self::NoAlert => true,
             Self::SlowScrapes => place.is_multiple_of(3),
             Self::InCompany => place % 6 == 1,
         }
@@ -222,6 +225,7 @@ pub(crate) async fn answers(library: &Library, prometheus: &Prometheus, cases: &
 }
 
 async fn ask(library: &Library, prometheus: &Prometheus, case: &Case, way: Way) -> Option<Diagnosis> {
+    let at = Timestamp::from_second(case.at()).unwrap();
     let name = if way == Way::UnknownName { "CheckoutSLOBurn" } else { case.alert.as_str() };
     let mut labels = case.labels.clone();
     labels.insert("alertname".to_owned(), name.to_owned());
@@ -236,14 +240,27 @@ async fn ask(library: &Library, prometheus: &Prometheus, case: &Case, way: Way) 
     let request = Request {
         playbook,
         screen: true,
+        rules: Vec::new(),
         scope: Scope::of_labels(&labels),
-        at: Timestamp::from_second(case.at()).unwrap(),
+        at,
         since: Some(Timestamp::from_second(case.at() - 60).unwrap()),
         window: Duration::from_secs(300),
         baseline: if way == Way::NoPast { Baseline::Off } else { Baseline::Earlier(Duration::from_secs(86_400)) },
         deadline: Duration::from_secs(20),
     };
-    let diagnosis = diagnose(library, prometheus, &request).await;
+    let diagnosis = match way {
+        Way::NoAlert => {
+            let places = places(library, prometheus, at, Instant::now() + request.deadline).await.unwrap();
+            // Of a gateway with several models the alert's labels say which gateway is meant.
+            let scope = if let [place] = places.as_slice() { place.scope(None) } else { request.scope.clone() };
+            let request = Request { playbook: String::new(), since: None, scope, ..request };
+            match triage(library, (prometheus, &BTreeMap::new()), &request, Beside::default()).await {
+                Triage::Found(diagnosis) => *diagnosis,
+                Triage::Quiet(_) => return None,
+            }
+        }
+        _ => diagnose(library, prometheus, &request).await,
+    };
     assert!(!diagnosis.degraded, "{}: {:?}", case.id, diagnosis.problems);
     Some(diagnosis)
 }

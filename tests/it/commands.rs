@@ -10,6 +10,7 @@ use axum::routing::post;
 use jiff::Timestamp;
 use llm_diagnose::alert::AlertGroup;
 use llm_diagnose::chatops::{Desk, People, Recent};
+use llm_diagnose::diagnose::Request;
 use llm_diagnose::exporter::{self, Reader};
 use llm_diagnose::incident::Rules;
 use llm_diagnose::notify::{Notifier, Parts};
@@ -27,7 +28,7 @@ use tempfile::TempDir;
 use tokio::sync::mpsc;
 use tokio_util::task::TaskTracker;
 
-use crate::chains::moment;
+use crate::chains::{asked, moment};
 use crate::harness::{client, library, run, shared, tls};
 use crate::running::{CHANNEL, SOON, group};
 
@@ -206,6 +207,13 @@ fn a_pool_is_diagnosed_by_a_part_of_its_name_at_another_time() {
         let said = office.said(&format!("longer-prompts at {when}")).await;
         assert!(said.contains("prompts became longer"), "{said}");
         assert!(said.contains(&when.strftime("%Y-%m-%d %H:%M UTC").to_string()), "which moment: {said}");
+        // Without an alert the answer is the one that an alert gets.
+        for (name, playbook) in [("lost-replicas", "high-ttft"), ("slot-limit", "queue-buildup")] {
+            let request = Request { screen: true, ..asked(name, playbook) };
+            let alerted = diagnose::diagnose(library(), shared(), &request).await;
+            let said = office.said(&format!("namespace={name} at {}", crate::harness::at(moment(name)))).await;
+            assert!(said.contains(&alerted.root().unwrap().title), "{name}: {said}");
+        }
         let answers = office.command(&format!("longer-prompts at {when} playbook high-ttft here")).await;
         assert_eq!(answers.last().unwrap()["response_type"], "in_channel");
         let when = crate::harness::at(moment("healthy"));
@@ -229,6 +237,10 @@ fn a_name_that_fits_several_or_nothing_gets_a_list_of_what_is_there() {
             said.contains("No pool or pod is called gpt. Did you mean llm") && said.contains("[llm/chat]"),
             "{said}"
         );
+        for (text, expected) in [("modle=qwen", "does not select a pool: did you mean"), ("model=quen", "qwen")] {
+            let said = office.said(text).await;
+            assert!(said.contains(expected), "{text}: {said}");
+        }
         let said = office.said("twin-0").await;
         assert!(said.contains("[llm/twin-0] diagnose llm/twin-0") && said.contains("[llm-dev/twin-0]"), "{said}");
         let said = office.said("diagnose llm-dev/twin-0").await;

@@ -198,6 +198,7 @@ fn request(playbook: &str) -> Request {
     Request {
         playbook: playbook.to_owned(),
         screen: false,
+        rules: Vec::new(),
         scope: Scope::of_labels(&[("namespace".to_owned(), "llm".to_owned())].into()),
         at: llm_diagnose::clock::now(),
         since: None,

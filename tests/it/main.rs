@@ -33,6 +33,7 @@ mod logs;
 mod loki;
 mod mixed_fleet;
 mod night;
+mod nowhere;
 mod outages;
 mod owners;
 mod pagers;

@@ -7,7 +7,7 @@ use llm_diagnose::health::{Health, Look, State, look};
 
 use crate::harness::{DEADLINE, Page, Stamp, WINDOW, at, evidence, fixture, library, request, run, shared, slot};
 
-const CASE: usize = 143;
+pub(crate) const CASE: usize = 143;
 /// Namespaces, each with a model of its own.
 const POOLS: [&str; 11] = [
     "mixed-a", "mixed-b", "mixed-c", "mixed-d", "mixed-e", "mixed-f", "mixed-g", "mixed-h", "mixed-i", "mixed-j",

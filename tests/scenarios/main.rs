@@ -1,6 +1,7 @@
 //! Labelled scenarios: fleets break in known ways, and what the product says is compared with what it was.
 //!
-//! `cargo test --test scenarios` runs a fixed third of the half that rules are tuned on and fails below its bars;
+//! `cargo test --test scenarios` runs a fixed third of the half that rules are tuned on and fails below its bars; a share is
+//! diagnosed a second time alone in a Prometheus, and must get the same answer as beside seven other fleets;
 //! `-- --all` runs everything, the handicaps too; `--write FILE` makes the page; `--only NAME` one family, in detail.
 //! `--tuned` runs the whole half that rules are tuned on; with `--serve` it leaves its Prometheus running until it is
 //! interrupted, and `--url URL` asks that one instead of simulating again.
@@ -109,6 +110,15 @@ fn main() -> ExitCode {
         let found = outcomes(&library, &prometheus, &situations, Handicap::None).await;
         told("diagnosed");
         let mut degraded = Vec::new();
+        let mut another = 0;
+        if options.url.is_none() && options.only.is_none() {
+            let alone = Situation::alone(&situations);
+            let (prometheus, _server) = serve(&library, &alone, &told).await;
+            let lone = outcomes(&library, &prometheus, &alone, Handicap::None).await;
+            told("diagnosed alone");
+            another = differing(&found, &lone);
+            degraded.push(("alone in their Prometheus".to_owned(), lone));
+        }
         let keep = |degraded: &[(String, Vec<Outcome>)]| {
             if let Some(path) = &options.write {
                 let part = report::page(&found, degraded, "make scenarios");
@@ -161,6 +171,10 @@ fn main() -> ExitCode {
             let rows: Vec<_> = outcomes.filter(|o| !o.healthy && !o.held_out).flat_map(|o| o.weighed.clone()).collect();
             println!("coefficients from {} causes: {:.2?}", rows.len(), calibration::fit(&rows, PRIOR));
         }
+        if another > 0 {
+            println!("{another} answers are other ones alone than in company");
+            return ExitCode::FAILURE;
+        }
         verdict(&found, if options.all || options.tuned { BARS } else { BARS_OF_A_THIRD })
     })
 }
@@ -203,6 +217,24 @@ fn print(found: &[Outcome], detail: bool) {
     for (name, held_out) in [("tuned on", false), ("never tuned on", true)] {
         println!("{name}: {:?}", Rates::of(found.iter().filter(|o| o.held_out == held_out)));
     }
+}
+
+/// How many diagnoses are other ones alone than beside other pools.
+fn differing(company: &[Outcome], alone: &[Outcome]) -> usize {
+    let same = |one: &Outcome, other: &Outcome| {
+        (&one.scenario, one.held_out, &one.entry) == (&other.scenario, other.held_out, &other.entry)
+    };
+    let pairs = alone.iter().filter_map(|one| Some((one, company.iter().find(|other| same(one, other))?)));
+    let differ = pairs.filter(|(one, other)| {
+        let answer = |o: &Outcome| (o.diagnosis.symptom.playbook.clone(), o.symptom, o.chain.clone(), o.verdict);
+        answer(one) != answer(other)
+    });
+    let told = differ.map(|(one, other)| {
+        let of = |o: &Outcome| format!("{} {:?} {:?} {:?}", o.found(), o.symptom, o.verdict, o.score);
+        println!("{} from {}: alone {}, in company {}", one.scenario, one.entry, of(one), of(other));
+    });
+    println!("{} of {} situations were diagnosed alone too", alone.len(), company.len());
+    told.count()
 }
 
 fn verdict(found: &[Outcome], (mechanism, root, top3): (f64, f64, f64)) -> ExitCode {

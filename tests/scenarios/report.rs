@@ -91,7 +91,7 @@ pub(crate) fn page(outcomes: &[Outcome], degraded: &[(String, Vec<Outcome>)], co
         Rates::of(half(true)).row("never tuned on")
     )
     .unwrap();
-    out.push_str("\n### With less to look at\n\nThe same diagnoses without an exporter, a past, or peers.\n\n");
+    out.push_str("\n### With less to look at\n\nThe same diagnoses without an exporter, a past, peers or company.\n\n");
     out.push_str(RATES_HEAD);
     for (name, outcomes) in degraded {
         out.push_str(&Rates::of(outcomes.iter()).row(name));

@@ -1,5 +1,6 @@
 //! Simulated fleets as a Prometheus would have kept them: a day and more before the trouble, several in one Prometheus.
 
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -108,6 +109,13 @@ impl Situation {
             Self { scenario: scenario.clone(), held_out: *held_out, at, seed: *seed, neighbour, slot, forced }
         };
         scenarios.iter().enumerate().map(of).collect()
+    }
+
+    /// Of those that share a time one each, so that none has company; their histories are the same as beside the others.
+    pub(crate) fn alone(situations: &[Self]) -> Vec<Self> {
+        let shares = |slot: usize| situations.iter().filter(move |s| s.slot == slot);
+        let slots: BTreeSet<usize> = situations.iter().map(|s| s.slot).collect();
+        slots.into_iter().filter_map(|slot| shares(slot).nth(slot % shares(slot).count())).cloned().collect()
     }
 
     fn namespace(&self) -> String {

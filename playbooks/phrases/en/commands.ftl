@@ -18,6 +18,7 @@ targets-none-then = There is no data at { $time }, but { $n ->
     [one] 1 pool is
    *[other] { $n } pools are
  } there now.
+targets-data = There is data from { $from } to { $to }.
 target-unknown = No pool or pod is called { $target }. Did you mean { $near }?
 target-several = { $target } may be one of { $n }. Which one?
 target-missing = Which pool? A model, a namespace, a workload or a pod.

@@ -35,6 +35,8 @@ why-possibly = possibly { $chain }
 why-nothing = no cause stands out
 why-absent = not confirmed: { $facts }
 why-no-data = no data
+why-no-data-then = no data at this time
+why-nowhere = no such pool
 
 ## The symptom and who is hurt
 
@@ -65,7 +67,7 @@ hits-some = Hits { $n } of { $total ->
  }: **{ $names }**
 hits-on = { $hits } on { $places }
 hits-share = { $hits }, { $share } of the traffic
-screened-unknown = No playbook knows this alert, so all symptoms of this pool were looked at: { $title }.
+screened-unknown = All symptoms of this pool were looked at. The clearest one: { $title }.
 screened-absent = The alert's own condition ({ $asked }) does not hold now. This pool shows another symptom: { $title }.
 screened-no-data = There is no data for the alert's own condition ({ $asked }). This pool shows: { $title }.
 screened-unexplained = The alert's own symptom ({ $asked }) is there, but another one explains more: { $title }.
@@ -77,6 +79,10 @@ screened-quiet =
 screened-blind = **Cannot tell**: no symptom of this pool could be looked at.
 screened-blind-why = **Cannot tell**: no symptom of this pool could be looked at, because { $why }.
 screened-part-why = **Cannot tell**: not all symptoms of this pool could be looked at, because { $why }.
+nowhere = **Cannot tell**: no { $what } { $value }; there is { $near }.
+nowhere-more = { $near } and { $n } more
+nowhere-then = **Cannot tell**: there is no data of this pool at { $at }. There is data from { $from } to { $to }.
+data-then = The pool itself tells nothing at { $at }. There is data from { $from } to { $to }.
 screened-also = Also abnormal here: { $also }.
 screened-more = { $also } and { $n } more
 latency-parts = { $title } take { $seconds } on average: { $parts }.

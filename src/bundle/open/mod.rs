@@ -116,6 +116,7 @@ pub fn request(report: &Report) -> Option<Request> {
     Some(Request {
         playbook: diagnosis.symptom.playbook.clone(),
         screen: diagnosis.screening.is_some(),
+        rules: Vec::new(),
         scope: Scope {
             dimensions: diagnosis.scope.labels.clone(),
             replicas: diagnosis.scope.named.iter().cloned().collect(),

@@ -1,5 +1,6 @@
 //! Answers that ask Prometheus: diagnoses, health, capacity, and whether everything is there.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use futures::future::{join_all, join3};
@@ -11,7 +12,10 @@ use super::{Reply, ask, health, incidents, sentence, with};
 use crate::capacity;
 use crate::chatops::Desk;
 use crate::clock;
-use crate::diagnose::{Beside, Diagnosis, Exporters, Hit, Place, Request, diagnose_with, hits, observe_signals};
+use crate::diagnose::{
+    Beside, DataSpan, Diagnosis, Exporters, Hit, Place, Request, Scope, data_elsewhere, diagnose_with, hits, moment,
+    observe_signals, typed_label,
+};
 use crate::health::{Answer, DIMENSIONS, Look, Source, State, Triage, coverage, look, places, triage};
 use crate::playbook::{nearest, suggestion};
 use crate::prom::{Prometheus, choose};
@@ -75,6 +79,10 @@ async fn found(desk: &Desk, reply: &Reply<'_>, typed: &str, at: Timestamp) -> Re
     let all: Vec<Place> = places.iter().map(|(_, place)| place.clone()).collect();
     let fitting = hits(&all, typed);
     if fitting.is_empty() {
+        let typed = match typed_label(typed) {
+            Ok(label) => label.map_or(typed, |(_, value)| value),
+            Err(why) => return Err(sentence(Tone::Unknown, Line::of(&why))),
+        };
         if all.is_empty() && problems.is_empty() {
             return Err(nothing(desk, reply, at).await);
         }
@@ -100,20 +108,27 @@ async fn found(desk: &Desk, reply: &Reply<'_>, typed: &str, at: Timestamp) -> Re
     Ok(found.collect())
 }
 
-/// That there are no pools; at a moment of the past, whether there are some now.
+/// That there are no pools; when there is data, and for a moment of the past whether there are some now.
 async fn nothing(desk: &Desk, reply: &Reply<'_>, at: Timestamp) -> Message {
     let words = &desk.words;
+    let within = LISTING.min(desk.diagnosing.deadline);
+    let (watched, every) = (clients(desk, reply), Scope::default());
+    let spans = watched.iter().map(|prometheus| data_elsewhere(&desk.library, prometheus, &every, at, within));
+    let data = join_all(spans).await.into_iter().flatten().next().map(|DataSpan { from, to }| {
+        Part::Note(words.line("targets-data", &[("from", shown(from).into()), ("to", shown(to).into())]))
+    });
     let now = clock::now();
-    if at >= now {
-        return sentence(Tone::Unknown, words.line("targets-none", &[]));
-    }
-    let Known { places, .. } = known(desk, &clients(desk, reply), now, LISTING.min(desk.diagnosing.deadline)).await;
+    let places = if at < now { known(desk, &watched, now, within).await.places } else { Vec::new() };
     let names: Vec<String> = places.iter().map(|(_, place)| place.name()).collect();
-    if names.is_empty() {
-        return sentence(Tone::Unknown, words.line("targets-none", &[]));
+    let mut message = match names.len() {
+        0 => sentence(Tone::Unknown, words.line("targets-none", &[])),
+        n => sentence(Tone::Unknown, words.line("targets-none-then", &[("time", shown(at).into()), ("n", n.into())])),
+    };
+    message.parts.extend(data);
+    match names.is_empty() {
+        true => message,
+        false => with(message, Part::Buttons(offered(desk, names.into_iter(), str::to_owned))),
     }
-    let line = words.line("targets-none-then", &[("time", shown(at).into()), ("n", names.len().into())]);
-    with(sentence(Tone::Unknown, line), Part::Buttons(offered(desk, names.into_iter(), str::to_owned)))
 }
 
 /// Buttons for names, and one for the form with all of them.
@@ -197,6 +212,7 @@ async fn told(desk: &Desk, reply: &Reply<'_>, what: &Diagnose, at: Timestamp, fo
     let request = Request {
         playbook: what.playbook.clone().unwrap_or_default(),
         screen: what.playbook.is_none(),
+        rules: Vec::new(),
         scope: found.as_ref().map(|found| found.place.scope(found.pod.as_deref())).unwrap_or_default(),
         at,
         since: what.when.last.map(|last| clock::before(at, last)),
@@ -242,16 +258,19 @@ fn shown(at: Timestamp) -> Line {
     Line::default().time(at).plain(format!(" ({})", at.strftime("%Y-%m-%d %H:%M UTC")))
 }
 
-/// An incident's playbook once more, now.
+/// An incident's playbook once more: now while it is open, else as it was when it began.
 pub(super) async fn again(desk: &Desk, reply: &Reply<'_>, incident: &Incident) {
     let prometheus = prometheus_of(desk, incident).filter(|_| incident.because.is_some());
     let Some(prometheus) = prometheus else {
         return reply.say(&sentence(Tone::Unknown, desk.words.line("incident-undiagnosed", &[]))).await;
     };
     let playbook = incident.playbook.as_deref().unwrap_or_default();
-    let request = desk.diagnosing.request(playbook, &incident.alerts, incident.started_at, clock::now());
+    let now = clock::now();
+    let at = if incident.open { now } else { moment(incident.started_at, incident.resolved_at, now) };
+    let request = desk.diagnosing.request(playbook, &incident.alerts, incident.started_at, at);
     let watched = reply.watch(prometheus);
-    let exporters = exporters(desk, prometheus).await;
+    // Pages tell of now only.
+    let exporters = if incident.open { exporters(desk, prometheus).await } else { None };
     let beside = Beside { exporters: exporters.as_ref(), logs: Some(&desk.logs) };
     let diagnosis = diagnose_with(&desk.library, &watched, &request, beside).await;
     reply.say(&diagnosis_message(desk, &diagnosis, Some(prometheus))).await;
@@ -287,7 +306,7 @@ pub(super) async fn overview(desk: &Desk, reply: &Reply<'_>, what: &HealthOf) {
         },
         None => None,
     };
-    let mut scope = std::collections::BTreeMap::new();
+    let mut scope = BTreeMap::new();
     if let Some([only]) = fitting.as_deref() {
         scope = only.place.dimensions.clone();
         scope.retain(|dimension, _| DIMENSIONS.contains(&dimension.as_str()));

@@ -111,7 +111,7 @@ pub(super) async fn of_pool(
     let prometheus = Prometheus::new(&chosen)?;
     let exporters = bench.exporters();
     // Pages tell of now only.
-    let exporters = Some(&exporters).filter(|_| args.when.at.is_none());
+    let exporters = Some(&exporters).filter(|_| ask::is_now(&request));
     // A log that cannot be read is told by the bundle.
     let (files, _) = crate::logs::files::read(&args.beside.logs, config.bundle.log_bytes);
     let logs = LogSources { files, ..ask::logs(config, &[]).await? };

@@ -15,8 +15,9 @@ use tokio::sync::oneshot;
 
 use super::Request;
 use super::gather::{merge, name};
+use super::heard::Heard;
 use super::observation::{Source, reduce};
-use super::observe::{Observed, RESERVE, observe_needs};
+use super::observe::{Observed, RESERVE, observe_more};
 use super::plan::{Needs, needs, tellers, tier};
 use super::scope::{Found, names_behind, read_detection};
 use crate::alert::Labels;
@@ -102,18 +103,19 @@ pub async fn look(
     request: &Request,
     exporters: Option<&Exporters>,
 ) -> Observed {
-    look_for(library, prometheus, request, &needs(library, &request.playbook), exporters).await
+    look_for(library, prometheus, request, &needs(library, &request.playbook), exporters, Heard::default()).await
 }
 
-/// [`look`], for these needs; the request's playbook is not looked at.
+/// [`look`], for these needs and without what was heard before; the request's playbook is not looked at.
 pub(super) async fn look_for(
     library: &Library,
     prometheus: &Prometheus,
     request: &Request,
     needs: &Needs<'_>,
     exporters: Option<&Exporters>,
+    heard: Heard,
 ) -> Observed {
-    let Some(exporters) = exporters else { return observe_needs(library, prometheus, request, needs).await };
+    let Some(exporters) = exporters else { return observe_more(library, prometheus, request, needs, heard).await };
     let deadline = Instant::now() + request.deadline.saturating_sub(RESERVE).max(RESERVE);
     let (tell, told) = oneshot::channel::<Blind>();
     let ahead = async {
@@ -124,7 +126,7 @@ pub(super) async fn look_for(
         };
         visit_all(library, prometheus, request, exporters, &blind, deadline).await
     };
-    let asking = std::pin::pin!(observe_needs(library, prometheus, request, needs));
+    let asking = std::pin::pin!(observe_more(library, prometheus, request, needs, heard));
     let ahead = std::pin::pin!(ahead);
     let (mut observed, (visits, left_out)) = match select(asking, ahead).await {
         Either::Left((observed, ahead)) => {
@@ -407,6 +409,7 @@ mod tests {
             let dimensions = [("namespace", "llm"), ("model", "a")].map(|(k, v)| (k.to_owned(), v.to_owned()));
             let request = Request {
                 screen: false,
+                rules: Vec::new(),
                 playbook: String::new(),
                 scope: Scope { dimensions: dimensions.into(), ..Scope::default() },
                 at: jiff::Timestamp::UNIX_EPOCH,

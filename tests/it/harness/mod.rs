@@ -79,6 +79,7 @@ pub(crate) fn request(playbook: &str, labels: &[(&str, &str)], when: i64) -> Req
     Request {
         playbook: playbook.to_owned(),
         screen: false,
+        rules: Vec::new(),
         scope: Scope::of_labels(&labels),
         at: at(when),
         since: None,

@@ -1,0 +1,211 @@
+//! The whole chain of one request: detect, plan, observe, judge, and the pool's other symptoms where that explains nothing.
+
+use std::time::Instant;
+
+use futures::future::join;
+use tracing::{Instrument, debug_span};
+
+use super::direct::{self, Because, Exporters};
+use super::heard::Heard;
+use super::logs::LogSources;
+use super::observe::{Observed, RESERVE};
+use super::screen::{self, Screened, Screening};
+use super::{Diagnosis, Judged, Request, SymptomVerdict, blame, elsewhere, judge, onset, rule};
+use crate::playbook::Library;
+use crate::prom::Prometheus;
+
+/// What may be read beside Prometheus.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Beside<'a> {
+    /// Exporters themselves, where Prometheus cannot tell.
+    pub exporters: Option<&'a Exporters>,
+    /// The replicas' logs.
+    pub logs: Option<&'a LogSources>,
+}
+
+/// The whole chain for one request: detect, plan, observe, judge.
+pub async fn diagnose(library: &Library, prometheus: &Prometheus, request: &Request) -> Diagnosis {
+    diagnose_with(library, prometheus, request, Beside::default()).await
+}
+
+/// [`diagnose`], with more than Prometheus to ask.
+pub async fn diagnose_with(
+    library: &Library,
+    prometheus: &Prometheus,
+    request: &Request,
+    beside: Beside<'_>,
+) -> Diagnosis {
+    begin(library, prometheus, request, beside).await.finish().await
+}
+
+/// A diagnosis that is almost made: asked and judged, but without logs, and without since when its evidence holds.
+#[derive(Debug)]
+pub struct Begun<'a> {
+    library: &'a Library,
+    prometheus: &'a Prometheus,
+    /// What was asked for.
+    asked: Request,
+    /// The same, with the playbook that was entered.
+    request: Request,
+    beside: Beside<'a>,
+    observed: Observed,
+    judged: Option<Judged>,
+    /// Whether the condition of the playbook holds that was asked for; none where there is none.
+    own: Option<SymptomVerdict>,
+    screened: Option<Screened>,
+    /// All logs were read for this playbook.
+    has_logs: bool,
+    started: Instant,
+}
+
+/// [`diagnose_with`], up to the verdict.
+///
+/// Where the request names no playbook, the alerts' rules are asked for. Where it may be screened and its playbook explains
+/// nothing, not even with the logs, the clearest symptom of the pool is entered instead.
+pub async fn begin<'a>(
+    library: &'a Library,
+    prometheus: &'a Prometheus,
+    request: &Request,
+    beside: Beside<'a>,
+) -> Begun<'a> {
+    let started = Instant::now();
+    let (asked, queries) = rule::with_playbook(library, prometheus, request, started).await;
+    let mut begun = Begun {
+        library,
+        prometheus,
+        request: asked.clone(),
+        asked,
+        beside,
+        observed: Observed { queries, heard: Heard::after(queries), ..Observed::default() },
+        judged: None,
+        own: None,
+        screened: None,
+        has_logs: false,
+        started,
+    };
+    if library.playbooks.contains_key(&begun.asked.playbook) {
+        let look = direct::look(library, prometheus, &begun.asked, beside.exporters);
+        begun.observed = look.instrument(debug_span!("observe")).await;
+        begun.observed.queries += queries;
+        begun.judged = judge(library, &begun.asked.playbook, &begun.observed.seen);
+        begun.own = begun.judged.as_ref().map(|judged| judged.symptom);
+    }
+    if !begun.asked.screen || begun.observed.degraded || begun.explains() {
+        return begun;
+    }
+    if begun.own == Some(SymptomVerdict::Confirmed) {
+        // Half of the time is left for the screening.
+        begun.read_logs(started + begun.asked.deadline / 2).await;
+        if begun.explains() {
+            return begun;
+        }
+    }
+    begun.screened().instrument(debug_span!("screen")).await
+}
+
+impl Begun<'_> {
+    fn explains(&self) -> bool {
+        self.judged.as_ref().is_some_and(|judged| screen::explains(self.library, &self.request.playbook, judged))
+    }
+
+    /// Judges once more with what the logs say; again only where some could not be read.
+    async fn read_logs(&mut self, deadline: Instant) {
+        let Some(logs) = self.beside.logs.filter(|_| self.judged.is_some() && !self.has_logs) else { return };
+        let look = logs.look(self.library, &self.request, self.judged.as_ref(), &mut self.observed, deadline);
+        if look.instrument(debug_span!("logs")).await {
+            self.judged = judge(self.library, &self.request.playbook, &self.observed.seen);
+            self.has_logs = self.observed.logs.as_ref().is_some_and(|read| read.missing.is_empty());
+        }
+    }
+
+    /// Looks for a symptom of the pool that explains more.
+    async fn screened(mut self) -> Self {
+        let (library, prometheus, exporters) = (self.library, self.prometheus, self.beside.exporters);
+        let asked_beside = self.observed.queries.saturating_sub(self.observed.heard.queries);
+        // Exporters may be read twice, for the symptoms and for their causes.
+        let request = screen::with_time_left(&self.asked, self.started, 2);
+        let heard = self.observed.heard.clone();
+        let (screened, seen) = screen::screen(library, prometheus, &request, exporters, heard).await;
+        let mut heard = seen.heard.clone();
+        if !seen.degraded && seen.found.is_of_another_job(library, &self.asked.scope) {
+            // Another program's alert: what else is abnormal here is not its story.
+            self.asked.screen = false;
+        } else {
+            let own = self.judged.as_ref().map(|judged| screen::clarity(library, &self.request.playbook, judged));
+            let request = screen::with_time_left(&self.asked, self.started, 1);
+            let enter = screen::enter(library, prometheus, &request, exporters, &screened, own, heard.clone());
+            let mut before = seen;
+            if let Some((observed, best)) = enter.await {
+                heard = observed.heard.clone();
+                match best {
+                    Some((playbook, judged)) => {
+                        before.add_trouble(&self.observed);
+                        self.request.playbook = playbook;
+                        self.observed = observed;
+                        self.judged = Some(judged);
+                        self.has_logs = false;
+                    }
+                    None => before.add_trouble(&observed),
+                }
+            }
+            match self.judged {
+                Some(_) => self.observed.add_trouble(&before),
+                None => self.observed = before,
+            }
+            self.screened = Some(screened);
+        }
+        self.observed.queries = asked_beside + heard.queries;
+        self.observed.heard = heard;
+        self
+    }
+
+    /// What can be said before the onsets are known; none when it is nothing, or when they may name another cause.
+    pub fn so_far(&self) -> Option<Diagnosis> {
+        let judged = self.judged.as_ref().filter(|judged| !judged.chains.is_empty() && !judged.is_tied())?;
+        let (observed, judged) = (self.observed.clone(), Some(judged.clone()));
+        let said = !observed.degraded;
+        let screening = self.screening();
+        said.then(|| blame::assemble(self.library, &self.request, observed, judged, screening, self.started.elapsed()))
+    }
+
+    fn screening(&self) -> Option<Screening> {
+        let screened = self.screened.as_ref()?;
+        Some(screened.told(self.library, &self.asked, self.own, &self.request.playbook, self.judged.as_ref()))
+    }
+
+    /// Reads the logs, asks for the onsets and for what else is abnormal, and puts everything into the answer.
+    pub async fn finish(mut self) -> Diagnosis {
+        let (library, prometheus, started) = (self.library, self.prometheus, self.started);
+        let deadline = started + self.request.deadline.saturating_sub(RESERVE).max(RESERVE);
+        self.read_logs(deadline).await;
+        let request = &self.request;
+        let away = self.observed.direct.as_ref().is_some_and(|direct| direct.because == Because::NoAnswer);
+        let unscreened = self.asked.screen && self.screened.is_none() && !self.observed.degraded;
+        let heard = unscreened.then(|| self.observed.heard.clone());
+        let glance = async {
+            let rest = screen::glance(&self.asked, started);
+            Some(screen::screen(library, prometheus, &rest, None, heard?).instrument(debug_span!("screen")).await)
+        };
+        let (observed, first) = (&mut self.observed, self.judged.as_ref().filter(|_| !away));
+        let trace = async {
+            let Some(first) = first else { return false };
+            let traced = onset::trace(library, prometheus, request, observed, first, deadline);
+            traced.instrument(debug_span!("trace")).await
+        };
+        let (traced, glanced) = join(trace, glance).await;
+        if traced {
+            self.judged = judge(library, &request.playbook, &self.observed.seen);
+        }
+        if let Some((screened, seen)) = glanced {
+            self.observed.queries += seen.heard.queries.saturating_sub(self.observed.heard.queries);
+            self.screened = Some(screened);
+        }
+        if elsewhere::is_blind(self.own, self.screened.as_ref(), &self.observed) {
+            let (data, queries) = elsewhere::data(library, prometheus, &request.scope, request.at, deadline).await;
+            self.observed.queries += queries;
+            self.observed.elsewhere = data;
+        }
+        let screening = self.screening();
+        blame::assemble(library, &self.request, self.observed, self.judged, screening, started.elapsed())
+    }
+}

@@ -1,0 +1,218 @@
+//! elsewhere: what is asked only where a scope shows nothing: which pool may be meant, and when it had data.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::fleet::{Place, fleet};
+use super::scope::{Found, REPLICA_LABELS, Scope, read_detection, served_by_scope};
+use super::screen::Screened;
+use super::typed::Unknown;
+use super::{Observed, Request, SymptomVerdict, pools};
+use crate::alert::Labels;
+use crate::clock;
+use crate::playbook::Library;
+use crate::prom::{Prometheus, Range, Series};
+use crate::signal::{Engine, Matcher, matchers};
+
+/// How long may be looked for data.
+const PATIENCE: Duration = Duration::from_secs(3);
+const MINUTE: Duration = Duration::from_secs(60);
+
+const fn days(n: u64) -> Duration {
+    Duration::from_secs(n * 86_400)
+}
+
+/// How far before and after the moment is looked, and in which steps: the near past finely, then further away.
+const LOOKS: [(Duration, Duration); 3] =
+    [(days(1), Duration::from_secs(600)), (days(30), Duration::from_secs(6 * 3_600)), (days(400), days(4))];
+/// Series that are asked for their edges.
+const FEW: usize = 4;
+/// Moments of a step at which the edges are looked for.
+const FINE: u64 = 240;
+
+/// From when to when a pool has data, to a minute or so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct DataSpan {
+    /// The first sample, or the earliest moment that was looked at.
+    #[schemars(with = "String")]
+    pub from: Timestamp,
+    /// The last sample.
+    #[schemars(with = "String")]
+    pub to: Timestamp,
+}
+
+/// Narrows a scope that selects nothing to the pool of the replicas that the alerts name, or to the only pool there is.
+/// Else an alert that no playbook knows is about none of the pools; other alerts are about all of them.
+pub(super) async fn narrow(
+    library: &Library,
+    prometheus: &Prometheus,
+    request: &Request,
+    rows: &[Labels],
+    found: Found,
+    deadline: Instant,
+) -> Found {
+    let known = pools(library, rows);
+    let name =
+        |dimensions: &BTreeMap<String, String>| Place { dimensions: dimensions.clone(), ..Place::default() }.name();
+    if known.len() < 2 {
+        let note = "the alert's labels name no pool: the only one of this Prometheus was looked at".to_owned();
+        return Found { notes: [found.notes, vec![note]].concat(), ..found };
+    }
+    let of_replicas: BTreeSet<BTreeMap<String, String>> =
+        match prometheus.query(&fleet(library), request.at, deadline).await {
+            Ok(rows) => {
+                let named = |value: Option<&String>| value.is_some_and(|value| request.scope.replicas.contains(value));
+                let own = rows.iter().filter(|row| REPLICA_LABELS.iter().any(|label| named(row.labels.get(*label))));
+                own.flat_map(|row| pools(library, std::slice::from_ref(&row.labels))).collect()
+            }
+            // Without an answer nothing is narrowed.
+            Err(_) => BTreeSet::new(),
+        };
+    if let (Some(pool), 1) = (of_replicas.first(), of_replicas.len()) {
+        let scope = Scope { dimensions: pool.clone(), replicas: request.scope.replicas.clone() };
+        let mut found = read_detection(library, &scope, rows);
+        found.notes.push(format!("the alert names no pool but a replica of `{}`, which was looked at", name(pool)));
+        return found;
+    }
+    if library.playbooks.contains_key(&request.playbook) || !request.screen {
+        let note = "the alert's labels name no pool of this Prometheus: all were looked at as one".to_owned();
+        return Found { notes: [found.notes, vec![note]].concat(), ..found };
+    }
+    let told = request.scope.dimensions.iter().map(|(dimension, value)| format!("{dimension}={value}"));
+    let told: Vec<String> = told.chain(request.scope.replicas.iter().cloned()).collect();
+    let names: Vec<String> = known.iter().map(name).collect();
+    let unknown = Unknown::new("pool", &told.join(", "), names.iter().map(String::as_str));
+    let why = library.engines.keys().map(|engine| (engine.clone(), unknown.to_string()));
+    Found { engines: Vec::new(), apart: why.collect(), unknown: Some(unknown), ..found }
+}
+
+/// Whether the alert's own symptom, else every one, could not be judged, though Prometheus answered.
+pub(super) fn is_blind(own: Option<SymptomVerdict>, screened: Option<&Screened>, observed: &Observed) -> bool {
+    let blind = match own {
+        Some(own) => own == SymptomVerdict::NoData,
+        None => screened.is_some_and(|screened| screened.looked_at.is_empty()),
+    };
+    blind && !observed.degraded
+}
+
+/// When the pool of a scope had data nearest to a moment; none where it has some then, or nobody can tell in time.
+pub async fn data_elsewhere(
+    library: &Library,
+    prometheus: &Prometheus,
+    scope: &Scope,
+    at: Timestamp,
+    within: Duration,
+) -> Option<DataSpan> {
+    data(library, prometheus, scope, at, Instant::now() + within).await.0
+}
+
+/// As [`data_elsewhere`], with the number of questions.
+pub(super) async fn data(
+    library: &Library,
+    prometheus: &Prometheus,
+    scope: &Scope,
+    at: Timestamp,
+    deadline: Instant,
+) -> (Option<DataSpan>, usize) {
+    let deadline = deadline.min(Instant::now() + PATIENCE);
+    let mut queries = 1;
+    match prometheus.query(&serving(library, scope, ""), at, deadline).await {
+        Ok(rows) if !rows.iter().any(|row| fits(library, scope, &row.labels)) => {}
+        // What is there at the moment itself needs no hint.
+        Ok(_) | Err(_) => return (None, queries),
+    }
+    for (around, step) in LOOKS {
+        let range = Range {
+            from: clock::before(at, around),
+            to: clock::after(at, around).min(clock::now()).max(at),
+            step_seconds: i64::try_from(step.as_secs()).unwrap_or(i64::MAX),
+        };
+        queries += 1;
+        let there = serving(library, scope, &format!("[{}s]", step.as_secs()));
+        let Ok(series) = prometheus.query_range(&there, range, deadline).await else { return (None, queries) };
+        let own: Vec<&Series> = series.iter().filter(|series| fits(library, scope, &series.labels)).collect();
+        let Some((first, last)) = nearest_run(&own, at, step) else { continue };
+        // A value at a step tells of the step before it.
+        let begun = clock::before(first, step);
+        queries += 2;
+        let exact = |edge: &'static str, at: Timestamp| {
+            let query = edges(&own, edge, step);
+            async move { prometheus.query(&query, at, deadline).await.ok()?.first().map(|row| row.value) }
+        };
+        let (from, to) = futures::future::join(exact("min", first), exact("max", last)).await;
+        let moment = |seconds: Option<f64>, or: Timestamp| {
+            seconds.and_then(|s| Timestamp::from_second(s as i64).ok()).unwrap_or(or)
+        };
+        return (Some(DataSpan { from: moment(from, begun), to: moment(to, last) }), queries);
+    }
+    (None, queries)
+}
+
+/// Asks what serves in a scope, with the names of the series, at a moment or within a range: by the first of its dimensions
+/// that any engine's series carry, for a whole fleet's series are many.
+fn serving(library: &Library, scope: &Scope, range: &str) -> String {
+    let pools = || library.engines.values().filter(|engine| engine.kind.is_pool());
+    let narrowing = ["model", "namespace", "cluster", "job"].into_iter().find_map(|dimension| {
+        let value = scope.dimensions.get(dimension)?;
+        let labels: BTreeSet<&String> = pools().filter_map(|engine| engine.scope.get(dimension)).flatten().collect();
+        (!labels.is_empty()).then_some((labels, value))
+    });
+    let Some((labels, value)) = narrowing else { return served_by_scope(library, "", "__name__, ", range) };
+    let of = |label: &&String| served_by_scope(library, &matchers(&[Matcher::one(label, value)]), "__name__, ", range);
+    labels.iter().map(of).collect::<Vec<_>>().join(" or ")
+}
+
+/// Whether a series may be of a scope: it has one of its values, and no other of any of its dimensions.
+fn fits(library: &Library, scope: &Scope, series: &Labels) -> bool {
+    let Some(name) = series.get("__name__") else { return false };
+    // A job label of the rule that fired is often another exporter's.
+    let telling = |dimension: &str| dimension != "job" || scope.dimensions.len() == 1;
+    let dimensions = || scope.dimensions.iter().filter(|(dimension, _)| telling(dimension));
+    let fits = |engine: &Engine| {
+        let told = |(dimension, value): (&String, &String)| Some(engine.told(dimension, series)? == value);
+        let own: Vec<bool> = dimensions().filter_map(told).collect();
+        scope.dimensions.is_empty() || (!own.is_empty() && own.into_iter().all(|same| same))
+    };
+    let mut engines = library.engines.values().filter(|engine| engine.kind.is_pool());
+    engines.any(|engine| engine.detected_by().contains(name) && fits(engine))
+}
+
+/// The first and the last step of the stretch with data that is nearest to a moment.
+fn nearest_run(series: &[&Series], at: Timestamp, step: Duration) -> Option<(Timestamp, Timestamp)> {
+    let mut moments: Vec<i64> = series.iter().flat_map(|series| series.samples.iter().map(|(ms, _)| *ms)).collect();
+    moments.sort_unstable();
+    moments.dedup();
+    let gap = i64::try_from(step.as_millis()).unwrap_or(i64::MAX);
+    let (mut first, mut last) = (*moments.first()?, *moments.first()?);
+    let mut best: Option<(i64, i64, i64)> = None;
+    let mut keep = |first: i64, last: i64| {
+        let at = at.as_millisecond();
+        let away = if at < first { first - at } else { (at - last).max(0) };
+        if best.is_none_or(|(nearest, ..)| away < nearest) {
+            best = Some((away, first, last));
+        }
+    };
+    for &moment in &moments[1..] {
+        if moment - last > gap {
+            keep(first, last);
+            first = moment;
+        }
+        last = moment;
+    }
+    keep(first, last);
+    best.map(|(_, first, last)| (clock::from_unix_ms(first), clock::from_unix_ms(last)))
+}
+
+/// Asks for the first or the last sample's time of these series within a step.
+fn edges(series: &[&Series], edge: &str, step: Duration) -> String {
+    let selectors = series.iter().take(FEW).map(|series| {
+        let own = series.labels.iter().map(|(label, value)| Matcher::one(label, value)).collect::<Vec<_>>();
+        let resolution = (step.as_secs() / FINE).max(MINUTE.as_secs());
+        format!("{edge}_over_time(timestamp({{{}}})[{}s:{resolution}s])", matchers(&own), step.as_secs())
+    });
+    format!("{edge}({})", selectors.collect::<Vec<_>>().join(" or "))
+}

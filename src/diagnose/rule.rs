@@ -1,0 +1,32 @@
+//! rule: the playbook of an alert whose own words tell none, by its rule as Prometheus knows it.
+
+use std::time::{Duration, Instant};
+
+use super::Request;
+use crate::playbook::{Library, of_expression};
+use crate::prom::Prometheus;
+
+/// How long Prometheus may take to tell a rule; without it the pool is screened all the same.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// The request with the playbook whose symptom its alerts' rules read, and how many questions that took.
+pub(super) async fn with_playbook(
+    library: &Library,
+    prometheus: &Prometheus,
+    request: &Request,
+    started: Instant,
+) -> (Request, usize) {
+    let mut asked = request.clone();
+    if !request.playbook.is_empty() || request.rules.is_empty() {
+        return (asked, 0);
+    }
+    let deadline = started + PATIENCE.min(request.deadline / 4);
+    match prometheus.rules_named(&request.rules, deadline).await {
+        Ok(rules) => {
+            let told = rules.iter().find_map(|rule| of_expression(library, &rule.query));
+            asked.playbook = told.map(|selection| selection.playbook).unwrap_or_default();
+        }
+        Err(error) => tracing::debug!(%error, "the alert's rule is not known"),
+    }
+    (asked, 1)
+}
