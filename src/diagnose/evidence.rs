@@ -1,7 +1,7 @@
 //! Whether one piece of evidence holds on the observations.
 
 use super::degree::degree;
-use super::observation::median;
+use super::observation::median_of_others;
 use super::{EvidenceResult, NO_PAST, Observation, Observations, Outcome, ReplicaValue};
 use crate::playbook::{Comparison, Condition, Evidence, Library, Reference};
 use crate::signal::{Fleet, Unit};
@@ -126,10 +126,10 @@ fn compare_peers(result: &mut EvidenceResult, comparisons: &[Comparison], o: &Ob
     let mut deviants = Vec::new();
     let mut nearest: Option<(f64, f64)> = None;
     let mut support = -1.0_f64;
-    for (i, replica) in o.replicas.iter().enumerate() {
-        let mut others: Vec<f64> =
-            o.replicas.iter().enumerate().filter(|(j, _)| *j != i).map(|(_, r)| r.value).collect();
-        let peers = median(&mut others).unwrap_or(f64::NAN);
+    let mut sorted: Vec<f64> = o.replicas.iter().map(|r| r.value).collect();
+    sorted.sort_by(f64::total_cmp);
+    for replica in &o.replicas {
+        let peers = median_of_others(&sorted, replica.value).unwrap_or(f64::NAN);
         let off = (replica.value - peers).abs();
         if nearest.is_none_or(|(value, peers): (f64, f64)| off > (value - peers).abs()) {
             nearest = Some((replica.value, peers));

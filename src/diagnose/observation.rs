@@ -109,3 +109,34 @@ pub(super) fn median(values: &mut [f64]) -> Option<f64> {
         _ => Some(f64::midpoint(values[n / 2 - 1], values[n / 2])),
     }
 }
+
+/// The median of sorted values without one of them; none where nothing is left. Sorted once, a thousand replicas are
+/// compared with their peers as fast as they are read.
+pub(super) fn median_of_others(sorted: &[f64], own: f64) -> Option<f64> {
+    let place = sorted.partition_point(|value| value.total_cmp(&own).is_lt());
+    let other = |i: usize| sorted.get(i + usize::from(i >= place)).copied();
+    match sorted.len().saturating_sub(1) {
+        0 => None,
+        n if n % 2 == 1 => other(n / 2),
+        n => Some(f64::midpoint(other(n / 2 - 1)?, other(n / 2)?)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_median_of_the_others_leaves_out_one_of_several_equal_values() {
+        let of = |values: &[f64], own: f64| {
+            let mut sorted = values.to_vec();
+            sorted.sort_by(f64::total_cmp);
+            median_of_others(&sorted, own)
+        };
+        assert_eq!(of(&[3.0, 1.0, 2.0], 2.0), Some(2.0));
+        assert_eq!(of(&[3.0, 1.0, 2.0], 3.0), Some(1.5));
+        assert_eq!(of(&[5.0, 5.0, 1.0, 2.0], 5.0), Some(2.0));
+        assert_eq!(of(&[1.0, 9.0], 1.0), Some(9.0));
+        assert_eq!((of(&[1.0], 1.0), of(&[], 1.0)), (None, None));
+    }
+}

@@ -230,7 +230,9 @@ fn differing(company: &[Outcome], alone: &[Outcome]) -> usize {
         answer(one) != answer(other)
     });
     let told = differ.map(|(one, other)| {
-        let of = |o: &Outcome| format!("{} {:?} {:?} {:?}", o.found(), o.symptom, o.verdict, o.score);
+        let of = |o: &Outcome| {
+            format!("{} {:?} {:?} {:?}", o.found(), o.symptom, o.verdict, o.probability.map(|p| (p * 100.0).round()))
+        };
         println!("{} from {}: alone {}, in company {}", one.scenario, one.entry, of(one), of(other));
     });
     println!("{} of {} situations were diagnosed alone too", alone.len(), company.len());
