@@ -22,7 +22,7 @@ pub const FEATURES: usize = 6;
 pub const PRIOR: [f64; FEATURES] = [5.0, 0.5, 1.0, 1.0, -1.0, -1.0];
 
 /// What each number adds to the log-odds: a constant, then as in [`features`].
-const COEFFICIENTS: [f64; FEATURES + 1] = [-4.35, 3.87, 0.67, 0.88, 2.78, -1.04, -1.45];
+const COEFFICIENTS: [f64; FEATURES + 1] = [-4.49, 3.94, 0.56, 0.88, 2.85, -0.95, -1.71];
 
 /// What tells how probable the cause at `place` is, each about 0..=1: the score of its weakest link; by how much that is above
 /// its best rival's (below: negative); the share of its checks that have data; whether it stands first; the share of all causes
