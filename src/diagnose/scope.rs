@@ -290,10 +290,8 @@ pub fn read_detection(library: &Library, scope: &Scope, rows: &[Labels]) -> Foun
         bound.iter().map(|(there, matchers, _)| there.rows().any(|row| fits(matchers, row))).collect();
     let served = bound.iter().zip(&fitting).any(|((there, ..), fits)| *fits && there.engine.kind.is_pool());
     let carried = |there: &There<'_>| scope.dimensions.iter().any(|(name, value)| there.carries(name, value).1);
-    found.adrift = !(scope.dimensions.is_empty() && scope.replicas.is_empty())
-        && !scope.is_of_a_cluster()
-        && served
-        && !all.iter().any(carried);
+    let told = !scope.dimensions.is_empty() || !scope.replicas.is_empty();
+    found.adrift = told && !scope.is_of_a_cluster() && served && !all.iter().any(carried);
     found.unknown = if served { None } else { unknown(library, &scope.dimensions, rows) };
     for ((there, matchers, notes), fits) in bound.into_iter().zip(fitting) {
         // What belongs to nobody says nothing of a pool that is not there.
