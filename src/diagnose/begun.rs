@@ -35,7 +35,7 @@ pub async fn diagnose_with(
     request: &Request,
     beside: Beside<'_>,
 ) -> Diagnosis {
-    begin(library, prometheus, request, beside).await.finish().await
+    Box::pin(Box::pin(begin(library, prometheus, request, beside)).await.finish()).await
 }
 
 /// A diagnosis that is almost made: asked and judged, but without logs, and without since when its evidence holds.
@@ -84,8 +84,9 @@ pub async fn begin<'a>(
         started,
     };
     if library.playbooks.contains_key(&begun.asked.playbook) {
-        let look = direct::look(library, prometheus, &begun.asked, beside.exporters);
-        begun.observed = look.instrument(debug_span!("observe")).await;
+        let request = screen::with_time_left(&begun.asked, started, 1);
+        let look = direct::look(library, prometheus, &request, beside.exporters);
+        begun.observed = Box::pin(look).instrument(debug_span!("observe")).await;
         begun.observed.queries += queries;
         begun.judged = judge(library, &begun.asked.playbook, &begun.observed.seen);
         begun.own = begun.judged.as_ref().map(|judged| judged.symptom);
@@ -100,7 +101,7 @@ pub async fn begin<'a>(
             return begun;
         }
     }
-    begun.screened().instrument(debug_span!("screen")).await
+    Box::pin(begun.screened()).instrument(debug_span!("screen")).await
 }
 
 impl Begun<'_> {
@@ -112,7 +113,7 @@ impl Begun<'_> {
     async fn read_logs(&mut self, deadline: Instant) {
         let Some(logs) = self.beside.logs.filter(|_| self.judged.is_some() && !self.has_logs) else { return };
         let look = logs.look(self.library, &self.request, self.judged.as_ref(), &mut self.observed, deadline);
-        if look.instrument(debug_span!("logs")).await {
+        if Box::pin(look).instrument(debug_span!("logs")).await {
             self.judged = judge(self.library, &self.request.playbook, &self.observed.seen);
             self.has_logs = self.observed.logs.as_ref().is_some_and(|read| read.missing.is_empty());
         }
@@ -125,7 +126,7 @@ impl Begun<'_> {
         // Exporters may be read twice, for the symptoms and for their causes.
         let request = screen::with_time_left(&self.asked, self.started, 2);
         let heard = self.observed.heard.clone();
-        let (screened, seen) = screen::screen(library, prometheus, &request, exporters, heard).await;
+        let (screened, seen) = Box::pin(screen::screen(library, prometheus, &request, exporters, heard)).await;
         let mut heard = seen.heard.clone();
         if !seen.degraded && seen.found.is_of_another_job(library, &self.asked.scope) {
             // Another program's alert: what else is abnormal here is not its story.
@@ -135,7 +136,7 @@ impl Begun<'_> {
             let request = screen::with_time_left(&self.asked, self.started, 1);
             let enter = screen::enter(library, prometheus, &request, exporters, &screened, own, heard.clone());
             let mut before = seen;
-            if let Some((observed, best)) = enter.await {
+            if let Some((observed, best)) = Box::pin(enter).await {
                 heard = observed.heard.clone();
                 match best {
                     Some((playbook, judged)) => {
@@ -184,13 +185,14 @@ impl Begun<'_> {
         let heard = unscreened.then(|| self.observed.heard.clone());
         let glance = async {
             let rest = screen::glance(&self.asked, started);
-            Some(screen::screen(library, prometheus, &rest, None, heard?).instrument(debug_span!("screen")).await)
+            let screen = screen::screen(library, prometheus, &rest, None, heard?);
+            Some(Box::pin(screen).instrument(debug_span!("screen")).await)
         };
         let (observed, first) = (&mut self.observed, self.judged.as_ref().filter(|_| !away));
         let trace = async {
             let Some(first) = first else { return false };
             let traced = onset::trace(library, prometheus, request, observed, first, deadline);
-            traced.instrument(debug_span!("trace")).await
+            Box::pin(traced).instrument(debug_span!("trace")).await
         };
         let (traced, glanced) = join(trace, glance).await;
         if traced {

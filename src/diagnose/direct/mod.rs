@@ -115,7 +115,9 @@ pub(super) async fn look_for(
     exporters: Option<&Exporters>,
     heard: Heard,
 ) -> Observed {
-    let Some(exporters) = exporters else { return observe_more(library, prometheus, request, needs, heard).await };
+    let Some(exporters) = exporters else {
+        return Box::pin(observe_more(library, prometheus, request, needs, heard)).await;
+    };
     let deadline = Instant::now() + request.deadline.saturating_sub(RESERVE).max(RESERVE);
     let (tell, told) = oneshot::channel::<Blind>();
     let ahead = async {
@@ -126,8 +128,8 @@ pub(super) async fn look_for(
         };
         visit_all(library, prometheus, request, exporters, &blind, deadline).await
     };
-    let asking = std::pin::pin!(observe_more(library, prometheus, request, needs, heard));
-    let ahead = std::pin::pin!(ahead);
+    let asking = Box::pin(observe_more(library, prometheus, request, needs, heard));
+    let ahead = Box::pin(ahead);
     let (mut observed, (visits, left_out)) = match select(asking, ahead).await {
         Either::Left((observed, ahead)) => {
             let blind = blind(library, needs, &observed);
