@@ -214,7 +214,9 @@ fn diagnosed(diagnosis: &Diagnosis, view: &IncidentView<'_>, words: &Words) -> V
         odd.truncate(FEW);
         parts.push(Part::Section(words.text("while-looking", &[]), odd));
     }
-    parts.extend(screened::also(diagnosis, words));
+    if !resolved {
+        parts.extend(screened::also(diagnosis, words));
+    }
     parts
 }
 

@@ -231,7 +231,7 @@ fn a_symptom_that_only_its_log_explains_is_not_left_for_another_one() {
     let diagnosis = entered(vec![log(POD, &[OOM, DEAD])]);
     assert_eq!(diagnosis.root().unwrap().chain, ["replica-down", "gpu-oom"]);
     assert_eq!(diagnosis.root().unwrap().verdict, Verdict::Likely);
-    assert_eq!((diagnosis.screening, diagnosis.logs.unwrap().logs.len()), (None, 1));
+    assert_eq!((diagnosis.symptom.playbook.as_str(), diagnosis.logs.unwrap().logs.len()), ("replica-down", 1));
 }
 
 #[test]

@@ -23,7 +23,7 @@ First tokens took # s on average: # s in the queue, # s computing the prompt, # 
 *Why*
 Right cause, says @U0ANN at # UTC: prompts became longer
 ← *KV cache is exhausted*, began # UTC, explains # % of it
-← *prompts became longer* — likely, began # UTC
+← *prompts became longer* — likely, # %, began # UTC
 Compared with the minutes before the incident: there is nothing older of this pool.
 *So that it does not come back*
 • Cap the prompt with `--max-model-len <tokens>` at what the product needs; longer ones then get a # instead of a place in the cache
