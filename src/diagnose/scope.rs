@@ -119,14 +119,11 @@ impl Found {
         self.past = ladder(request).pop();
     }
 
-    /// Whether a scope has only a `job`, and nothing that serves has it: then it is another program's alert.
+    /// Whether a scope has only a `job`, and nothing that serves has it or a replica of the scope: then it is another
+    /// program's alert.
     pub(super) fn is_of_another_job(&self, library: &Library, scope: &Scope) -> bool {
-        let Some(job) = scope.dimensions.get("job").filter(|_| scope.dimensions.len() == 1) else { return false };
-        let pools = self
-            .engines
-            .iter()
-            .filter(|seen| library.engines.get(&seen.engine).is_some_and(|engine| engine.kind.is_pool()));
-        !pools.flat_map(|seen| &seen.matchers).any(|matcher| matcher.values.contains(job))
+        let is_nobodys = self.adrift || self.pool(library).next().is_none();
+        is_nobodys && scope.dimensions.keys().eq(["job"])
     }
 }
 
@@ -291,7 +288,12 @@ pub fn read_detection(library: &Library, scope: &Scope, rows: &[Labels]) -> Foun
     let served = bound.iter().zip(&fitting).any(|((there, ..), fits)| *fits && there.engine.kind.is_pool());
     let carried = |there: &There<'_>| scope.dimensions.iter().any(|(name, value)| there.carries(name, value).1);
     let told = !scope.dimensions.is_empty() || !scope.replicas.is_empty();
-    found.adrift = told && !scope.is_of_a_cluster() && served && !all.iter().any(carried);
+    // The job of an exporter names no pool.
+    let names_a_pool = |there: &There<'_>| {
+        let carries = |(name, value): (&String, &String)| there.carries(name, value).1;
+        scope.dimensions.iter().filter(|(name, _)| there.engine.kind.is_pool() || *name != "job").any(carries)
+    };
+    found.adrift = told && !scope.is_of_a_cluster() && served && !all.iter().any(names_a_pool);
     found.unknown = if served { None } else { unknown(library, &scope.dimensions, rows) };
     for ((there, matchers, notes), fits) in bound.into_iter().zip(fitting) {
         // What belongs to nobody says nothing of a pool that is not there.
