@@ -431,7 +431,8 @@ pub struct Diagnosis {
     /// When the links of the best chain began, the root first.
     #[serde(default)]
     pub timeline: Vec<Onset>,
-    /// How probable it is that none of the causes is it, 0..1.
+    /// How probable it is that none of the causes is it, 0..1. Causes are taken as independent of each other: their
+    /// probabilities and this one need not add up to 1.
     #[serde(default)]
     pub unknown: f64,
     /// Where nothing is likely, what comes nearest, with the check that fails; at most two.

@@ -11,6 +11,9 @@ use super::{Diagnosis, EvidenceResult, Outcome, SymptomVerdict, Verdict};
 /// From this probability on a cause is likely.
 const LIKELY: f64 = 0.7;
 
+/// No cause is more probable where nobody knows whether the symptom is there: just below [`LIKELY`].
+const UNSEEN: f64 = 0.69;
+
 /// What explains another symptom need not explain the alert's own: its probability is multiplied by this.
 const ELSEWHERE: f64 = 0.3;
 
@@ -60,8 +63,9 @@ pub(super) fn weigh(diagnosis: &mut Diagnosis) {
     let probable: Vec<f64> =
         (0..diagnosis.causes.len()).map(|place| probability(&features(diagnosis, place))).collect();
     let elsewhere = if is_elsewhere(diagnosis) { ELSEWHERE } else { 1.0 };
+    let most = if diagnosis.symptom.verdict == SymptomVerdict::NoData { UNSEEN } else { 1.0 };
     for (cause, probability) in diagnosis.causes.iter_mut().zip(&probable) {
-        cause.probability = probability * elsewhere;
+        cause.probability = (probability * elsewhere).min(most);
         let verdict = if cause.probability >= LIKELY { Verdict::Likely } else { Verdict::Possible };
         cause.verdict = cause.verdict.min(verdict);
     }
