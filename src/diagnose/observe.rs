@@ -128,19 +128,28 @@ async fn detect(
     let detection = detection(library);
     let present = ask_all(prometheus, &beginnings, deadline);
     let (detected, present) = join(prometheus.query(&detection, request.at, deadline), present).await;
-    match detected {
+    let found = match detected {
         Ok(rows) => {
             let rows: Vec<Labels> = rows.iter().map(|row| row.labels.clone()).collect();
-            observed.found = read_detection(library, &request.scope, &rows);
-            if observed.found.adrift {
-                let found = std::mem::take(&mut observed.found);
-                heard.queries += 1;
-                observed.found = elsewhere::narrow(library, prometheus, request, &rows, found, deadline).await;
+            let found = read_detection(library, &request.scope, &rows);
+            if found.adrift {
+                let narrow = elsewhere::narrow(library, prometheus, request, &rows, found, deadline);
+                let (narrowed, questions) = Box::pin(narrow).await;
+                heard.queries += questions;
+                narrowed
+            } else {
+                Ok(found)
             }
-            let found = &observed.found;
-            let covered = |rows: &Answer| rows.as_ref().is_ok_and(|rows| was_present(library, found, rows));
-            observed.found.past = ladder.iter().zip(&present).find(|(_, rows)| covered(rows)).map(|(past, _)| *past);
-            heard.found = Some(observed.found.clone());
+        }
+        Err(error) => Err(error),
+    };
+    match found {
+        Ok(mut found) => {
+            let covered = |rows: &Answer| rows.as_ref().is_ok_and(|rows| was_present(library, &found, rows));
+            let past = ladder.iter().zip(&present).find(|(_, rows)| covered(rows)).map(|(past, _)| *past);
+            found.past = past;
+            heard.found = Some(found.clone());
+            observed.found = found;
         }
         Err(error) => {
             observed.degraded = error.is_unavailable();
