@@ -148,6 +148,10 @@ async fn detect(
             let covered = |rows: &Answer| rows.as_ref().is_ok_and(|rows| was_present(library, &found, rows));
             let past = ladder.iter().zip(&present).find(|(_, rows)| covered(rows)).map(|(past, _)| *past);
             found.past = past;
+            if let Some(error) = present.iter().find_map(|rows| rows.as_ref().err()) {
+                observed.degraded |= error.is_unavailable();
+                observed.problems.push(format!("whether there is a past could not be asked: {error}"));
+            }
             heard.found = Some(found.clone());
             observed.found = found;
         }
