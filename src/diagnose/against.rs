@@ -34,9 +34,11 @@ const SPREAD: f64 = 0.2;
 const BEYOND: f64 = 1.5;
 /// Points lie on average within this share of the line, or the batch is not what drives the signal.
 const SCATTER: f64 = 0.3;
-/// Why there is no value.
+/// Why there is no value, though Prometheus answered.
 const TOO_LITTLE: &str =
     "the hours before the incident have too few points, or batches that are too different from now";
+/// Why there is no value where it did not.
+const NOT_ANSWERED: &str = "the hours before the incident were not answered in time";
 
 /// What is wanted, by the name of the signal.
 pub(super) fn wanted<'a>(library: &'a Library, needs: &Needs<'a>) -> Vec<(&'a str, &'a Against)> {
@@ -86,8 +88,8 @@ fn range(request: &Request) -> Range {
 /// Signal to its values of the pool, by unix milliseconds.
 pub(super) type Hours = BTreeMap<String, BTreeMap<i64, f64>>;
 
-/// Asks for the hours before, in one batch; also how many queries that took. A signal that several engines tell has no
-/// values: they have a line each.
+/// Asks for the hours before, in one batch; also how many queries that took. None where one of them was not answered. A
+/// signal that several engines tell has no values: they have a line each.
 pub(super) async fn hours(
     library: &Library,
     prometheus: &Prometheus,
@@ -95,7 +97,7 @@ pub(super) async fn hours(
     found: &Found,
     wanted: &[(&str, &Against)],
     deadline: Instant,
-) -> (Hours, usize) {
+) -> (Option<Hours>, usize) {
     let asks = match request.baseline {
         Baseline::Earlier(_) => asks(library, request, found, wanted),
         Baseline::Off => Vec::new(),
@@ -106,8 +108,10 @@ pub(super) async fn hours(
     let mut hours = Hours::new();
     let mut tellers: BTreeMap<&str, usize> = BTreeMap::new();
     let questions = packs.len();
-    let told = packs.into_iter().flatten().zip(answered.into_iter().flatten());
-    for (ask, series) in told.filter_map(|(i, series)| Some((&asks[i], series?))) {
+    let answered: Option<Vec<Arc<Vec<Series>>>> = answered.into_iter().flatten().collect();
+    let Some(answered) = answered else { return (None, questions) };
+    for (i, series) in packs.into_iter().flatten().zip(answered) {
+        let ask = &asks[i];
         let values = points(&series);
         if !values.is_empty() {
             *tellers.entry(&ask.signal).or_default() += 1;
@@ -115,24 +119,25 @@ pub(super) async fn hours(
         }
     }
     hours.retain(|signal, _| tellers.get(signal.as_str()) == Some(&1));
-    (hours, questions)
+    (Some(hours), questions)
 }
 
 fn points(series: &Arc<Vec<Series>>) -> BTreeMap<i64, f64> {
     series.iter().take(1).flat_map(|s| s.samples.iter().copied()).filter(|(_, value)| value.is_finite()).collect()
 }
 
-/// Puts the values of what is wanted beside the others.
-pub(super) fn put(wanted: &[(&str, &Against)], hours: &Hours, seen: &mut Observations) {
+/// Puts the values of what is wanted beside the others; none of the hours where they were not answered.
+pub(super) fn put(wanted: &[(&str, &Against)], hours: Option<&Hours>, seen: &mut Observations) {
     for (name, against) in wanted {
         let now = |signal: &str| seen.signals.get(signal).and_then(|o| o.value);
-        let past = |signal: &str| hours.get(signal).cloned().unwrap_or_default();
+        let past = |signal: &str| hours.and_then(|hours| hours.get(signal)).cloned().unwrap_or_default();
         let (of, by) = (past(&against.signal), past(&against.driver));
         let points: Vec<(f64, f64)> = by.iter().filter_map(|(at, x)| Some((*x, *of.get(at)?))).collect();
         let value = now(&against.signal).zip(now(&against.driver)).and_then(|(y, x)| Some(y / expected(&points, x)?));
         let query = seen.signals.get(&against.signal).and_then(|o| o.query.clone());
-        let why = value.is_none().then(|| TOO_LITTLE.to_owned());
-        let told = Observation { value, answered: !hours.is_empty(), why, query, ..Observation::default() };
+        let why = value.is_none().then(|| if hours.is_some() { TOO_LITTLE } else { NOT_ANSWERED }.to_owned());
+        let answered = hours.is_some_and(|hours| !hours.is_empty());
+        let told = Observation { value, answered, why, query, ..Observation::default() };
         seen.signals.insert((*name).to_owned(), told);
     }
 }
@@ -211,7 +216,7 @@ mod tests {
         let series = |of: fn(&(f64, f64)) -> f64| day().iter().zip(0..).map(|(point, at)| (at, of(point))).collect();
         let hours: Hours =
             [("itl_mean".to_owned(), series(|p| p.1)), ("running_per_replica".to_owned(), series(|p| p.0))].into();
-        let told = |itl: f64, batch: f64, hours: &Hours| {
+        let told = |itl: f64, batch: f64, hours: Option<&Hours>| {
             let mut seen = Observations::default();
             for (name, value) in [("itl_mean", itl), ("running_per_replica", batch)] {
                 seen.signals.insert(name.to_owned(), Observation { value: Some(value), ..Observation::default() });
@@ -219,9 +224,11 @@ mod tests {
             put(&[("itl_against_batch", &against)], hours, &mut seen);
             seen.signals["itl_against_batch"].clone()
         };
-        near(told(0.040, 30.0, &hours).value, 1.0);
-        near(told(0.080, 30.0, &hours).value, 2.0);
-        let nothing = told(0.040, 30.0, &Hours::new());
-        assert_eq!((nothing.value, nothing.why.as_deref()), (None, Some(TOO_LITTLE)));
+        near(told(0.040, 30.0, Some(&hours)).value, 1.0);
+        near(told(0.080, 30.0, Some(&hours)).value, 2.0);
+        for (hours, why) in [(Some(&Hours::new()), TOO_LITTLE), (None, NOT_ANSWERED)] {
+            let nothing = told(0.040, 30.0, hours);
+            assert_eq!((nothing.value, nothing.why.as_deref()), (None, Some(why)));
+        }
     }
 }

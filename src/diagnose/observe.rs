@@ -95,7 +95,7 @@ pub(super) async fn observe_more(
     let known = heard.hours.get(&names).cloned();
     let hours = async {
         match known {
-            Some(hours) => (hours, 0),
+            Some(hours) => (Some(hours), 0),
             None => against::hours(library, prometheus, request, &observed.found, &driven, deadline).await,
         }
     };
@@ -105,8 +105,9 @@ pub(super) async fn observe_more(
     observed.seen.pool = observed.members.pool();
     observed.seen.places = observed.members.places();
     observed.degraded |= gather(library, &observed.members, &plan.asks, &answers, &mut observed.seen);
-    against::put(&driven, &hours, &mut observed.seen);
-    heard.hours.insert(names, hours);
+    against::put(&driven, hours.as_ref(), &mut observed.seen);
+    // What was not answered is asked again.
+    heard.hours.extend(hours.map(|hours| (names, hours)));
     say_what_is_missing(&plan, &answers, &mut observed);
     observed.queries = heard.queries;
     observed.heard = heard;
