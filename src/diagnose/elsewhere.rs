@@ -35,7 +35,7 @@ const FEW: usize = 4;
 /// Moments of a step at which the edges are looked for.
 const FINE: u64 = 240;
 
-/// From when to when a pool has data, to a minute or so.
+/// From when to when a pool has data: within minutes for the last 30 days, within half an hour before that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DataSpan {
     /// The first sample, or the earliest moment that was looked at.
@@ -157,7 +157,8 @@ pub(super) async fn data(
         let begun = clock::before(first, step);
         queries += 2;
         let exact = |edge: &'static str, at: Timestamp| {
-            let query = edges(&own, edge, step);
+            let there = |series: &&&Series| series.samples.iter().any(|(ms, _)| *ms == at.as_millisecond());
+            let query = edges(&own.iter().filter(there).copied().collect::<Vec<_>>(), edge, step);
             async move { prometheus.query(&query, at, deadline).await.ok()?.first().map(|row| row.value) }
         };
         let (from, to) = futures::future::join(exact("min", first), exact("max", last)).await;
@@ -224,7 +225,7 @@ fn nearest_run(series: &[&Series], at: Timestamp, step: Duration) -> Option<(Tim
     best.map(|(_, first, last)| (clock::from_unix_ms(first), clock::from_unix_ms(last)))
 }
 
-/// Asks for the first or the last sample's time of these series within a step.
+/// Asks for the first or the last sample's time of these series within a step; a few of them tell it.
 fn edges(series: &[&Series], edge: &str, step: Duration) -> String {
     let selectors = series.iter().take(FEW).map(|series| {
         let own = series.labels.iter().map(|(label, value)| Matcher::one(label, value)).collect::<Vec<_>>();
