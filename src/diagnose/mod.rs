@@ -130,15 +130,15 @@ pub enum Outcome {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// A required check is not met.
+    /// A required check is clearly not met.
     RuledOut,
     /// A required check has no data.
     Undetermined,
     /// Most of the evidence speaks against it.
     Unlikely,
-    /// At least half of the evidence speaks for it.
+    /// Its score is at least 0.5.
     Possible,
-    /// At least three quarters of the evidence speaks for it.
+    /// Its score is at least 0.75; a root cause's probability is at least 0.7 as well.
     Likely,
 }
 
@@ -438,7 +438,7 @@ pub struct Diagnosis {
     /// Where nothing is likely, what comes nearest, with the check that fails; at most two.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub nearest: Vec<RuledOut>,
-    /// What the pool was screened for, where the alert's own playbook is unknown or explains nothing.
+    /// What else the pool was looked at for; left out where the alert names no pool or Prometheus was away.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub screening: Option<Screening>,
     /// What it is not.
