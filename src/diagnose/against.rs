@@ -27,11 +27,11 @@ const HOURS: Duration = Duration::from_secs(6 * 3_600);
 /// Between two points; load changes slowly.
 const STEP: Duration = Duration::from_secs(900);
 /// Fewer points make no line.
-const LEAST: usize = 8;
+const MIN_POINTS: usize = 8;
 /// Batches whose sizes differ by less than this share of the usual one tell no slope.
-const SPREAD: f64 = 0.2;
+const MIN_SPREAD: f64 = 0.2;
 /// So many times the largest batch of those hours is still judged by the line; beyond, steps may cost more than it says.
-const BEYOND: f64 = 1.5;
+const MAX_EXTRAPOLATION: f64 = 1.5;
 /// Points lie on average within this share of the line, or the batch is not what drives the signal.
 const SCATTER: f64 = 0.3;
 /// Why there is no value, though Prometheus answered.
@@ -146,10 +146,10 @@ pub(super) fn put(wanted: &[(&str, &Against)], hours: Option<&Hours>, seen: &mut
 fn expected(points: &[(f64, f64)], x: f64) -> Option<f64> {
     let points: Vec<(f64, f64)> = points.iter().copied().filter(|(x, y)| *x > 0.0 && *y > 0.0).collect();
     let middle = |values: Vec<f64>| median(&mut { values });
-    let usual = middle(points.iter().map(|(x, _)| *x).collect()).filter(|_| points.len() >= LEAST)?;
+    let usual = middle(points.iter().map(|(x, _)| *x).collect()).filter(|_| points.len() >= MIN_POINTS)?;
     let (least, most) = points.iter().fold((f64::MAX, 0.0_f64), |(a, b), (x, _)| (a.min(*x), b.max(*x)));
-    let known = most - least > SPREAD * usual;
-    let reach = if known { BEYOND } else { 1.0 + SPREAD };
+    let known = most - least > MIN_SPREAD * usual;
+    let reach = if known { MAX_EXTRAPOLATION } else { 1.0 + MIN_SPREAD };
     if x.is_nan() || x > most * reach || (!known && x * reach < least) {
         return None;
     }
@@ -157,7 +157,7 @@ fn expected(points: &[(f64, f64)], x: f64) -> Option<f64> {
     let x = x.max(least);
     let pairs = points.iter().enumerate().flat_map(|(i, a)| points[i + 1..].iter().map(move |b| (a, b)));
     let slopes =
-        pairs.filter(|(a, b)| (a.0 - b.0).abs() > SPREAD / 4.0 * usual).map(|(a, b)| (a.1 - b.1) / (a.0 - b.0));
+        pairs.filter(|(a, b)| (a.0 - b.0).abs() > MIN_SPREAD / 4.0 * usual).map(|(a, b)| (a.1 - b.1) / (a.0 - b.0));
     // No step becomes faster by a larger batch.
     let slope = if known { middle(slopes.collect()).unwrap_or(0.0).max(0.0) } else { 0.0 };
     let base = middle(points.iter().map(|(x, y)| y - slope * x).collect())?;

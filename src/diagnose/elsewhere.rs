@@ -8,8 +8,9 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::detection::served_by_scope;
 use super::fleet::{Place, fleet};
-use super::scope::{Found, REPLICA_LABELS, Scope, read_detection, served_by_scope};
+use super::scope::{Found, REPLICA_LABELS, Scope, read_detection};
 use super::screen::Screened;
 use super::typed::Unknown;
 use super::{Observed, Request, SymptomVerdict, pools};

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use futures::future::join;
 
 use super::batch::{Answer, ask_all, pack};
+use super::detection::{detection, presence, was_present};
 use super::direct::DirectRead;
 use super::elsewhere::{self, DataSpan};
 use super::gather::{Members, gather};
@@ -14,7 +15,7 @@ use super::logs::LogsRead;
 use super::observation::{Observation, Observations};
 use super::past::{Past, ladder};
 use super::plan::{Ask, Needs, Plan, Side, needs, plan_for};
-use super::scope::{Found, detection, presence, read_detection, was_present};
+use super::scope::{Found, read_detection};
 use super::{Request, against};
 use crate::alert::Labels;
 use crate::clock;
@@ -133,7 +134,7 @@ async fn detect(
         Ok(rows) => {
             let rows: Vec<Labels> = rows.iter().map(|row| row.labels.clone()).collect();
             let found = read_detection(library, &request.scope, &rows);
-            if found.adrift {
+            if found.no_label_fits {
                 let narrow = elsewhere::narrow(library, prometheus, request, &rows, found, deadline);
                 let (narrowed, questions) = Box::pin(narrow).await;
                 heard.queries += questions;
