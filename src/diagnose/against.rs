@@ -27,16 +27,18 @@ const HOURS: Duration = Duration::from_secs(6 * 3_600);
 /// Between two points; load changes slowly.
 const STEP: Duration = Duration::from_secs(900);
 /// Fewer points make no line.
-const LEAST: usize = 8;
+const MIN_POINTS: usize = 8;
 /// Batches whose sizes differ by less than this share of the usual one tell no slope.
-const SPREAD: f64 = 0.2;
+const MIN_SPREAD: f64 = 0.2;
 /// So many times the largest batch of those hours is still judged by the line; beyond, steps may cost more than it says.
-const BEYOND: f64 = 1.5;
+const MAX_EXTRAPOLATION: f64 = 1.5;
 /// Points lie on average within this share of the line, or the batch is not what drives the signal.
 const SCATTER: f64 = 0.3;
-/// Why there is no value.
+/// Why there is no value, though Prometheus answered.
 const TOO_LITTLE: &str =
     "the hours before the incident have too few points, or batches that are too different from now";
+/// Why there is no value where it did not.
+const NOT_ANSWERED: &str = "the hours before the incident were not answered in time";
 
 /// What is wanted, by the name of the signal.
 pub(super) fn wanted<'a>(library: &'a Library, needs: &Needs<'a>) -> Vec<(&'a str, &'a Against)> {
@@ -86,8 +88,8 @@ fn range(request: &Request) -> Range {
 /// Signal to its values of the pool, by unix milliseconds.
 pub(super) type Hours = BTreeMap<String, BTreeMap<i64, f64>>;
 
-/// Asks for the hours before, in one batch; also how many queries that took. A signal that several engines tell has no
-/// values: they have a line each.
+/// Asks for the hours before, in one batch; also how many queries that took. None where one of them was not answered. A
+/// signal that several engines tell has no values: they have a line each.
 pub(super) async fn hours(
     library: &Library,
     prometheus: &Prometheus,
@@ -95,7 +97,7 @@ pub(super) async fn hours(
     found: &Found,
     wanted: &[(&str, &Against)],
     deadline: Instant,
-) -> (Hours, usize) {
+) -> (Option<Hours>, usize) {
     let asks = match request.baseline {
         Baseline::Earlier(_) => asks(library, request, found, wanted),
         Baseline::Off => Vec::new(),
@@ -106,8 +108,10 @@ pub(super) async fn hours(
     let mut hours = Hours::new();
     let mut tellers: BTreeMap<&str, usize> = BTreeMap::new();
     let questions = packs.len();
-    let told = packs.into_iter().flatten().zip(answered.into_iter().flatten());
-    for (ask, series) in told.filter_map(|(i, series)| Some((&asks[i], series?))) {
+    let answered: Option<Vec<Arc<Vec<Series>>>> = answered.into_iter().flatten().collect();
+    let Some(answered) = answered else { return (None, questions) };
+    for (i, series) in packs.into_iter().flatten().zip(answered) {
+        let ask = &asks[i];
         let values = points(&series);
         if !values.is_empty() {
             *tellers.entry(&ask.signal).or_default() += 1;
@@ -115,24 +119,25 @@ pub(super) async fn hours(
         }
     }
     hours.retain(|signal, _| tellers.get(signal.as_str()) == Some(&1));
-    (hours, questions)
+    (Some(hours), questions)
 }
 
 fn points(series: &Arc<Vec<Series>>) -> BTreeMap<i64, f64> {
     series.iter().take(1).flat_map(|s| s.samples.iter().copied()).filter(|(_, value)| value.is_finite()).collect()
 }
 
-/// Puts the values of what is wanted beside the others.
-pub(super) fn put(wanted: &[(&str, &Against)], hours: &Hours, seen: &mut Observations) {
+/// Puts the values of what is wanted beside the others; none of the hours where they were not answered.
+pub(super) fn put(wanted: &[(&str, &Against)], hours: Option<&Hours>, seen: &mut Observations) {
     for (name, against) in wanted {
         let now = |signal: &str| seen.signals.get(signal).and_then(|o| o.value);
-        let past = |signal: &str| hours.get(signal).cloned().unwrap_or_default();
+        let past = |signal: &str| hours.and_then(|hours| hours.get(signal)).cloned().unwrap_or_default();
         let (of, by) = (past(&against.signal), past(&against.driver));
         let points: Vec<(f64, f64)> = by.iter().filter_map(|(at, x)| Some((*x, *of.get(at)?))).collect();
         let value = now(&against.signal).zip(now(&against.driver)).and_then(|(y, x)| Some(y / expected(&points, x)?));
         let query = seen.signals.get(&against.signal).and_then(|o| o.query.clone());
-        let why = value.is_none().then(|| TOO_LITTLE.to_owned());
-        let told = Observation { value, answered: !hours.is_empty(), why, query, ..Observation::default() };
+        let why = value.is_none().then(|| if hours.is_some() { TOO_LITTLE } else { NOT_ANSWERED }.to_owned());
+        let answered = hours.is_some_and(|hours| !hours.is_empty());
+        let told = Observation { value, answered, why, query, ..Observation::default() };
         seen.signals.insert((*name).to_owned(), told);
     }
 }
@@ -141,10 +146,10 @@ pub(super) fn put(wanted: &[(&str, &Against)], hours: &Hours, seen: &mut Observa
 fn expected(points: &[(f64, f64)], x: f64) -> Option<f64> {
     let points: Vec<(f64, f64)> = points.iter().copied().filter(|(x, y)| *x > 0.0 && *y > 0.0).collect();
     let middle = |values: Vec<f64>| median(&mut { values });
-    let usual = middle(points.iter().map(|(x, _)| *x).collect()).filter(|_| points.len() >= LEAST)?;
+    let usual = middle(points.iter().map(|(x, _)| *x).collect()).filter(|_| points.len() >= MIN_POINTS)?;
     let (least, most) = points.iter().fold((f64::MAX, 0.0_f64), |(a, b), (x, _)| (a.min(*x), b.max(*x)));
-    let known = most - least > SPREAD * usual;
-    let reach = if known { BEYOND } else { 1.0 + SPREAD };
+    let known = most - least > MIN_SPREAD * usual;
+    let reach = if known { MAX_EXTRAPOLATION } else { 1.0 + MIN_SPREAD };
     if x.is_nan() || x > most * reach || (!known && x * reach < least) {
         return None;
     }
@@ -152,7 +157,7 @@ fn expected(points: &[(f64, f64)], x: f64) -> Option<f64> {
     let x = x.max(least);
     let pairs = points.iter().enumerate().flat_map(|(i, a)| points[i + 1..].iter().map(move |b| (a, b)));
     let slopes =
-        pairs.filter(|(a, b)| (a.0 - b.0).abs() > SPREAD / 4.0 * usual).map(|(a, b)| (a.1 - b.1) / (a.0 - b.0));
+        pairs.filter(|(a, b)| (a.0 - b.0).abs() > MIN_SPREAD / 4.0 * usual).map(|(a, b)| (a.1 - b.1) / (a.0 - b.0));
     // No step becomes faster by a larger batch.
     let slope = if known { middle(slopes.collect()).unwrap_or(0.0).max(0.0) } else { 0.0 };
     let base = middle(points.iter().map(|(x, y)| y - slope * x).collect())?;
@@ -211,7 +216,7 @@ mod tests {
         let series = |of: fn(&(f64, f64)) -> f64| day().iter().zip(0..).map(|(point, at)| (at, of(point))).collect();
         let hours: Hours =
             [("itl_mean".to_owned(), series(|p| p.1)), ("running_per_replica".to_owned(), series(|p| p.0))].into();
-        let told = |itl: f64, batch: f64, hours: &Hours| {
+        let told = |itl: f64, batch: f64, hours: Option<&Hours>| {
             let mut seen = Observations::default();
             for (name, value) in [("itl_mean", itl), ("running_per_replica", batch)] {
                 seen.signals.insert(name.to_owned(), Observation { value: Some(value), ..Observation::default() });
@@ -219,9 +224,11 @@ mod tests {
             put(&[("itl_against_batch", &against)], hours, &mut seen);
             seen.signals["itl_against_batch"].clone()
         };
-        near(told(0.040, 30.0, &hours).value, 1.0);
-        near(told(0.080, 30.0, &hours).value, 2.0);
-        let nothing = told(0.040, 30.0, &Hours::new());
-        assert_eq!((nothing.value, nothing.why.as_deref()), (None, Some(TOO_LITTLE)));
+        near(told(0.040, 30.0, Some(&hours)).value, 1.0);
+        near(told(0.080, 30.0, Some(&hours)).value, 2.0);
+        for (hours, why) in [(Some(&Hours::new()), TOO_LITTLE), (None, NOT_ANSWERED)] {
+            let nothing = told(0.040, 30.0, hours);
+            assert_eq!((nothing.value, nothing.why.as_deref()), (None, Some(why)));
+        }
     }
 }

@@ -131,6 +131,7 @@ impl Begun<'_> {
         if !seen.degraded && seen.found.is_of_another_job(library, &self.asked.scope) {
             // Another program's alert: what else is abnormal here is not its story.
             self.asked.screen = false;
+            self.observed.found.unknown = seen.found.unknown;
         } else {
             let own = self.judged.as_ref().map(|judged| screen::clarity(library, &self.request.playbook, judged));
             let request = screen::with_time_left(&self.asked, self.started, 1);

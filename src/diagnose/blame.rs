@@ -47,7 +47,7 @@ pub(super) fn assemble(
     let causes = roots(library, &nodes, &judged, &seen);
     let entry = library.playbooks.get(&request.playbook);
     let fix = causes.first().map(|cause| fixes(&nodes, cause, &found, &seen, library)).unwrap_or_default();
-    let near = nearest(library, &judged);
+    let near = nearest(library, &request.playbook, &judged);
     let mut diagnosis = Diagnosis {
         schema: SCHEMA.to_owned(),
         at: request.at,
@@ -221,12 +221,16 @@ fn against(judgement: &Judgement) -> RuledOut {
     }
 }
 
-/// The causes that most speaks for among those that something speaks against, but not clearly.
-fn nearest(library: &Library, judged: &Judged) -> Vec<RuledOut> {
+/// The causes that most speaks for among those that something speaks against, but not clearly; without those behind a link
+/// that is ruled out.
+fn nearest(library: &Library, entry: &str, judged: &Judged) -> Vec<RuledOut> {
+    let open = |id: &str| judged.causes.get(id).is_none_or(|j| j.verdict != Verdict::RuledOut);
+    let reached: BTreeSet<&str> = library.reachable_by(entry, open).into_iter().map(|node| node.id).collect();
     let entries = || library.playbooks.values().flat_map(|playbook| &playbook.causes);
     let last_resort = |id: &str| entries().any(|entry| entry.fallback && entry.target() == id);
-    let mut near: Vec<&Judgement> =
-        judged.causes.values().filter(|j| j.verdict == Verdict::Unlikely && !last_resort(&j.id)).collect();
+    let comes_near =
+        |j: &&Judgement| j.verdict == Verdict::Unlikely && reached.contains(j.id.as_str()) && !last_resort(&j.id);
+    let mut near: Vec<&Judgement> = judged.causes.values().filter(comes_near).collect();
     near.sort_by(|a, b| b.score.total_cmp(&a.score));
     near.into_iter().take(NEAREST).map(against).collect()
 }

@@ -1,21 +1,23 @@
 //! elsewhere: what is asked only where a scope shows nothing: which pool may be meant, and when it had data.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::detection::served_by_scope;
 use super::fleet::{Place, fleet};
-use super::scope::{Found, REPLICA_LABELS, Scope, read_detection, served_by_scope};
+use super::scope::{Found, REPLICA_LABELS, Scope, read_detection};
 use super::screen::Screened;
 use super::typed::Unknown;
 use super::{Observed, Request, SymptomVerdict, pools};
 use crate::alert::Labels;
 use crate::clock;
 use crate::playbook::Library;
-use crate::prom::{Prometheus, Range, Series};
+use crate::prom::{PromError, Prometheus, Range, Series};
 use crate::signal::{Engine, Matcher, matchers};
 
 /// How long may be looked for data.
@@ -34,7 +36,7 @@ const FEW: usize = 4;
 /// Moments of a step at which the edges are looked for.
 const FINE: u64 = 240;
 
-/// From when to when a pool has data, to a minute or so.
+/// From when to when a pool has data: within minutes for the last 30 days, within half an hour before that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DataSpan {
     /// The first sample, or the earliest moment that was looked at.
@@ -46,7 +48,11 @@ pub struct DataSpan {
 }
 
 /// Narrows a scope that selects nothing to the pool of the replicas that the alerts name, or to the only pool there is.
-/// Else an alert that no playbook knows is about none of the pools; other alerts are about all of them.
+/// Else an alert that no playbook knows is about none of the pools; other alerts are about all of them. With the number of
+/// questions.
+///
+/// # Errors
+/// When Prometheus does not say which pools the replicas are of: then nobody knows what the alert means.
 pub(super) async fn narrow(
     library: &Library,
     prometheus: &Prometheus,
@@ -54,24 +60,36 @@ pub(super) async fn narrow(
     rows: &[Labels],
     found: Found,
     deadline: Instant,
-) -> Found {
+) -> (Result<Found, Arc<PromError>>, usize) {
     let known = pools(library, rows);
-    let name =
-        |dimensions: &BTreeMap<String, String>| Place { dimensions: dimensions.clone(), ..Place::default() }.name();
     if known.len() < 2 {
         let note = "the alert's labels name no pool: the only one of this Prometheus was looked at".to_owned();
-        return Found { notes: [found.notes, vec![note]].concat(), ..found };
+        return (Ok(Found { notes: [found.notes, vec![note]].concat(), ..found }), 0);
     }
-    let of_replicas: BTreeSet<BTreeMap<String, String>> =
-        match prometheus.query(&fleet(library), request.at, deadline).await {
-            Ok(rows) => {
-                let named = |value: Option<&String>| value.is_some_and(|value| request.scope.replicas.contains(value));
-                let own = rows.iter().filter(|row| REPLICA_LABELS.iter().any(|label| named(row.labels.get(*label))));
-                own.flat_map(|row| pools(library, std::slice::from_ref(&row.labels))).collect()
-            }
-            // Without an answer nothing is narrowed.
-            Err(_) => BTreeSet::new(),
-        };
+    if request.scope.replicas.is_empty() {
+        return (Ok(narrowed(library, request, rows, found, &known, &BTreeSet::new())), 0);
+    }
+    let fleet = prometheus.query(&fleet(library), request.at, deadline).await;
+    let narrowed = fleet.map(|fleet| {
+        let named = |value: Option<&String>| value.is_some_and(|value| request.scope.replicas.contains(value));
+        let own = fleet.iter().filter(|row| REPLICA_LABELS.iter().any(|label| named(row.labels.get(*label))));
+        let of_replicas: BTreeSet<_> = own.flat_map(|row| pools(library, std::slice::from_ref(&row.labels))).collect();
+        narrowed(library, request, rows, found, &known, &of_replicas)
+    });
+    (narrowed, 1)
+}
+
+/// As [`narrow`], among these pools, where the replicas are of these.
+fn narrowed(
+    library: &Library,
+    request: &Request,
+    rows: &[Labels],
+    found: Found,
+    known: &BTreeSet<BTreeMap<String, String>>,
+    of_replicas: &BTreeSet<BTreeMap<String, String>>,
+) -> Found {
+    let name =
+        |dimensions: &BTreeMap<String, String>| Place { dimensions: dimensions.clone(), ..Place::default() }.name();
     if let (Some(pool), 1) = (of_replicas.first(), of_replicas.len()) {
         let scope = Scope { dimensions: pool.clone(), replicas: request.scope.replicas.clone() };
         let mut found = read_detection(library, &scope, rows);
@@ -140,7 +158,8 @@ pub(super) async fn data(
         let begun = clock::before(first, step);
         queries += 2;
         let exact = |edge: &'static str, at: Timestamp| {
-            let query = edges(&own, edge, step);
+            let there = |series: &&&Series| series.samples.iter().any(|(ms, _)| *ms == at.as_millisecond());
+            let query = edges(&own.iter().filter(there).copied().collect::<Vec<_>>(), edge, step);
             async move { prometheus.query(&query, at, deadline).await.ok()?.first().map(|row| row.value) }
         };
         let (from, to) = futures::future::join(exact("min", first), exact("max", last)).await;
@@ -207,7 +226,7 @@ fn nearest_run(series: &[&Series], at: Timestamp, step: Duration) -> Option<(Tim
     best.map(|(_, first, last)| (clock::from_unix_ms(first), clock::from_unix_ms(last)))
 }
 
-/// Asks for the first or the last sample's time of these series within a step.
+/// Asks for the first or the last sample's time of these series within a step; a few of them tell it.
 fn edges(series: &[&Series], edge: &str, step: Duration) -> String {
     let selectors = series.iter().take(FEW).map(|series| {
         let own = series.labels.iter().map(|(label, value)| Matcher::one(label, value)).collect::<Vec<_>>();

@@ -94,7 +94,7 @@ pub(super) fn check(library: &Library, signal: &str, when: &Condition, seen: &Ob
             }
             result.baseline = o.baseline.filter(|_| when.needs_baseline());
             let met = comparisons.iter().all(|c| c.op.holds(value, limit(*c, o.baseline, None)));
-            let says = |c: &Comparison| degree(*c, value, limit(*c, o.baseline, None), 1.0, result.unit);
+            let says = |c: &Comparison| degree(*c, value, limit(*c, o.baseline, None), result.unit);
             let support = comparisons.iter().map(says).fold(1.0, f64::min);
             decide(&mut result, met, support);
             let fleet = library.signals.get(signal).map(|s| s.fleet);
@@ -135,7 +135,7 @@ fn compare_peers(result: &mut EvidenceResult, comparisons: &[Comparison], o: &Ob
             nearest = Some((replica.value, peers));
         }
         let limit = |c: &Comparison| limit(*c, o.baseline, Some(peers));
-        let says = |c: &Comparison| degree(*c, replica.value, limit(c), 1.0, result.unit);
+        let says = |c: &Comparison| degree(*c, replica.value, limit(c), result.unit);
         support = support.max(comparisons.iter().map(says).fold(1.0, f64::min));
         if comparisons.iter().all(|c| c.op.holds(replica.value, limit(c))) {
             deviants.push((off, peers, ReplicaValue { name: replica.name.clone(), value: replica.value }));

@@ -119,8 +119,8 @@ fn weigh(library: &Library, evidence: &[Evidence], seen: &Observations) -> (Vec<
     (results, verdict, score)
 }
 
-/// Every check with its data. A log that nobody read counts neither for nor against and is not mentioned; none where the
-/// whole stands and falls with such a log.
+/// Every check with its data. A log that nobody read, or hours before that are too few, count neither for nor against and
+/// are not mentioned; none where the whole stands and falls with them.
 fn results(library: &Library, evidence: &[Evidence], seen: &Observations) -> Option<Vec<EvidenceResult>> {
     let mut results: Vec<EvidenceResult> = evidence.iter().map(|e| evaluate(library, e, seen)).collect();
     let unread = results.iter().any(|e| e.required && is_silent(library, e));

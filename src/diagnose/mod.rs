@@ -9,6 +9,7 @@ mod begun;
 mod blame;
 mod config;
 mod degree;
+mod detection;
 mod direct;
 mod elsewhere;
 mod evidence;
@@ -51,6 +52,7 @@ use crate::signal::Unit;
 pub use batch::{Answer, queries};
 pub use begun::{Begun, Beside, begin, diagnose, diagnose_with};
 pub use config::{Config, moment};
+pub use detection::{detection, last_day, newest};
 pub use direct::{Because, DirectRead, Exporters, Remark, learn, look, targets};
 pub use elsewhere::{DataSpan, data_elsewhere};
 pub(crate) use evidence::evaluate;
@@ -69,7 +71,7 @@ pub(crate) use plan::nobody;
 pub use plan::{Ask, Plan, Side, plan};
 pub use pool::{Own, Pool};
 pub use probability::{FEATURES, PRIOR, features};
-pub use scope::{EngineSeen, Found, Scope, detection, last_day, newest, orchestrated, read_detection};
+pub use scope::{EngineSeen, Found, Scope, orchestrated, read_detection};
 pub use screen::Screening;
 pub use shown::{gateway_pools, pools};
 pub use signals::{observe_signals, verify};
@@ -130,15 +132,15 @@ pub enum Outcome {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// A required check is not met.
+    /// A required check is clearly not met.
     RuledOut,
     /// A required check has no data.
     Undetermined,
     /// Most of the evidence speaks against it.
     Unlikely,
-    /// At least half of the evidence speaks for it.
+    /// Its score is at least 0.5.
     Possible,
-    /// At least three quarters of the evidence speaks for it.
+    /// Its score is at least 0.75; a root cause's probability is at least 0.7 as well.
     Likely,
 }
 
@@ -431,13 +433,14 @@ pub struct Diagnosis {
     /// When the links of the best chain began, the root first.
     #[serde(default)]
     pub timeline: Vec<Onset>,
-    /// How probable it is that none of the causes is it, 0..1.
+    /// How probable it is that none of the causes is it, 0..1. Causes are taken as independent of each other: their
+    /// probabilities and this one need not add up to 1.
     #[serde(default)]
     pub unknown: f64,
     /// Where nothing is likely, what comes nearest, with the check that fails; at most two.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub nearest: Vec<RuledOut>,
-    /// What the pool was screened for, where the alert's own playbook is unknown or explains nothing.
+    /// What else the pool was looked at for; left out where the alert names no pool or Prometheus was away.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub screening: Option<Screening>,
     /// What it is not.

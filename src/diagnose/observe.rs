@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use futures::future::join;
 
 use super::batch::{Answer, ask_all, pack};
+use super::detection::{detection, presence, was_present};
 use super::direct::DirectRead;
 use super::elsewhere::{self, DataSpan};
 use super::gather::{Members, gather};
@@ -14,7 +15,7 @@ use super::logs::LogsRead;
 use super::observation::{Observation, Observations};
 use super::past::{Past, ladder};
 use super::plan::{Ask, Needs, Plan, Side, needs, plan_for};
-use super::scope::{Found, detection, presence, read_detection, was_present};
+use super::scope::{Found, read_detection};
 use super::{Request, against};
 use crate::alert::Labels;
 use crate::clock;
@@ -95,7 +96,7 @@ pub(super) async fn observe_more(
     let known = heard.hours.get(&names).cloned();
     let hours = async {
         match known {
-            Some(hours) => (hours, 0),
+            Some(hours) => (Some(hours), 0),
             None => against::hours(library, prometheus, request, &observed.found, &driven, deadline).await,
         }
     };
@@ -105,8 +106,9 @@ pub(super) async fn observe_more(
     observed.seen.pool = observed.members.pool();
     observed.seen.places = observed.members.places();
     observed.degraded |= gather(library, &observed.members, &plan.asks, &answers, &mut observed.seen);
-    against::put(&driven, &hours, &mut observed.seen);
-    heard.hours.insert(names, hours);
+    against::put(&driven, hours.as_ref(), &mut observed.seen);
+    // What was not answered is asked again.
+    heard.hours.extend(hours.map(|hours| (names, hours)));
     say_what_is_missing(&plan, &answers, &mut observed);
     observed.queries = heard.queries;
     observed.heard = heard;
@@ -128,19 +130,32 @@ async fn detect(
     let detection = detection(library);
     let present = ask_all(prometheus, &beginnings, deadline);
     let (detected, present) = join(prometheus.query(&detection, request.at, deadline), present).await;
-    match detected {
+    let found = match detected {
         Ok(rows) => {
             let rows: Vec<Labels> = rows.iter().map(|row| row.labels.clone()).collect();
-            observed.found = read_detection(library, &request.scope, &rows);
-            if observed.found.adrift {
-                let found = std::mem::take(&mut observed.found);
-                heard.queries += 1;
-                observed.found = elsewhere::narrow(library, prometheus, request, &rows, found, deadline).await;
+            let found = read_detection(library, &request.scope, &rows);
+            if found.no_label_fits {
+                let narrow = elsewhere::narrow(library, prometheus, request, &rows, found, deadline);
+                let (narrowed, questions) = Box::pin(narrow).await;
+                heard.queries += questions;
+                narrowed
+            } else {
+                Ok(found)
             }
-            let found = &observed.found;
-            let covered = |rows: &Answer| rows.as_ref().is_ok_and(|rows| was_present(library, found, rows));
-            observed.found.past = ladder.iter().zip(&present).find(|(_, rows)| covered(rows)).map(|(past, _)| *past);
-            heard.found = Some(observed.found.clone());
+        }
+        Err(error) => Err(error),
+    };
+    match found {
+        Ok(mut found) => {
+            let covered = |rows: &Answer| rows.as_ref().is_ok_and(|rows| was_present(library, &found, rows));
+            let past = ladder.iter().zip(&present).find(|(_, rows)| covered(rows)).map(|(past, _)| *past);
+            found.past = past;
+            if let Some(error) = present.iter().find_map(|rows| rows.as_ref().err()) {
+                observed.degraded |= error.is_unavailable();
+                observed.problems.push(format!("whether there is a past could not be asked: {error}"));
+            }
+            heard.found = Some(found.clone());
+            observed.found = found;
         }
         Err(error) => {
             observed.degraded = error.is_unavailable();

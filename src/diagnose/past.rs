@@ -23,7 +23,7 @@ const HOURS_END: Duration = Duration::from_secs(3_600);
 const HOURS: Duration = Duration::from_secs(7_200);
 const WEEK: Duration = Duration::from_secs(7 * 86_400);
 /// From so many replicas on each has peers that tell what is normal.
-const PEERS: usize = 3;
+const PEERS: usize = 2;
 
 /// Which past it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -138,7 +138,7 @@ mod tests {
         assert_eq!(told(&request(minutes(20))).len(), 4, "a long window is its own past's");
         let off = Request { baseline: Baseline::Off, ..request(minutes(5)) };
         assert_eq!(ladder(&off), []);
-        assert_eq!(ComparedWith::of(None, 3).kind, PastKind::Peers);
-        assert_eq!(ComparedWith::of(None, 2).kind, PastKind::Nothing);
+        assert_eq!(ComparedWith::of(None, 2).kind, PastKind::Peers);
+        assert_eq!(ComparedWith::of(None, 1).kind, PastKind::Nothing);
     }
 }

@@ -11,10 +11,11 @@ use futures::future::{join, join_all};
 use jiff::Timestamp;
 
 use super::batch::{self, Answer};
+use super::detection::detection;
 use super::gather::{Members, gather};
 use super::onset::{moments, rows_at, tells_of_change};
 use super::plan::{Ask, Needs, Side, plan_for};
-use super::scope::{detection, read_detection};
+use super::scope::read_detection;
 use super::{Baseline, Diagnosis, EvidenceResult, Observations, Outcome, Request, Scope, Source};
 use crate::alert::Labels;
 use crate::chart::{self, Band, Chart, Mark, Panel, Role, Series, Threshold};

@@ -7,10 +7,11 @@ use std::time::Instant;
 use jiff::Timestamp;
 
 use super::batch::Answer;
+use super::detection::detection;
 use super::gather::{Members, name};
 use super::plan::{Ask, Side};
 use super::plan::{Needs, filled, plan_for};
-use super::scope::{EngineSeen, Found, detection, read_detection};
+use super::scope::{EngineSeen, Found, read_detection};
 use super::{Request, batch};
 use crate::alert::Labels;
 use crate::playbook::Library;

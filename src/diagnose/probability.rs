@@ -11,8 +11,11 @@ use super::{Diagnosis, EvidenceResult, Outcome, SymptomVerdict, Verdict};
 /// From this probability on a cause is likely.
 const LIKELY: f64 = 0.7;
 
+/// No cause is more probable where nobody knows whether the symptom is there: just below [`LIKELY`].
+const UNSEEN: f64 = 0.69;
+
 /// What explains another symptom need not explain the alert's own: its probability is multiplied by this.
-const ELSEWHERE: f64 = 0.3;
+const OTHER_SYMPTOM: f64 = 0.3;
 
 /// How many numbers tell how probable a cause is.
 pub const FEATURES: usize = 6;
@@ -59,9 +62,10 @@ fn unchecked(diagnosis: &Diagnosis) -> f64 {
 pub(super) fn weigh(diagnosis: &mut Diagnosis) {
     let probable: Vec<f64> =
         (0..diagnosis.causes.len()).map(|place| probability(&features(diagnosis, place))).collect();
-    let elsewhere = if is_elsewhere(diagnosis) { ELSEWHERE } else { 1.0 };
+    let other_symptom = if is_of_another_symptom(diagnosis) { OTHER_SYMPTOM } else { 1.0 };
+    let most = if diagnosis.symptom.verdict == SymptomVerdict::NoData { UNSEEN } else { 1.0 };
     for (cause, probability) in diagnosis.causes.iter_mut().zip(&probable) {
-        cause.probability = probability * elsewhere;
+        cause.probability = (probability * other_symptom).min(most);
         let verdict = if cause.probability >= LIKELY { Verdict::Likely } else { Verdict::Possible };
         cause.verdict = cause.verdict.min(verdict);
     }
@@ -69,7 +73,7 @@ pub(super) fn weigh(diagnosis: &mut Diagnosis) {
 }
 
 /// Whether the causes are those of another symptom than the alert's own, which is there as well.
-fn is_elsewhere(diagnosis: &Diagnosis) -> bool {
+fn is_of_another_symptom(diagnosis: &Diagnosis) -> bool {
     diagnosis.screening.as_ref().is_some_and(|screening| {
         let own = screening.asked_verdict == Some(SymptomVerdict::Confirmed);
         own && screening.asked.as_ref() != Some(&diagnosis.symptom.playbook)

@@ -4,19 +4,18 @@
 //! Prometheus never sees, `model` may be `model_name`. One detection query shows which names and values are there.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use super::Request;
+use super::detection::names_behind;
 use super::gateway;
-use super::names::{PoolNames, SERVICE};
+use super::names::PoolNames;
 use super::past::{Past, ladder};
 use super::typed::{Unknown, unknown};
 use crate::alert::{Alert, Labels, active, common_labels};
 use crate::playbook::Library;
-use crate::prom::Row;
-use crate::signal::{Backends, Engine, EngineKind, EngineVersion, Matcher, prometheus_duration};
+use crate::signal::{Backends, Engine, EngineKind, EngineVersion, Matcher};
 
 /// The scope's dimensions, and the alert labels that may carry each.
 pub(super) const DIMENSIONS: [(&str, &[&str]); 4] = [
@@ -101,8 +100,8 @@ pub struct Found {
     pub notes: Vec<String>,
     /// What of the scope no pool has.
     pub unknown: Option<Unknown>,
-    /// Nothing of the scope selects anything here: it stands for the whole Prometheus.
-    pub adrift: bool,
+    /// No series has any of the scope's labels: without narrowing, it would mean every pool.
+    pub no_label_fits: bool,
 }
 
 impl Found {
@@ -119,49 +118,12 @@ impl Found {
         self.past = ladder(request).pop();
     }
 
-    /// Whether a scope has only a `job`, and nothing that serves has it: then it is another program's alert.
+    /// Whether a scope has only a `job`, and nothing that serves has it or a replica of the scope: then it is another
+    /// program's alert.
     pub(super) fn is_of_another_job(&self, library: &Library, scope: &Scope) -> bool {
-        let Some(job) = scope.dimensions.get("job").filter(|_| scope.dimensions.len() == 1) else { return false };
-        let pools = self
-            .engines
-            .iter()
-            .filter(|seen| library.engines.get(&seen.engine).is_some_and(|engine| engine.kind.is_pool()));
-        !pools.flat_map(|seen| &seen.matchers).any(|matcher| matcher.values.contains(job))
+        let is_nobodys = self.no_label_fits || self.pool(library).next().is_none();
+        is_nobodys && scope.dimensions.keys().eq(["job"])
     }
-}
-
-/// Asks whether what serves was there so long ago, by the labels that scopes are made of.
-pub(super) fn presence(library: &Library, ago: Duration) -> String {
-    served_by_scope(library, "", "", &format!(" offset {}", prometheus_duration(ago)))
-}
-
-/// Asks what served within the last day, with the names of the series, by the labels of scopes.
-pub fn last_day(library: &Library) -> String {
-    served_by_scope(library, "", "__name__, ", "[1d]")
-}
-
-/// Asks by the labels of scopes, and `more`, how many series serve that fit matchers, at a moment or within a range.
-pub(super) fn served_by_scope(library: &Library, matchers: &str, more: &str, range: &str) -> String {
-    let pools = || library.engines.values().filter(|e| e.kind.is_pool());
-    let names: Vec<String> = pools().flat_map(Engine::detected_by).collect();
-    let labels: BTreeSet<&str> = pools().flat_map(telling_labels).collect();
-    let labels: Vec<&str> = labels.into_iter().collect();
-    let series = format!("{{__name__=~\"{}\", {matchers}}}{range}", names.join("|"));
-    let series = if range.starts_with('[') { format!("last_over_time({series})") } else { series };
-    format!("count by ({more}{}) ({series})", labels.join(", "))
-}
-
-/// Asks for the time of the serving engines' newest sample, in unix seconds.
-pub fn newest(library: &Library) -> String {
-    let serving = library.engines.values().filter(|e| e.kind == EngineKind::Serving);
-    let names: Vec<String> = serving.flat_map(Engine::detected_by).collect();
-    format!("max(timestamp({{__name__=~\"{}\"}}))", names.join("|"))
-}
-
-/// Whether the rows of [`presence`] show the pool that was found.
-pub(super) fn was_present(library: &Library, found: &Found, rows: &[Row]) -> bool {
-    let mut pool = found.pool(library);
-    pool.any(|(_, seen)| rows.iter().any(|row| fits(&seen.matchers, &row.labels)))
 }
 
 /// Whether a row satisfies matchers.
@@ -169,48 +131,7 @@ pub(super) fn fits(matchers: &[Matcher], row: &Labels) -> bool {
     matchers.iter().all(|m| m.accepts(row.get(&m.label).map(String::as_str)))
 }
 
-/// The detection query: every engine's tell-tale series and version probes of the last hour, by the labels that
-/// scopes are made of. Where a gateway names the engines behind it, those names too, and what the engines are called.
-pub fn detection(library: &Library) -> String {
-    let mut names: BTreeSet<String> = BTreeSet::new();
-    let mut labels: BTreeSet<&str> = BTreeSet::from(["__name__"]);
-    let mut behind: BTreeSet<String> = BTreeSet::new();
-    let mut called: BTreeSet<&str> = BTreeSet::from([SERVICE]);
-    for engine in library.engines.values() {
-        for metric in engine.tell_tales().chain(engine.versions.iter().map(|v| v.metric.as_str())) {
-            names.extend(engine.spellings(metric).into_iter().map(|(_, name)| name));
-        }
-        labels.extend(telling_labels(engine));
-        behind.extend(engine.backends.iter().flat_map(|of| names_behind(engine, of)));
-        called.extend(engine.backends.iter().flat_map(|of| of.model.iter().chain(&of.address)).map(String::as_str));
-        if engine.kind == EngineKind::Serving || !engine.backends.is_empty() {
-            called.extend(engine.replica.iter().map(String::as_str));
-        }
-    }
-    let serving = library.engines.values().filter(|engine| engine.kind == EngineKind::Serving);
-    let known: BTreeSet<String> = serving.flat_map(Engine::detected_by).chain(behind.iter().cloned()).collect();
-    called.extend(&labels);
-    let all = |names: BTreeSet<String>| names.into_iter().collect::<Vec<_>>().join("|");
-    let by = |labels: BTreeSet<&str>| labels.into_iter().collect::<Vec<_>>().join(", ");
-    let there = format!("count by ({}) (last_over_time({{__name__=~\"{}\"}}[1h]))", by(labels), all(names));
-    if behind.is_empty() {
-        return there;
-    }
-    format!(
-        "{there} or (count by ({}) (last_over_time({{__name__=~\"{}\"}}[1h])) \
-         and on () group(last_over_time({{__name__=~\"{}\"}}[1h])))",
-        by(called),
-        all(known),
-        all(behind)
-    )
-}
-
-/// Every spelling of the series that name what is behind a gateway.
-pub(super) fn names_behind(engine: &Engine, of: &Backends) -> Vec<String> {
-    of.series.iter().flat_map(|metric| engine.spellings(metric)).map(|(_, name)| name).collect()
-}
-
-/// The namespaces in which the rows of [`detection`] show an orchestrator at work.
+/// The namespaces in which the rows of [`detection`](super::detection()) show an orchestrator at work.
 pub fn orchestrated(library: &Library, rows: &[Labels]) -> BTreeSet<String> {
     let platforms = library.engines.values().filter(|e| e.kind == EngineKind::Platform);
     let labels: Vec<(&String, &String)> = platforms
@@ -224,12 +145,7 @@ pub fn orchestrated(library: &Library, rows: &[Labels]) -> BTreeSet<String> {
     rows.iter().flat_map(of).collect()
 }
 
-/// The labels by which an engine's series are bound to a scope, or known as another program's.
-fn telling_labels(engine: &Engine) -> impl Iterator<Item = &str> {
-    engine.scope.values().flatten().chain(&engine.foreign).map(String::as_str)
-}
-
-/// Reads the rows of [`detection`]: which engines answer for the scope, with which label names.
+/// Reads the rows of [`detection`](super::detection()): which engines answer for the scope, with which label names.
 ///
 /// A dimension whose label no row carries is dropped with a note. A dimension whose label is there with other
 /// values only is kept: then the pool is not in this Prometheus, and saying "no data" is right. Engines that serve
@@ -291,7 +207,12 @@ pub fn read_detection(library: &Library, scope: &Scope, rows: &[Labels]) -> Foun
     let served = bound.iter().zip(&fitting).any(|((there, ..), fits)| *fits && there.engine.kind.is_pool());
     let carried = |there: &There<'_>| scope.dimensions.iter().any(|(name, value)| there.carries(name, value).1);
     let told = !scope.dimensions.is_empty() || !scope.replicas.is_empty();
-    found.adrift = told && !scope.is_of_a_cluster() && served && !all.iter().any(carried);
+    // The job of an exporter names no pool.
+    let names_a_pool = |there: &There<'_>| {
+        let carries = |(name, value): (&String, &String)| there.carries(name, value).1;
+        scope.dimensions.iter().filter(|(name, _)| there.engine.kind.is_pool() || *name != "job").any(carries)
+    };
+    found.no_label_fits = told && !scope.is_of_a_cluster() && served && !all.iter().any(names_a_pool);
     found.unknown = if served { None } else { unknown(library, &scope.dimensions, rows) };
     for ((there, matchers, notes), fits) in bound.into_iter().zip(fitting) {
         // What belongs to nobody says nothing of a pool that is not there.
@@ -312,7 +233,7 @@ pub fn read_detection(library: &Library, scope: &Scope, rows: &[Labels]) -> Foun
     found
 }
 
-/// An engine's rows of [`detection`].
+/// An engine's rows of [`detection`](super::detection()).
 struct There<'a> {
     engine: &'a Engine,
     /// Of the series that show it, each with the prefix of its name.

@@ -7,7 +7,7 @@ use crate::alert::Labels;
 use crate::playbook::Library;
 use crate::signal::{Engine, EngineKind, Matcher};
 
-/// The pools that the rows of [`detection`](super::detection) or [`last_day`](super::last_day) show: dimension to value, as their serving engines tell it; each once.
+/// The pools that the rows of [`detection`](super::detection()) or [`last_day`](super::last_day) show: dimension to value, as their serving engines tell it; each once.
 ///
 /// Where only gateways are known, the pools are theirs.
 pub fn pools(library: &Library, rows: &[Labels]) -> BTreeSet<BTreeMap<String, String>> {

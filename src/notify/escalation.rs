@@ -54,20 +54,15 @@ impl Notifier {
         let result = if result.is_ok() { AuditResult::Done } else { AuditResult::Failed };
         let who = [("who", Span::User(begun.who.clone()).into())];
         let entry = AuditEntry { target: target.to_owned(), result, detail: detail.to_owned(), ..begun };
-        if !self.store.audit_end(&entry).await? {
-            return Ok(false);
-        }
-        self.metrics.act(&entry.what, result.as_str());
-        if let Some(headline) = said {
+        let post = said.map(|headline| {
             let parts = vec![Part::Note(self.words.line("escalation-asked", &who))];
-            let post = Message { tone: Tone::Unknown, headline, parts };
-            self.store.queue_post(incident, PostKind::Note, &post, now).await?;
+            Message { tone: Tone::Unknown, headline, parts }
+        });
+        let is_news = self.store.end_escalation(&entry, post.as_ref(), now).await?;
+        if is_news {
+            self.metrics.act(&entry.what, result.as_str());
         }
-        if result == AuditResult::Done {
-            // The message tells who was called.
-            self.store.touch(incident).await?;
-        }
-        Ok(true)
+        Ok(is_news)
     }
 
     /// Says how those escalations to a person ended whose delivery could not say it: the post was found later, there was no

@@ -163,11 +163,16 @@ impl Library {
 
     /// Every node that can be reached from a playbook, itself first, each once.
     pub fn reachable<'a>(&'a self, playbook: &str) -> Vec<Node<'a>> {
+        self.reachable_by(playbook, |_| true)
+    }
+
+    /// As [`Self::reachable`], by ways on which every node, by its id, is `open`.
+    pub fn reachable_by<'a>(&'a self, playbook: &str, open: impl Fn(&str) -> bool) -> Vec<Node<'a>> {
         let mut seen = BTreeSet::new();
         let mut out = Vec::new();
         let mut queue: Vec<Node<'a>> = self.playbook_node(playbook).into_iter().collect();
         while let Some(node) = queue.pop() {
-            if seen.insert(node.id) {
+            if open(node.id) && seen.insert(node.id) {
                 queue.extend(node.causes.iter().rev().filter_map(|entry| self.node(entry)));
                 out.push(node);
             }

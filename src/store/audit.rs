@@ -6,9 +6,11 @@ use sqlx::Row;
 use sqlx::any::AnyRow;
 use ulid::Ulid;
 
-use super::{Store, StoreError};
+use super::incidents::bump;
+use super::posts::queue_message;
+use super::{PostKind, Store, StoreError};
 use crate::clock::{from_unix_ms, unix_ms};
-use crate::render::{Act, Note};
+use crate::render::{Act, Message, Note};
 
 /// How an attempt ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -128,11 +130,18 @@ impl Store {
     }
 
     /// Writes how an escalation ended, and whether that is news: of several who find out at once, for one of them. "Failed"
-    /// may become "done" later, for a post that appears.
+    /// may become "done" later, for a post that appears. With the line come the post that says it in the incident's
+    /// threads, and what the message says of an escalation that was made: all of it, or nothing.
     ///
     /// # Errors
     /// See [`Self::audit`].
-    pub async fn audit_end(&self, entry: &AuditEntry) -> Result<bool, StoreError> {
+    pub async fn end_escalation(
+        &self,
+        entry: &AuditEntry,
+        post: Option<&Message>,
+        now: Timestamp,
+    ) -> Result<bool, StoreError> {
+        let mut tx = self.begin().await?;
         let done = sqlx::query(
             "INSERT INTO audit (id, at_ms, who, place, what, incident_id, target, result, detail)
              VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
@@ -142,7 +151,17 @@ impl Store {
         );
         let done = done.bind(&entry.id).bind(unix_ms(entry.at)).bind(&entry.who).bind(&entry.place).bind(&entry.what);
         let done = done.bind(&entry.incident).bind(&entry.target).bind(entry.result.as_str()).bind(&entry.detail);
-        Ok(done.execute(&self.write).await?.rows_affected() > 0)
+        let is_news = done.execute(&mut *tx).await?.rows_affected() > 0;
+        if let Some(incident) = entry.incident.as_ref().filter(|_| is_news) {
+            if let Some(post) = post {
+                queue_message(&mut tx, incident, PostKind::Note, post, now).await?;
+            }
+            if entry.result == AuditResult::Done {
+                bump(&mut tx, incident).await?;
+            }
+        }
+        tx.commit().await?;
+        Ok(is_news)
     }
 
     /// Writes the line of an attempt, unless the same was begun or done with the incident since a moment; whether it did.

@@ -309,9 +309,7 @@ impl Store {
     /// When the store fails.
     pub async fn touch(&self, incident: &str) -> Result<(), StoreError> {
         let mut tx = self.begin().await?;
-        let bump = "UPDATE incidents SET revision = revision + 1 WHERE id = $1";
-        sqlx::query(bump).bind(incident).execute(&mut *tx).await?;
-        outdate(&mut tx, incident).await?;
+        bump(&mut tx, incident).await?;
         tx.commit().await?;
         Ok(())
     }
@@ -357,6 +355,13 @@ impl Store {
         .await?;
         Ok((row.try_get("open")?, row.try_get("diagnoses")?, row.try_get("deliveries")?))
     }
+}
+
+/// What an incident's message says has changed.
+pub(super) async fn bump(db: &mut Connection, incident: &str) -> Result<(), StoreError> {
+    let bump = "UPDATE incidents SET revision = revision + 1 WHERE id = $1";
+    sqlx::query(bump).bind(incident).execute(&mut *db).await?;
+    outdate(db, incident).await
 }
 
 /// A message that waited for what has just been written goes out; one that backs off from an error keeps waiting.

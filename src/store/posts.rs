@@ -3,6 +3,7 @@
 use std::sync::{LazyLock, Mutex, PoisonError};
 
 use jiff::Timestamp;
+use serde::Serialize;
 use sqlx::Row;
 use sqlx::any::AnyRow;
 use ulid::Generator;
@@ -89,12 +90,10 @@ impl Store {
         message: &Message,
         now: Timestamp,
     ) -> Result<(), StoreError> {
-        let body = serde_json::to_string(message).map_err(|e| StoreError::Unreadable {
-            what: "post",
-            id: incident.to_owned(),
-            error: e.to_string(),
-        })?;
-        self.queue_everywhere(incident, kind, &body, now).await
+        let mut tx = self.begin().await?;
+        queue_message(&mut tx, incident, kind, message, now).await?;
+        tx.commit().await?;
+        Ok(())
     }
 
     /// Puts what somebody asked for into an incident's thread, where its channel takes messages. False, and nothing done,
@@ -109,11 +108,7 @@ impl Store {
         escalation: &str,
         now: Timestamp,
     ) -> Result<bool, StoreError> {
-        let body = serde_json::to_string(message).map_err(|e| StoreError::Unreadable {
-            what: "post",
-            id: incident.to_owned(),
-            error: e.to_string(),
-        })?;
+        let body = written(incident, message)?;
         self.queue([incident, ""], PostKind::Answer, [&body, escalation], now).await
     }
 
@@ -130,7 +125,10 @@ impl Store {
     /// # Errors
     /// When the store fails.
     pub async fn queue_picture(&self, incident: &str, cause: &str, now: Timestamp) -> Result<(), StoreError> {
-        self.queue_everywhere(incident, PostKind::Picture, cause, now).await
+        let mut tx = self.begin().await?;
+        queue_everywhere(&mut tx, incident, PostKind::Picture, cause, now).await?;
+        tx.commit().await?;
+        Ok(())
     }
 
     /// Somebody is to be called in the thread in this channel, by the id of a user or a user group; once, while the call
@@ -148,57 +146,18 @@ impl Store {
         self.queue([incident, channel], PostKind::Mention, [whom, about], now).await.map(drop)
     }
 
-    /// Only where the incident has threads; that of a digest is spared its incidents' pictures.
-    async fn queue_everywhere(
-        &self,
-        incident: &str,
-        kind: PostKind,
-        body: &str,
-        now: Timestamp,
-    ) -> Result<(), StoreError> {
-        let channels: Vec<String> = sqlx::query_scalar(
-            "SELECT channel FROM deliveries WHERE incident_id = $1 AND sink = 'slack'
-               AND (state <> 'digested' OR $2 <> 'picture') ORDER BY channel",
-        )
-        .bind(incident)
-        .bind(kind.as_str())
-        .fetch_all(&self.read)
-        .await?;
-        for channel in &channels {
-            self.queue([incident, channel], kind, [body, ""], now).await?;
-        }
-        Ok(())
-    }
-
-    /// An empty channel is that of the thread which takes messages. Returns whether the incident has a thread.
+    /// As [`queue`], by itself.
     async fn queue(
         &self,
-        [incident, channel]: [&str; 2],
+        thread: [&str; 2],
         kind: PostKind,
-        [body, about]: [&str; 2],
+        content: [&str; 2],
         now: Timestamp,
     ) -> Result<bool, StoreError> {
-        let once = matches!(kind, PostKind::Change | PostKind::Picture | PostKind::Mention);
-        let queued = sqlx::query(
-            "INSERT INTO posts (id, incident_id, channel, kind, body, about, due_ms)
-             SELECT $1, $2, NULLIF($3, ''), $4, $5, NULLIF($6, ''), CAST($7 AS BIGINT)
-             WHERE EXISTS (SELECT 1 FROM deliveries WHERE incident_id = $2 AND sink = 'slack'
-                             AND (posted_ts IS NOT NULL OR state IN ('pending', 'digested')))
-               AND ($8 = 0 OR NOT EXISTS
-                 (SELECT 1 FROM posts WHERE incident_id = $2 AND kind = $4 AND state = 'pending'
-                    AND (channel IS NULL OR channel = $3) AND (kind <> 'mention' OR body = $5)))",
-        )
-        .bind(next_id())
-        .bind(incident)
-        .bind(channel)
-        .bind(kind.as_str())
-        .bind(body)
-        .bind(about)
-        .bind(unix_ms(now))
-        .bind(i64::from(once))
-        .execute(&self.write)
-        .await?;
-        Ok(queued.rows_affected() > 0)
+        let mut tx = self.begin().await?;
+        let queued = queue(&mut tx, thread, kind, content, now).await?;
+        tx.commit().await?;
+        Ok(queued)
     }
 
     /// The post stands at this timestamp; of a picture nobody knows it.
@@ -301,6 +260,79 @@ impl Store {
         .await?;
         Ok(done.rows_affected())
     }
+}
+
+/// Puts a message into each thread of an incident.
+pub(super) async fn queue_message(
+    db: &mut Connection,
+    incident: &str,
+    kind: PostKind,
+    message: &Message,
+    now: Timestamp,
+) -> Result<(), StoreError> {
+    queue_everywhere(db, incident, kind, &written(incident, message)?, now).await
+}
+
+/// A message as the store keeps it.
+fn written(incident: &str, message: &impl Serialize) -> Result<String, StoreError> {
+    serde_json::to_string(message).map_err(|e| StoreError::Unreadable {
+        what: "post",
+        id: incident.to_owned(),
+        error: e.to_string(),
+    })
+}
+
+/// Only where the incident has threads; that of a digest is spared its incidents' pictures.
+async fn queue_everywhere(
+    db: &mut Connection,
+    incident: &str,
+    kind: PostKind,
+    body: &str,
+    now: Timestamp,
+) -> Result<(), StoreError> {
+    let channels: Vec<String> = sqlx::query_scalar(
+        "SELECT channel FROM deliveries WHERE incident_id = $1 AND sink = 'slack'
+           AND (state <> 'digested' OR $2 <> 'picture') ORDER BY channel",
+    )
+    .bind(incident)
+    .bind(kind.as_str())
+    .fetch_all(&mut *db)
+    .await?;
+    for channel in &channels {
+        queue(db, [incident, channel], kind, [body, ""], now).await?;
+    }
+    Ok(())
+}
+
+/// An empty channel is that of the thread which takes messages. Returns whether the incident has a thread.
+async fn queue(
+    db: &mut Connection,
+    [incident, channel]: [&str; 2],
+    kind: PostKind,
+    [body, about]: [&str; 2],
+    now: Timestamp,
+) -> Result<bool, StoreError> {
+    let once = matches!(kind, PostKind::Change | PostKind::Picture | PostKind::Mention);
+    let queued = sqlx::query(
+        "INSERT INTO posts (id, incident_id, channel, kind, body, about, due_ms)
+         SELECT $1, $2, NULLIF($3, ''), $4, $5, NULLIF($6, ''), CAST($7 AS BIGINT)
+         WHERE EXISTS (SELECT 1 FROM deliveries WHERE incident_id = $2 AND sink = 'slack'
+                         AND (posted_ts IS NOT NULL OR state IN ('pending', 'digested')))
+           AND ($8 = 0 OR NOT EXISTS
+             (SELECT 1 FROM posts WHERE incident_id = $2 AND kind = $4 AND state = 'pending'
+                AND (channel IS NULL OR channel = $3) AND (kind <> 'mention' OR body = $5)))",
+    )
+    .bind(next_id())
+    .bind(incident)
+    .bind(channel)
+    .bind(kind.as_str())
+    .bind(body)
+    .bind(about)
+    .bind(unix_ms(now))
+    .bind(i64::from(once))
+    .execute(db)
+    .await?;
+    Ok(queued.rows_affected() > 0)
 }
 
 async fn fail(db: &mut Connection, id: &str, note: &str) -> Result<(), StoreError> {

@@ -24,7 +24,7 @@ First tokens took # s on average: # s in the queue, # s computing the prompt, # 
 Right cause, says @U0ANN at # UTC: prompts became longer
 ← *KV cache is exhausted*, began # UTC, explains # % of it
 ← *prompts became longer* — likely, # %, began # UTC
-Compared with the minutes before the incident: there is nothing older of this pool.
+Compared with the minutes before the incident: the pool has no earlier data at the times that were tried.
 *So that it does not come back*
 • Cap the prompt with `--max-model-len <tokens>` at what the product needs; longer ones then get a # instead of a place in the cache
 • Put what all prompts share first and what differs last, so that the prefix cache can serve it

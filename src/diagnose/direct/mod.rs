@@ -14,12 +14,13 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
 use super::Request;
+use super::detection::names_behind;
 use super::gather::{merge, name};
 use super::heard::Heard;
 use super::observation::{Source, reduce};
 use super::observe::{Observed, RESERVE, observe_more};
 use super::plan::{Needs, needs, tellers, tier};
-use super::scope::{Found, names_behind, read_detection};
+use super::scope::{Found, read_detection};
 use crate::alert::Labels;
 use crate::exporter::{ExporterError, Reader, Sample, TARGETS_MOST, Target};
 use crate::playbook::Library;

@@ -29,7 +29,7 @@ pub(super) struct Bench {
     pub(super) slack: FakeSlack,
     pub(super) store: Store,
     pub(super) metrics: Arc<Metrics>,
-    state: tempfile::TempDir,
+    pub(super) state: tempfile::TempDir,
 }
 
 impl Bench {

@@ -62,6 +62,21 @@ async fn a_call_without_a_thread_fails() {
 }
 
 #[tokio::test]
+async fn an_end_that_cannot_be_said_stays_open_until_it_can() {
+    let (bench, _) = escalated().await;
+    let later = clock::after(clock::now(), Duration::from_secs(60));
+    assert_eq!(bench.store.give_up_orphans(later).await.unwrap(), 1);
+    let database = sqlx::sqlite::SqliteConnectOptions::new().filename(bench.state.path().join("db"));
+    let mut beside = sqlx::ConnectOptions::connect(&database).await.unwrap();
+    let full = "CREATE TRIGGER full BEFORE INSERT ON posts BEGIN SELECT RAISE(ABORT, 'no more'); END";
+    sqlx::Executor::execute(&mut beside, full).await.unwrap();
+    assert!(bench.desk.notifier.end_escalations(clock::now()).await.is_err());
+    assert_eq!(bench.audit().await, ["escalate U0ANN begun"]);
+    sqlx::Executor::execute(&mut beside, "DROP TRIGGER full").await.unwrap();
+    ends(&bench, "failed").await;
+}
+
+#[tokio::test]
 async fn of_two_who_find_out_at_once_one_says_it() {
     let (bench, id) = escalated().await;
     let why = StoreError::Unreadable { what: "incident", id: id.clone(), error: "no number".to_owned() };
@@ -71,8 +86,12 @@ async fn of_two_who_find_out_at_once_one_says_it() {
     assert_eq!(told.0.unwrap() + told.1.unwrap() + told.2.unwrap(), 1);
     // A "failed" that came first is no news after "done".
     let line = bench.store.audited(clock::before(clock::now(), Duration::from_secs(60)), 1).await.unwrap().remove(0);
-    assert!(bench.store.audit_end(&AuditEntry { result: AuditResult::Done, ..line.clone() }).await.unwrap());
-    assert!(!bench.store.audit_end(&AuditEntry { result: AuditResult::Failed, ..line }).await.unwrap());
+    let end = async |result| {
+        let line = AuditEntry { result, ..line.clone() };
+        bench.store.end_escalation(&line, None, clock::now()).await.unwrap()
+    };
+    assert!(end(AuditResult::Done).await);
+    assert!(!end(AuditResult::Failed).await);
     assert_eq!(bench.audit().await, ["escalate U0ANN done"]);
 }
 

@@ -1,0 +1,90 @@
+//! The questions that find out which engines there are, and when they were there.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use super::names::SERVICE;
+use super::scope::{Found, fits};
+use crate::playbook::Library;
+use crate::prom::Row;
+use crate::signal::{Backends, Engine, EngineKind, prometheus_duration};
+
+/// The detection query: every engine's tell-tale series and version probes of the last hour, by the labels that
+/// scopes are made of. Where a gateway names the engines behind it, those names too, and what the engines are called.
+pub fn detection(library: &Library) -> String {
+    let mut names: BTreeSet<String> = BTreeSet::new();
+    let mut labels: BTreeSet<&str> = BTreeSet::from(["__name__"]);
+    let mut behind: BTreeSet<String> = BTreeSet::new();
+    let mut called: BTreeSet<&str> = BTreeSet::from([SERVICE]);
+    for engine in library.engines.values() {
+        for metric in engine.tell_tales().chain(engine.versions.iter().map(|v| v.metric.as_str())) {
+            names.extend(engine.spellings(metric).into_iter().map(|(_, name)| name));
+        }
+        labels.extend(telling_labels(engine));
+        behind.extend(engine.backends.iter().flat_map(|of| names_behind(engine, of)));
+        called.extend(engine.backends.iter().flat_map(|of| of.model.iter().chain(&of.address)).map(String::as_str));
+        if engine.kind == EngineKind::Serving || !engine.backends.is_empty() {
+            called.extend(engine.replica.iter().map(String::as_str));
+        }
+    }
+    let serving = library.engines.values().filter(|engine| engine.kind == EngineKind::Serving);
+    let known: BTreeSet<String> = serving.flat_map(Engine::detected_by).chain(behind.iter().cloned()).collect();
+    called.extend(&labels);
+    let all = |names: BTreeSet<String>| names.into_iter().collect::<Vec<_>>().join("|");
+    let by = |labels: BTreeSet<&str>| labels.into_iter().collect::<Vec<_>>().join(", ");
+    let there = format!("count by ({}) (last_over_time({{__name__=~\"{}\"}}[1h]))", by(labels), all(names));
+    if behind.is_empty() {
+        return there;
+    }
+    format!(
+        "{there} or (count by ({}) (last_over_time({{__name__=~\"{}\"}}[1h])) \
+         and on () group(last_over_time({{__name__=~\"{}\"}}[1h])))",
+        by(called),
+        all(known),
+        all(behind)
+    )
+}
+
+/// Every spelling of the series that name what is behind a gateway.
+pub(super) fn names_behind(engine: &Engine, of: &Backends) -> Vec<String> {
+    of.series.iter().flat_map(|metric| engine.spellings(metric)).map(|(_, name)| name).collect()
+}
+
+/// Asks whether what serves was there so long ago, by the labels that scopes are made of.
+pub(super) fn presence(library: &Library, ago: Duration) -> String {
+    served_by_scope(library, "", "", &format!(" offset {}", prometheus_duration(ago)))
+}
+
+/// Asks what served within the last day, with the names of the series, by the labels of scopes.
+pub fn last_day(library: &Library) -> String {
+    served_by_scope(library, "", "__name__, ", "[1d]")
+}
+
+/// Asks by the labels of scopes, and `more`, how many series serve that fit matchers, at a moment or within a range.
+pub(super) fn served_by_scope(library: &Library, matchers: &str, more: &str, range: &str) -> String {
+    let pools = || library.engines.values().filter(|e| e.kind.is_pool());
+    let names: Vec<String> = pools().flat_map(Engine::detected_by).collect();
+    let labels: BTreeSet<&str> = pools().flat_map(telling_labels).collect();
+    let labels: Vec<&str> = labels.into_iter().collect();
+    let series = format!("{{__name__=~\"{}\", {matchers}}}{range}", names.join("|"));
+    let series = if range.starts_with('[') { format!("last_over_time({series})") } else { series };
+    format!("count by ({more}{}) ({series})", labels.join(", "))
+}
+
+/// Asks for the time of the serving engines' newest sample, in unix seconds.
+pub fn newest(library: &Library) -> String {
+    let serving = library.engines.values().filter(|e| e.kind == EngineKind::Serving);
+    let names: Vec<String> = serving.flat_map(Engine::detected_by).collect();
+    format!("max(timestamp({{__name__=~\"{}\"}}))", names.join("|"))
+}
+
+/// Whether the rows of [`presence`] show the pool that was found.
+pub(super) fn was_present(library: &Library, found: &Found, rows: &[Row]) -> bool {
+    let mut pool = found.pool(library);
+    pool.any(|(_, seen)| rows.iter().any(|row| fits(&seen.matchers, &row.labels)))
+}
+
+/// The labels by which an engine's series are bound to a scope, or known as another program's.
+fn telling_labels(engine: &Engine) -> impl Iterator<Item = &str> {
+    engine.scope.values().flatten().chain(&engine.foreign).map(String::as_str)
+}
