@@ -90,8 +90,11 @@ fn chain(diagnosis: &Diagnosis, words: &Words) -> Option<Part> {
     Some(Part::Section(title, lines))
 }
 
-/// That no cause stands out, and which come nearest.
+/// Without a root: that no cause stands out and which come nearest, or that there is no symptom to explain.
 pub(super) fn nothing(diagnosis: &Diagnosis, words: &Words) -> Vec<Line> {
+    if diagnosis.symptom.verdict != SymptomVerdict::Confirmed {
+        return vec![Line::default().plain(why(diagnosis, words))];
+    }
     let near = |cause: &RuledOut| words.line("nearest", &[("cause", not_this(cause, words).into())]);
     std::iter::once(words.line("why-none", &[])).chain(diagnosis.nearest.iter().map(near)).collect()
 }
