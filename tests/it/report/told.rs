@@ -2,7 +2,7 @@
 
 use jiff::SignedDuration;
 use llm_diagnose::alert::{Alert, AlertStatus};
-use llm_diagnose::diagnose::{Fix, Outcome, SymptomVerdict};
+use llm_diagnose::diagnose::{Fix, Outcome, Screening, SymptomVerdict};
 use llm_diagnose::endpoint::{self, Answer, Said};
 use llm_diagnose::facts;
 use llm_diagnose::logs::{self, Log, Patterns, Reader};
@@ -395,5 +395,21 @@ fn without_a_cause_the_nearest_one_is_told_once_and_without_a_symptom_only_that(
     diagnosis.symptom.evidence.iter_mut().for_each(|check| check.outcome = Outcome::NotMet);
     for told in why(&diagnosis) {
         assert!(told.contains("not confirmed: TTFT") && !told.contains(&words.text("why-none", &[])), "{told}");
+    }
+}
+
+#[test]
+fn a_bundle_that_is_opened_again_is_screened_from_what_was_asked() {
+    let mut diagnosis = diagnosis();
+    let entered = |diagnosis: &Diagnosis| {
+        let request = llm_diagnose::bundle::open::request(&reported_of("x", diagnosis, Seen::default())).unwrap();
+        (request.playbook, request.screen)
+    };
+    assert_eq!(entered(&diagnosis), ("high-ttft".to_owned(), false));
+    for (asked, playbook) in [(Some("queue-buildup".to_owned()), "queue-buildup"), (None, "")] {
+        let screening =
+            Screening { asked, asked_title: None, asked_verdict: None, looked_at: Vec::new(), also: Vec::new() };
+        diagnosis.screening = Some(screening);
+        assert_eq!(entered(&diagnosis), (playbook.to_owned(), true));
     }
 }
