@@ -72,7 +72,7 @@ fn checks(title: &str, sure: Option<String>, evidence: &[EvidenceResult], graded
     Part::Section(title, evidence.iter().map(|e| check(e, graded, words)).collect())
 }
 
-/// `✓ KV cache peak 99 % (asked: > 0.95): clearly for it`: a mark, so that nobody needs colour.
+/// `✓ KV cache peak 99 % (asked: > 0.95): speaks clearly for it`: a mark, so that nobody needs colour.
 fn check(e: &EvidenceResult, graded: bool, words: &Words) -> Line {
     let key = match e.outcome {
         Outcome::Met => "evidence-met",
