@@ -25,7 +25,12 @@ struct Pool {
 
 const POOLS: [Pool; 7] = [
     Pool { namespace: "yesterday", there: &[(DAY + HOUR, DAY - HOUR), (HOUR, 0)], replicas: 1, prompt: None },
-    Pool { namespace: "last-week", there: &[(7 * DAY + HOUR, 7 * DAY - HOUR), (4 * HOUR, 0)], replicas: 1, prompt: None },
+    Pool {
+        namespace: "last-week",
+        there: &[(7 * DAY + HOUR, 7 * DAY - HOUR), (4 * HOUR, 0)],
+        replicas: 1,
+        prompt: None,
+    },
     Pool { namespace: "today", there: &[(7 * HOUR, 0)], replicas: 1, prompt: None },
     Pool { namespace: "this-hour", there: &[(50 * MINUTE, 0)], replicas: 1, prompt: None },
     Pool { namespace: "new", there: &[(20 * MINUTE, 0)], replicas: 1, prompt: None },
