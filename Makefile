@@ -37,9 +37,12 @@ captures: packages ## Every capture of a real server, in five ways: docs/accurac
 	$(CARGO) test --locked --test captures -- --all --write docs/accuracy.md
 
 testbed: packages ## New captures of real programs, diagnosed; ONLY=litellm.b503, LITELLM=1.109.1, DYNAMO=…, ENGINE=vllm-cpu
-	python3 -B tests/testbed --only '$(ONLY)' --into $(TESTBED_CAPTURES) $(if $(ENGINE),--engine $(ENGINE)) \
-		$(if $(LITELLM),--version litellm=$(LITELLM)) $(if $(DYNAMO),--version dynamo=$(DYNAMO))
-	$(CARGO) test --locked --test captures -- --alone --from $(TESTBED_CAPTURES) $(if $(ONLY),--only $(ONLY))
+	@# A case that failed does not keep the others from being diagnosed; Ctrl-C does.
+	@status=0; python3 -B tests/testbed --only '$(ONLY)' --into $(TESTBED_CAPTURES) $(if $(ENGINE),--engine $(ENGINE)) \
+		$(if $(LITELLM),--version litellm=$(LITELLM)) $(if $(DYNAMO),--version dynamo=$(DYNAMO)) || status=$$?; \
+	[ $$status -ne 130 ] || exit 130; \
+	$(CARGO) test --locked --test captures -- --alone --from $(TESTBED_CAPTURES) $(if $(ONLY),--only $(ONLY)) || exit 1; \
+	exit $$status
 
 dashboard-check: ## The committed dashboard against the schema that Grafana publishes
 	@sh tests/lab/scripts/check-dashboard.sh

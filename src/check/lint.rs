@@ -266,6 +266,11 @@ impl Lint<'_> {
                 );
                 self.say("evidence/without-past", of, message, None);
             }
+            if evidence.optional || (!evidence.any.is_empty() && evidence.any.iter().all(|e| e.optional)) {
+                let message =
+                    format!("evidence of `{of}`: `optional` stands at an alternative, beside one that is not optional");
+                self.say("evidence/optional", of, message, None);
+            }
             for (signal, when) in evidence.checks() {
                 self.condition(signal, when);
             }

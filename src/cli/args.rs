@@ -136,8 +136,9 @@ Examples:\n  llm-diagnose diagnose --playbook high-ttft --label namespace=llm --
 llm-diagnose diagnose --alert webhook.json --at 2026-11-20T03:05:00Z --output json"
 )]
 pub struct DiagnoseArgs {
-    /// An Alertmanager webhook payload (version 4) or one alert, as a file; `-` reads standard input. Without --at one that
-    /// began within the last hour is judged now, an older one or one that has ended a minute after it began.
+    /// An Alertmanager webhook payload (version 4) or one alert, as a file; `-` reads standard input. Without --at, an
+    /// alert that fires and began within the last hour is judged now. An older one, or one that has ended, is judged as it was
+    /// one minute after it began.
     #[arg(long, value_name = "FILE|-", required_unless_present_any = ["playbook", "target"], conflicts_with = "target")]
     pub alert: Option<String>,
     /// Which pool, when, and where to begin.

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 
 use super::args::{DiagnoseArgs, Output};
 use super::ask::{self, Asked};
@@ -45,6 +45,13 @@ pub(super) fn run(args: DiagnoseArgs) -> anyhow::Result<ExitCode> {
     let targets = config.exporters.given().collect();
     let exporters = Exporters { reader, targets, learn: config.exporters.learn, fresh: args.fresh };
     // Pages tell of now only.
+    if args.fresh && !ask::is_now(&request) {
+        bail!(
+            "--fresh reads what engines say now, but the alert is judged at {}: leave --fresh out, or name the pool \
+             instead of the alert",
+            request.at
+        );
+    }
     let exporters = Some(&exporters).filter(|_| ask::is_now(&request));
     let logs = runtime.block_on(ask::logs(&config, &args.beside.logs))?;
     let beside = Beside { exporters, logs: Some(&logs) };

@@ -113,6 +113,11 @@ fn tree<'a>(out: &mut String, library: &'a Library, node: Node<'a>, depth: usize
     path.pop();
 }
 
+/// What stands behind an alternative: when it is used.
+pub(crate) fn only(without_past: bool) -> &'static str {
+    if without_past { " (only where there is no past)" } else { "" }
+}
+
 fn check(library: &Library, evidence: &Evidence) -> String {
     let must = if evidence.required { "must: " } else { "      " };
     let checks: Vec<String> = evidence
@@ -120,8 +125,7 @@ fn check(library: &Library, evidence: &Evidence) -> String {
         .iter()
         .map(|(signal, when, without_past)| {
             let title = library.signals.get(*signal).map_or(*signal, |s| s.title.as_str());
-            let only = if *without_past { " (only where there is no past)" } else { "" };
-            format!("{title} {when}{only}")
+            format!("{title} {when}{}", only(*without_past))
         })
         .collect();
     format!("{must}{}", checks.join("  or  "))

@@ -1,5 +1,6 @@
 //! `generate runbooks`: one page per playbook, under the headings that runbooks have.
 
+use crate::explain::only;
 use crate::playbook::{Evidence, Library, Node, NodeKind, Playbook, Step};
 
 /// The page of a playbook, in Markdown.
@@ -63,8 +64,7 @@ fn checks(out: &mut String, library: &Library, evidence: &[Evidence]) {
             .iter()
             .map(|(signal, when, without_past)| {
                 let title = library.signals.get(*signal).map_or(*signal, |s| s.title.as_str());
-                let only = if *without_past { " (only where there is no past)" } else { "" };
-                format!("{title} `{when}`{only}")
+                format!("{title} `{when}`{}", only(*without_past))
             })
             .collect();
         let must = if e.required { "required: " } else { "" };

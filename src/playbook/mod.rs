@@ -212,6 +212,9 @@ pub struct Evidence {
     /// Of an alternative: used only when an alternative that compares with the past has no past value.
     #[serde(default)]
     pub without_past: bool,
+    /// Of an alternative: left out when it has no data and another alternative has; not every engine tells it.
+    #[serde(default)]
+    pub optional: bool,
     /// Not met rules the cause out; no data leaves it undetermined.
     #[serde(default)]
     pub required: bool,

@@ -21,14 +21,14 @@ pub(super) fn checked_parts(diagnosis: &Diagnosis, words: &Words) -> Vec<Part> {
 }
 
 fn parts(diagnosis: &Diagnosis, steps: Vec<Part>, words: &Words) -> Vec<Part> {
-    let mut parts = vec![checks(&diagnosis.symptom.title, None, &diagnosis.symptom.evidence, words)];
+    let graded = is_graded(diagnosis);
+    let checks = |title: &str, sure, evidence: &[EvidenceResult]| checks(title, sure, evidence, graded, words);
+    let mut parts = vec![checks(&diagnosis.symptom.title, None, &diagnosis.symptom.evidence)];
     for (i, cause) in diagnosis.causes.iter().enumerate() {
         // The others share most of the best chain's links.
         let via = if i == 0 { cause.via.as_slice() } else { &[] };
-        parts.extend(
-            via.iter().map(|link| checks(&link.title, Some(verdict(link.verdict, words)), &link.evidence, words)),
-        );
-        let mut part = checks(&cause.title, Some(sure(cause, words)), &cause.evidence, words);
+        parts.extend(via.iter().map(|link| checks(&link.title, Some(verdict(link.verdict, words)), &link.evidence)));
+        let mut part = checks(&cause.title, Some(sure(cause, words)), &cause.evidence);
         if let (0, Part::Section(_, lines), false) = (i, &mut part, cause.meaning.trim().is_empty()) {
             lines.push(Line::default().plain(cause.meaning.trim().replace('\n', " ")));
         }
@@ -58,22 +58,28 @@ fn parts(diagnosis: &Diagnosis, steps: Vec<Part>, words: &Words) -> Vec<Part> {
     parts
 }
 
-fn checks(title: &str, sure: Option<String>, evidence: &[EvidenceResult], words: &Words) -> Part {
+/// Whether its checks tell their distance from the threshold: earlier versions stored the outcomes alone, and no
+/// probability, of which a graded diagnosis always has one.
+fn is_graded(diagnosis: &Diagnosis) -> bool {
+    diagnosis.unknown > 0.0 || diagnosis.causes.iter().any(|cause| cause.probability > 0.0)
+}
+
+fn checks(title: &str, sure: Option<String>, evidence: &[EvidenceResult], graded: bool, words: &Words) -> Part {
     let title = match sure {
         None => title.to_owned(),
         Some(sure) => words.text("other-cause", &[("title", title.into()), ("verdict", sure.into())]),
     };
-    Part::Section(title, evidence.iter().map(|e| check(e, words)).collect())
+    Part::Section(title, evidence.iter().map(|e| check(e, graded, words)).collect())
 }
 
-/// `✓ KV cache peak 99 % (asked: > 0.95): clearly for it`: a mark, so that nobody needs colour.
-fn check(e: &EvidenceResult, words: &Words) -> Line {
+/// `✓ KV cache peak 99 % (asked: > 0.95): speaks clearly for it`: a mark, so that nobody needs colour.
+fn check(e: &EvidenceResult, graded: bool, words: &Words) -> Line {
     let key = match e.outcome {
         Outcome::Met => "evidence-met",
         Outcome::NotMet => "evidence-not-met",
         Outcome::NoData => "evidence-no-data",
     };
-    let says = words.text(strength(e), &[]);
+    let says = words.text(strength(e, graded), &[]);
     let why = e.why.as_deref().unwrap_or_default();
     let fact = fact(e, words).into();
     match (e.outcome, why) {
@@ -86,11 +92,10 @@ fn check(e: &EvidenceResult, words: &Words) -> Line {
 }
 
 /// How much a check says, as a phrase.
-fn strength(e: &EvidenceResult) -> &'static str {
+fn strength(e: &EvidenceResult, graded: bool) -> &'static str {
     match (e.support, e.outcome) {
-        // What an earlier version stored tells only the outcome.
-        (0.0, Outcome::Met) => "says-for",
-        (0.0, _) => "says-against",
+        (_, Outcome::Met) if !graded => "says-for",
+        (_, _) if !graded => "says-against",
         (s, _) if s >= CLEAR => "says-clearly-for",
         (s, _) if s >= WEAK => "says-for",
         (s, _) if s > -WEAK => "says-little",

@@ -17,8 +17,9 @@ pub fn diagnosis_message(diagnosis: &Diagnosis, prometheus: Option<&str>, words:
     parts.extend(latency::parts(diagnosis, false, words).map(Part::Paragraph));
     parts.extend(chain(diagnosis, words));
     parts.extend(fixes(diagnosis, words));
-    if !diagnosis.ruled_out.is_empty() {
-        parts.push(ruled_out(&diagnosis.ruled_out, words));
+    let others = not_nearest(diagnosis);
+    if !others.is_empty() {
+        parts.push(ruled_out(&others, words));
     }
     if !diagnosis.unchecked.is_empty() {
         parts.push(Part::Section(words.text("unchecked", &[]), unchecked(diagnosis, 2 * FEW, FEW, words)));
@@ -90,8 +91,11 @@ fn chain(diagnosis: &Diagnosis, words: &Words) -> Option<Part> {
     Some(Part::Section(title, lines))
 }
 
-/// That no cause stands out, and which come nearest.
+/// Without a root: that no cause stands out and which come nearest, or that there is no symptom to explain.
 pub(super) fn nothing(diagnosis: &Diagnosis, words: &Words) -> Vec<Line> {
+    if diagnosis.symptom.verdict != SymptomVerdict::Confirmed {
+        return vec![Line::default().plain(why(diagnosis, words))];
+    }
     let near = |cause: &RuledOut| words.line("nearest", &[("cause", not_this(cause, words).into())]);
     std::iter::once(words.line("why-none", &[])).chain(diagnosis.nearest.iter().map(near)).collect()
 }
@@ -183,8 +187,17 @@ pub(super) fn not_this(cause: &RuledOut, words: &Words) -> Line {
     }
 }
 
+/// What was ruled out, without the causes that [`nothing`] names as nearest.
+fn not_nearest(diagnosis: &Diagnosis) -> Vec<&RuledOut> {
+    let near = match (diagnosis.root(), diagnosis.symptom.verdict) {
+        (None, SymptomVerdict::Confirmed) => diagnosis.nearest.as_slice(),
+        _ => &[],
+    };
+    diagnosis.ruled_out.iter().filter(|cause| near.iter().all(|told| told.id != cause.id)).collect()
+}
+
 /// The nearest misses in words, the rest by name: everything is in the JSON.
-fn ruled_out(list: &[RuledOut], words: &Words) -> Part {
+fn ruled_out(list: &[&RuledOut], words: &Words) -> Part {
     let mut lines: Vec<Line> = list.iter().take(FEW).map(|cause| bullet(not_this(cause, words))).collect();
     let rest: Vec<&str> = list.iter().skip(FEW).map(|r| r.title.as_str()).collect();
     if !rest.is_empty() {

@@ -82,7 +82,7 @@ impl Capture {
 
     /// Whether the program, or the one of its targets that shows this series, stays down.
     pub(crate) fn ends(&self, series: &Series) -> bool {
-        self.crash || self.gone.iter().any(|instance| series.labels.contains(instance))
+        self.crash || labels(&series.labels).any(|label| self.gone.iter().any(|instance| instance == label))
     }
 
     /// The same program under other names: another pool of another team.
@@ -99,9 +99,12 @@ fn gone(series: &[Series], steady: Span) -> Vec<String> {
         seen.peek().is_some() && seen.all(|(_, up)| *up == 0.0)
     };
     let down = series.iter().filter(|s| s.name == "up").filter(is_down);
-    down.filter_map(|s| s.labels.split(['{', ',', '}']).find(|label| label.starts_with("instance=")))
-        .map(str::to_owned)
-        .collect()
+    down.filter_map(|s| labels(&s.labels).find(|label| label.starts_with("instance="))).map(str::to_owned).collect()
+}
+
+/// Each `name="value"` of `{name="value",…}`.
+fn labels(text: &str) -> impl Iterator<Item = &str> {
+    text.split(['{', ',', '}'])
 }
 
 fn span(from: &str, to: &str) -> Option<Span> {

@@ -10,8 +10,13 @@ use llm_diagnose_lab::page::put_part;
 use crate::run::{Answer, Way, by_engine};
 
 /// The least share of right answers, by way; in company it is what it is alone.
-const BARS: [(Way, f64); 4] =
-    [(Way::OwnName, 0.85), (Way::UnknownName, 0.80), (Way::NoPast, 0.75), (Way::SlowScrapes, 0.75)];
+const BARS: [(Way, f64); 5] = [
+    (Way::OwnName, 0.85),
+    (Way::UnknownName, 0.80),
+    (Way::NoPast, 0.75),
+    (Way::SlowScrapes, 0.75),
+    (Way::NoAlert, 0.80),
+];
 
 /// Answers that are known to be confident and wrong; each is a fault that is still to be mended.
 const KNOWN: [(&str, Way); 3] = [

@@ -109,8 +109,8 @@ impl Way {
         }
     }
 
-    /// Whether the case at a place is diagnosed so in every test run: all under both names and without a past, a third with slow
-    /// scrapes, a sixth in company.
+    /// Whether the case at a place is diagnosed so in every test run: all under both names, without a past and without an
+    /// alert, a third with slow scrapes, a sixth in company.
     pub(crate) fn is_in_every_run(self, place: usize) -> bool {
         match self {
             Self::OwnName | Self::UnknownName | Self::NoPast | Self::NoAlert => true,

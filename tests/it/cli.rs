@@ -150,6 +150,15 @@ fn a_lone_alert_from_a_file_is_enough() {
 }
 
 #[test]
+fn what_engines_say_now_is_refused_for_an_alert_of_the_past() {
+    let alert = r#"{"status":"firing","labels":{"alertname":"LLMQueueBuildup","namespace":"n"},"startsAt":"2024-11-20T03:00:00Z"}"#;
+    let output = run(&["diagnose", "--fresh", "--alert", "-", NOWHERE[0], NOWHERE[1]], Some(alert));
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("--fresh") && said.contains("2024-11-20T03:01:00Z"), "{said}");
+}
+
+#[test]
 fn a_file_behind_a_byte_order_mark_is_read_as_without() {
     let alert = group("LLMHighTTFT", "firing", "critical", &["a"]).to_string();
     let dir = tempfile::tempdir().unwrap();

@@ -22,7 +22,7 @@ const TRANSCRIPT: &str = r##"*RESOLVED after # s · first tokens come late · ll
 First tokens took # s on average: # s in the queue, # s computing the prompt, # s elsewhere.
 *Why*
 Right cause, says @U0ANN at # UTC: prompts became longer
-← *KV cache is exhausted*, began # UTC, explains # % of it
+← *KV cache is exhausted*, began # UTC, explains # % of this time
 ← *prompts became longer* — likely, # %, began # UTC
 Compared with the minutes before the incident: the pool has no earlier data at the times that were tried.
 *So that it does not come back*

@@ -14,20 +14,28 @@ const MINUTE: i64 = 60;
 const HOUR: i64 = 60 * MINUTE;
 const DAY: i64 = 24 * HOUR;
 
-/// A pool of one model: for how long before the judged moment it was there, in seconds, and its replicas.
+/// A pool of one model: for how long before the judged moment it was there, in seconds, its replicas, and where it tells
+/// them the tokens of a prompt.
 struct Pool {
     namespace: &'static str,
     there: &'static [(i64, i64)],
     replicas: usize,
+    prompt: Option<f64>,
 }
 
-const POOLS: [Pool; 6] = [
-    Pool { namespace: "yesterday", there: &[(DAY + HOUR, DAY - HOUR), (HOUR, 0)], replicas: 1 },
-    Pool { namespace: "last-week", there: &[(7 * DAY + HOUR, 7 * DAY - HOUR), (4 * HOUR, 0)], replicas: 1 },
-    Pool { namespace: "today", there: &[(7 * HOUR, 0)], replicas: 1 },
-    Pool { namespace: "this-hour", there: &[(50 * MINUTE, 0)], replicas: 1 },
-    Pool { namespace: "new", there: &[(20 * MINUTE, 0)], replicas: 1 },
-    Pool { namespace: "new-and-wide", there: &[(20 * MINUTE, 0)], replicas: 3 },
+const POOLS: [Pool; 7] = [
+    Pool { namespace: "yesterday", there: &[(DAY + HOUR, DAY - HOUR), (HOUR, 0)], replicas: 1, prompt: None },
+    Pool {
+        namespace: "last-week",
+        there: &[(7 * DAY + HOUR, 7 * DAY - HOUR), (4 * HOUR, 0)],
+        replicas: 1,
+        prompt: None,
+    },
+    Pool { namespace: "today", there: &[(7 * HOUR, 0)], replicas: 1, prompt: None },
+    Pool { namespace: "this-hour", there: &[(50 * MINUTE, 0)], replicas: 1, prompt: None },
+    Pool { namespace: "new", there: &[(20 * MINUTE, 0)], replicas: 1, prompt: None },
+    Pool { namespace: "new-and-wide", there: &[(20 * MINUTE, 0)], replicas: 3, prompt: None },
+    Pool { namespace: "long-prompts", there: &[(20 * MINUTE, 0)], replicas: 1, prompt: Some(3_000.0) },
 ];
 
 /// Running requests at a moment: a batch that grows and shrinks over two hours.
@@ -45,7 +53,7 @@ fn step(seconds: i64) -> f64 {
 /// First tokens after 6.9 s, of which 4.2 s in the queue and 2.5 s computing the prompt, one each second.
 fn write_pool(pool: &Pool, text: &mut String) {
     for replica in 0..pool.replicas {
-        let Pool { namespace, there, .. } = pool;
+        let Pool { namespace, there, prompt, .. } = pool;
         let labels = format!(
             "job=\"vllm\",instance=\"{namespace}-{replica}\",namespace=\"{namespace}\",pod=\"{namespace}-{replica}\",model_name=\"m\""
         );
@@ -70,6 +78,12 @@ fn write_pool(pool: &Pool, text: &mut String) {
                 {
                     row(&format!("vllm:{name}_seconds_sum"), "", each * counted);
                     row(&format!("vllm:{name}_seconds_count"), "", counted);
+                }
+                // With room in the cache, what is left to lack is the time to compute such prompts.
+                if let Some(tokens) = prompt {
+                    row("vllm:kv_cache_usage_perc", "", 0.3);
+                    row("vllm:request_prompt_tokens_sum", "", tokens * counted);
+                    row("vllm:request_prompt_tokens_count", "", counted);
                 }
             }
         }
@@ -124,15 +138,16 @@ fn the_first_past_that_covers_the_pool_is_compared_with_and_named() {
 #[test]
 fn the_parts_of_a_first_token_are_told_with_the_share_that_a_cause_explains() {
     run(async {
-        let (prometheus, _server, _directory) = pools(&["new"]).await;
-        let diagnosis = diagnose(library(), &prometheus, &late("new")).await;
+        let (prometheus, _server, _directory) = pools(&["long-prompts"]).await;
+        let diagnosis = diagnose(library(), &prometheus, &late("long-prompts")).await;
         let parts = diagnosis.parts.as_ref().unwrap();
         let told: Vec<(&str, i64)> =
             parts.parts.iter().map(|part| (part.signal.as_str(), (part.seconds * 10.0).round() as i64)).collect();
         assert_eq!(told, [("queue_time_mean", 42), ("prefill_time_mean", 25)]);
         assert!((parts.seconds - 6.9).abs() < 0.01 && (parts.rest.unwrap().seconds - 0.2).abs() < 0.01, "{parts:?}");
-        let links = diagnosis.causes.iter().filter_map(|cause| cause.explained);
-        assert!(links.clone().all(|share| (0.0..=1.0).contains(&share)), "{:?}", diagnosis.causes);
+        let shares: Vec<f64> = diagnosis.causes.iter().filter_map(|cause| cause.explained).collect();
+        assert!(!shares.is_empty(), "{:?}", diagnosis.causes);
+        assert!(shares.iter().all(|share| (0.0..=1.0).contains(share)), "{shares:?}");
         let words = llm_diagnose::render::Words::english();
         let message = llm_diagnose::render::diagnosis_message(&diagnosis, None, &words);
         let said = llm_diagnose::render::terminal(&message);

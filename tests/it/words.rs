@@ -208,6 +208,20 @@ fn what_is_not_confirmed_is_not_said_to_be_so() {
 }
 
 #[test]
+fn a_check_at_its_threshold_says_little_and_one_without_a_distance_only_its_outcome() {
+    let mut diagnosis = diagnosis(DIAGNOSES[0]);
+    let first = |diagnosis: &Diagnosis| {
+        let parts = evidence_parts(diagnosis, &Words::english()).into_iter().take(1).collect();
+        read(&Message { tone: Tone::Good, headline: String::new(), parts })
+    };
+    let stored = first(&diagnosis);
+    assert!(stored.contains("for it") && !stored.contains("says little"), "{stored}");
+    (diagnosis.unknown, diagnosis.symptom.evidence[0].support) = (0.5, 0.0);
+    let graded = first(&diagnosis);
+    assert!(graded.contains("says little"), "{graded}");
+}
+
+#[test]
 fn a_value_as_it_was_is_called_unchanged() {
     let mut diagnosis = diagnosis(DIAGNOSES[0]);
     let root = diagnosis.causes.first_mut().unwrap();

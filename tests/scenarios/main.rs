@@ -4,7 +4,8 @@
 //! diagnosed a second time alone in a Prometheus, and must get the same answer as beside seven other fleets;
 //! `-- --all` runs everything, the handicaps too; `--write FILE` makes the page; `--only NAME` one family, in detail.
 //! `--tuned` runs the whole half that rules are tuned on; with `--serve` it leaves its Prometheus running until it is
-//! interrupted, and `--url URL` asks that one instead of simulating again.
+//! interrupted, and `--url URL` asks that one instead of simulating again. `--fit` adds the handicaps and prints the
+//! coefficients of a cause's probability that fit the half that rules are tuned on.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,

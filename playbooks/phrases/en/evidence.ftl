@@ -6,8 +6,8 @@ evidence-no-data = ? { $fact }: no data (asked: { $when })
 evidence-no-data-why = ? { $fact }: { $why }
 evidence-queries = What was asked
 # What a check says, by its distance from the threshold.
-says-clearly-for = clearly for it
-says-for = for it
+says-clearly-for = speaks clearly for it
+says-for = speaks for it
 says-little = close to the threshold, says little
-says-against = against it
-says-clearly-against = clearly against it
+says-against = speaks against it
+says-clearly-against = speaks clearly against it

@@ -113,8 +113,13 @@ impl Opened {
 /// What was asked when the bundle's diagnosis was made, as far as the report tells it.
 pub fn request(report: &Report) -> Option<Request> {
     let diagnosis = report.diagnosis.as_ref().filter(|diagnosis| !diagnosis.symptom.playbook.is_empty())?;
+    // A screening is made again from where it began, not from the symptom that it found.
+    let playbook = match &diagnosis.screening {
+        Some(screening) => screening.asked.clone().unwrap_or_default(),
+        None => diagnosis.symptom.playbook.clone(),
+    };
     Some(Request {
-        playbook: diagnosis.symptom.playbook.clone(),
+        playbook,
         screen: diagnosis.screening.is_some(),
         rules: Vec::new(),
         scope: Scope {

@@ -31,7 +31,7 @@ pub enum Command {
     Why(OfIncident),
     /// Say where an incident stands.
     Status(OfIncident),
-    /// Diagnose an incident once more, now.
+    /// Diagnose an incident once more: now while it is open, else as of its last diagnosis.
     #[command(alias = "rerun")]
     Again(OfIncident),
     /// Make one file of everything known about an incident, to hand on.

@@ -245,7 +245,7 @@ async fn told(desk: &Desk, reply: &Reply<'_>, what: &Diagnose, at: Timestamp, fo
     reply.say(&dated(desk, message, asked_at)).await;
 }
 
-/// Which moment was meant, where somebody named one.
+/// Which moment was judged, where it is not now.
 fn dated(desk: &Desk, message: Message, at: Option<Timestamp>) -> Message {
     match at {
         Some(at) => with(message, Part::Note(desk.words.line("answer-at", &[("time", shown(at).into())]))),
@@ -258,7 +258,7 @@ fn shown(at: Timestamp) -> Line {
     Line::default().time(at).plain(format!(" ({})", at.strftime("%Y-%m-%d %H:%M UTC")))
 }
 
-/// An incident's playbook once more: now while it is open, else as it was when it began.
+/// An incident's playbook once more: now while it is open, else at the moment of its last diagnosis.
 pub(super) async fn again(desk: &Desk, reply: &Reply<'_>, incident: &Incident) {
     let prometheus = prometheus_of(desk, incident).filter(|_| incident.because.is_some());
     let Some(prometheus) = prometheus else {
@@ -266,14 +266,18 @@ pub(super) async fn again(desk: &Desk, reply: &Reply<'_>, incident: &Incident) {
     };
     let playbook = incident.playbook.as_deref().unwrap_or_default();
     let now = clock::now();
-    let at = if incident.open { now } else { moment(incident.started_at, incident.resolved_at, now) };
+    let over = (!incident.open).then(|| match &incident.diagnosis {
+        Some(diagnosis) => diagnosis.at,
+        None => moment(incident.started_at, incident.resolved_at, now),
+    });
+    let at = over.unwrap_or(now);
     let request = desk.diagnosing.request(playbook, &incident.alerts, incident.started_at, at);
     let watched = reply.watch(prometheus);
     // Pages tell of now only.
     let exporters = if incident.open { exporters(desk, prometheus).await } else { None };
     let beside = Beside { exporters: exporters.as_ref(), logs: Some(&desk.logs) };
     let diagnosis = diagnose_with(&desk.library, &watched, &request, beside).await;
-    reply.say(&diagnosis_message(desk, &diagnosis, Some(prometheus))).await;
+    reply.say(&dated(desk, diagnosis_message(desk, &diagnosis, Some(prometheus)), over)).await;
 }
 
 /// The one place where a diagnosis becomes an answer.

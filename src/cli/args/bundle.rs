@@ -22,8 +22,9 @@ pub struct BundleArgs {
     /// The incident's id or its end; else a model, namespace, namespace/workload or pod. None for the newest incident.
     #[arg(value_name = "INCIDENT|TARGET", conflicts_with = "alert")]
     pub what: Option<String>,
-    /// An Alertmanager webhook payload (version 4) or one alert, as a file; `-` reads standard input. Without --at one that
-    /// began within the last hour is judged now, an older one or one that has ended a minute after it began.
+    /// An Alertmanager webhook payload (version 4) or one alert, as a file; `-` reads standard input. Without --at, an
+    /// alert that fires and began within the last hour is judged now. An older one, or one that has ended, is judged as it was
+    /// one minute after it began.
     #[arg(long, value_name = "FILE|-")]
     pub alert: Option<String>,
     /// The playbook to enter, instead of the one for what is wrong.

@@ -164,11 +164,7 @@ fn why(diagnosis: &Diagnosis, words: &Words) -> Markup {
             }
         };
     let Some(root) = diagnosis.root() else {
-        return html! { p { (line(&words.line(match diagnosis.symptom.verdict {
-            crate::diagnose::SymptomVerdict::Confirmed => "why-none",
-            crate::diagnose::SymptomVerdict::Absent => "why-absent",
-            crate::diagnose::SymptomVerdict::NoData => "why-no-data",
-        }, &[]))) } };
+        return html! { @for said in whole::nothing(diagnosis, words) { p { (line(&said)) } } };
     };
     let also = whole::also(diagnosis, words);
     let misfit = facts::misfit(diagnosis, Duration::ZERO, words);

@@ -2,7 +2,7 @@
 
 use jiff::SignedDuration;
 use llm_diagnose::alert::{Alert, AlertStatus};
-use llm_diagnose::diagnose::{Fix, Outcome};
+use llm_diagnose::diagnose::{Fix, Outcome, Screening, SymptomVerdict};
 use llm_diagnose::endpoint::{self, Answer, Said};
 use llm_diagnose::facts;
 use llm_diagnose::logs::{self, Log, Patterns, Reader};
@@ -369,4 +369,47 @@ fn what_was_looked_at_is_the_moment_that_was_judged() {
     let page = page(&report);
     let head = card(&page, "head");
     assert!(head.contains(&diagnosis.at.to_string()) && !head.contains(&report.window.to.to_string()), "{head}");
+}
+
+#[test]
+fn without_a_cause_the_nearest_one_is_told_once_and_without_a_symptom_only_that() {
+    let mut diagnosis = diagnosis();
+    diagnosis.causes.clear();
+    diagnosis.nearest = diagnosis.ruled_out.iter().take(1).cloned().collect();
+    let words = Words::english();
+    let near = words.text("nearest", &[("cause", diagnosis.nearest[0].title.as_str().into())]);
+    let why = |diagnosis: &Diagnosis| {
+        let report = reported_of("x", diagnosis, Seen::default());
+        let (page, text) = (page(&report), written(&report));
+        let chain = text.split("## Why").nth(1).unwrap().split("\n## ").next().unwrap();
+        [card(&page, "why").to_owned(), chain.to_owned()]
+    };
+    for told in why(&diagnosis) {
+        assert!(told.contains(&words.text("why-none", &[])) && told.contains(&near), "{told}");
+    }
+    let whole = render::terminal(&diagnosis_message(&diagnosis, None, &words));
+    let whole = whole.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert_eq!(whole.matches(&diagnosis.nearest[0].title).count(), 1, "{whole}");
+
+    diagnosis.symptom.verdict = SymptomVerdict::Absent;
+    diagnosis.symptom.evidence.iter_mut().for_each(|check| check.outcome = Outcome::NotMet);
+    for told in why(&diagnosis) {
+        assert!(told.contains("not confirmed: TTFT") && !told.contains(&words.text("why-none", &[])), "{told}");
+    }
+}
+
+#[test]
+fn a_bundle_that_is_opened_again_is_screened_from_what_was_asked() {
+    let mut diagnosis = diagnosis();
+    let entered = |diagnosis: &Diagnosis| {
+        let request = llm_diagnose::bundle::open::request(&reported_of("x", diagnosis, Seen::default())).unwrap();
+        (request.playbook, request.screen)
+    };
+    assert_eq!(entered(&diagnosis), ("high-ttft".to_owned(), false));
+    for (asked, playbook) in [(Some("queue-buildup".to_owned()), "queue-buildup"), (None, "")] {
+        let screening =
+            Screening { asked, asked_title: None, asked_verdict: None, looked_at: Vec::new(), also: Vec::new() };
+        diagnosis.screening = Some(screening);
+        assert_eq!(entered(&diagnosis), (playbook.to_owned(), true));
+    }
 }
