@@ -5,8 +5,8 @@ use std::time::Instant;
 use futures::future::join;
 use tracing::{Instrument, debug_span};
 
+use super::answer_cache::AnswerCache;
 use super::direct::{self, Because, Exporters};
-use super::heard::Heard;
 use super::logs::LogSources;
 use super::observe::{Observed, RESERVE};
 use super::screen::{self, Screened, Screening};
@@ -76,7 +76,7 @@ pub async fn begin<'a>(
         request: asked.clone(),
         asked,
         beside,
-        observed: Observed { queries, heard: Heard::after(queries), ..Observed::default() },
+        observed: Observed { queries, cache: AnswerCache::after(queries), ..Observed::default() },
         judged: None,
         own: None,
         screened: None,
@@ -122,12 +122,12 @@ impl Begun<'_> {
     /// Looks for a symptom of the pool that explains more.
     async fn screened(mut self) -> Self {
         let (library, prometheus, exporters) = (self.library, self.prometheus, self.beside.exporters);
-        let asked_beside = self.observed.queries.saturating_sub(self.observed.heard.queries);
+        let asked_beside = self.observed.queries.saturating_sub(self.observed.cache.queries);
         // Exporters may be read twice, for the symptoms and for their causes.
         let request = screen::with_time_left(&self.asked, self.started, 2);
-        let heard = self.observed.heard.clone();
-        let (screened, seen) = Box::pin(screen::screen(library, prometheus, &request, exporters, heard)).await;
-        let mut heard = seen.heard.clone();
+        let cache = self.observed.cache.clone();
+        let (screened, seen) = Box::pin(screen::screen(library, prometheus, &request, exporters, cache)).await;
+        let mut cache = seen.cache.clone();
         if !seen.degraded && seen.found.is_of_another_job(library, &self.asked.scope) {
             // Another program's alert: what else is abnormal here is not its story.
             self.asked.screen = false;
@@ -135,10 +135,10 @@ impl Begun<'_> {
         } else {
             let own = self.judged.as_ref().map(|judged| screen::clarity(library, &self.request.playbook, judged));
             let request = screen::with_time_left(&self.asked, self.started, 1);
-            let enter = screen::enter(library, prometheus, &request, exporters, &screened, own, heard.clone());
+            let enter = screen::enter(library, prometheus, &request, exporters, &screened, own, cache.clone());
             let mut before = seen;
             if let Some((observed, best)) = Box::pin(enter).await {
-                heard = observed.heard.clone();
+                cache = observed.cache.clone();
                 match best {
                     Some((playbook, judged)) => {
                         before.add_trouble(&self.observed);
@@ -156,8 +156,8 @@ impl Begun<'_> {
             }
             self.screened = Some(screened);
         }
-        self.observed.queries = asked_beside + heard.queries;
-        self.observed.heard = heard;
+        self.observed.queries = asked_beside + cache.queries;
+        self.observed.cache = cache;
         self
     }
 
@@ -183,10 +183,10 @@ impl Begun<'_> {
         let request = &self.request;
         let away = self.observed.direct.as_ref().is_some_and(|direct| direct.because == Because::NoAnswer);
         let unscreened = self.asked.screen && self.screened.is_none() && !self.observed.degraded;
-        let heard = unscreened.then(|| self.observed.heard.clone());
+        let cache = unscreened.then(|| self.observed.cache.clone());
         let glance = async {
             let rest = screen::glance(&self.asked, started);
-            let screen = screen::screen(library, prometheus, &rest, None, heard?);
+            let screen = screen::screen(library, prometheus, &rest, None, cache?);
             Some(Box::pin(screen).instrument(debug_span!("screen")).await)
         };
         let (observed, first) = (&mut self.observed, self.judged.as_ref().filter(|_| !away));
@@ -200,7 +200,7 @@ impl Begun<'_> {
             self.judged = judge(library, &request.playbook, &self.observed.seen);
         }
         if let Some((screened, seen)) = glanced {
-            self.observed.queries += seen.heard.queries.saturating_sub(self.observed.heard.queries);
+            self.observed.queries += seen.cache.queries.saturating_sub(self.observed.cache.queries);
             self.screened = Some(screened);
         }
         if elsewhere::is_blind(self.own, self.screened.as_ref(), &self.observed) {

@@ -47,7 +47,6 @@ pub(super) fn assemble(
     let causes = roots(library, &nodes, &judged, &seen);
     let entry = library.playbooks.get(&request.playbook);
     let fix = causes.first().map(|cause| fixes(&nodes, cause, &found, &seen, library)).unwrap_or_default();
-    let near = nearest(library, &request.playbook, &judged);
     let mut diagnosis = Diagnosis {
         schema: SCHEMA.to_owned(),
         at: request.at,
@@ -68,9 +67,10 @@ pub(super) fn assemble(
             .collect(),
         compared_with: Some(ComparedWith::of(found.past, seen.pool.len())),
         replicas: radius(std::iter::once(judged.evidence.as_slice()), &seen),
-        parts: Some(judged.symptom)
-            .filter(|symptom| *symptom == SymptomVerdict::Confirmed)
-            .and_then(|_| parts(library, &request.playbook, &seen)),
+        parts: match judged.symptom {
+            SymptomVerdict::Confirmed => parts(library, &request.playbook, &seen),
+            SymptomVerdict::Absent | SymptomVerdict::NoData => None,
+        },
         timeline: timeline(causes.first(), &request.playbook, &judged),
         unknown: 1.0,
         nearest: Vec::new(),
@@ -99,7 +99,7 @@ pub(super) fn assemble(
     };
     probability::weigh(&mut diagnosis);
     if diagnosis.root().is_none_or(|root| root.verdict != Verdict::Likely) {
-        diagnosis.nearest = near;
+        diagnosis.nearest = nearest(library, &request.playbook, &judged.causes);
     }
     diagnosis
 }
@@ -223,14 +223,14 @@ fn against(judgement: &Judgement) -> RuledOut {
 
 /// The causes that most speaks for among those that something speaks against, but not clearly; without those behind a link
 /// that is ruled out.
-fn nearest(library: &Library, entry: &str, judged: &Judged) -> Vec<RuledOut> {
-    let open = |id: &str| judged.causes.get(id).is_none_or(|j| j.verdict != Verdict::RuledOut);
+fn nearest(library: &Library, entry: &str, causes: &BTreeMap<String, Judgement>) -> Vec<RuledOut> {
+    let open = |id: &str| causes.get(id).is_none_or(|j| j.verdict != Verdict::RuledOut);
     let reached: BTreeSet<&str> = library.reachable_by(entry, open).into_iter().map(|node| node.id).collect();
     let entries = || library.playbooks.values().flat_map(|playbook| &playbook.causes);
     let last_resort = |id: &str| entries().any(|entry| entry.fallback && entry.target() == id);
     let comes_near =
         |j: &&Judgement| j.verdict == Verdict::Unlikely && reached.contains(j.id.as_str()) && !last_resort(&j.id);
-    let mut near: Vec<&Judgement> = judged.causes.values().filter(comes_near).collect();
+    let mut near: Vec<&Judgement> = causes.values().filter(comes_near).collect();
     near.sort_by(|a, b| b.score.total_cmp(&a.score));
     near.into_iter().take(NEAREST).map(against).collect()
 }

@@ -1,7 +1,8 @@
 //! How far a value lies from a condition's threshold: from -1 (clearly not met) over 0 (at it) to 1 (clearly met).
 //!
 //! Each kind of number has its scale. A multiple of the past or of the peers is judged by what no change at all would be:
-//! that is -1, and twice the change is 1. A share is judged by its difference, everything else by its factor.
+//! that is -1, and twice the change is 1. A share or a temperature is judged by its difference, a number of things by whole
+//! things, everything else by its factor.
 
 use crate::playbook::{Comparison, Op, Reference};
 use crate::signal::Unit;

@@ -11,14 +11,13 @@ pub(crate) fn evaluate(library: &Library, evidence: &Evidence, seen: &Observatio
     let mut decided = match (&evidence.signal, &evidence.when) {
         (Some(signal), Some(when)) => check(library, signal, when, seen),
         _ => {
-            let all = || evidence.any.iter().map(|e| (e, evaluate(library, e, seen)));
-            let no_past = all().any(|(_, r)| r.why.as_deref() == Some(NO_PAST));
-            let used = || all().filter(|(e, _)| no_past || !e.without_past);
-            let known = used().any(|(_, r)| r.outcome != Outcome::NoData);
-            let mut results: Vec<EvidenceResult> = used()
-                .filter(|(e, r)| !(known && e.optional && r.outcome == Outcome::NoData))
-                .map(|(_, r)| r)
-                .collect();
+            let mut used: Vec<(&Evidence, EvidenceResult)> =
+                evidence.any.iter().map(|e| (e, evaluate(library, e, seen))).collect();
+            let no_past = used.iter().any(|(_, r)| r.why.as_deref() == Some(NO_PAST));
+            used.retain(|(e, _)| no_past || !e.without_past);
+            let known = used.iter().any(|(_, r)| r.outcome != Outcome::NoData);
+            used.retain(|(e, r)| !(known && e.optional && r.outcome == Outcome::NoData));
+            let mut results: Vec<EvidenceResult> = used.into_iter().map(|(_, r)| r).collect();
             // What is silent leaves the other ways as they are.
             if results.iter().any(|r| !is_silent(library, r)) {
                 results.retain(|r| !is_silent(library, r));

@@ -4,6 +4,7 @@
 //! documented output, `--output json`: plain values that are stored, printed, and put into messages.
 
 mod against;
+mod answer_cache;
 mod batch;
 mod begun;
 mod blame;
@@ -16,7 +17,6 @@ mod evidence;
 mod fleet;
 mod gateway;
 mod gather;
-mod heard;
 mod impact;
 mod judge;
 mod kept;

@@ -5,12 +5,12 @@ use std::time::{Duration, Instant};
 
 use futures::future::join;
 
+use super::answer_cache::AnswerCache;
 use super::batch::{Answer, ask_all, pack};
 use super::detection::{detection, presence, was_present};
 use super::direct::DirectRead;
 use super::elsewhere::{self, DataSpan};
 use super::gather::{Members, gather};
-use super::heard::Heard;
 use super::logs::LogsRead;
 use super::observation::{Observation, Observations};
 use super::past::{Past, ladder};
@@ -47,7 +47,7 @@ pub struct Observed {
     /// Whose rows count.
     pub(super) members: Members,
     /// What the next look need not ask again.
-    pub(super) heard: Heard,
+    pub(super) cache: AnswerCache,
 }
 
 impl Observed {
@@ -62,56 +62,46 @@ impl Observed {
 
 /// Asks everything that the playbook may need; what has answered by the deadline counts.
 pub async fn observe(library: &Library, prometheus: &Prometheus, request: &Request) -> Observed {
-    observe_needs(library, prometheus, request, &needs(library, &request.playbook)).await
+    observe_needs(library, prometheus, request, &needs(library, &request.playbook), AnswerCache::default()).await
 }
 
-/// Asks for these needs; the request's playbook is not looked at.
+/// Asks for these needs, but not for what was asked before in the same diagnosis; the request's playbook is not looked at.
 pub(super) async fn observe_needs(
     library: &Library,
     prometheus: &Prometheus,
     request: &Request,
     needs: &Needs<'_>,
-) -> Observed {
-    observe_more(library, prometheus, request, needs, Heard::default()).await
-}
-
-/// As [`observe_needs`], without what was heard before in the same diagnosis.
-pub(super) async fn observe_more(
-    library: &Library,
-    prometheus: &Prometheus,
-    request: &Request,
-    needs: &Needs<'_>,
-    mut heard: Heard,
+    mut cache: AnswerCache,
 ) -> Observed {
     let deadline = Instant::now() + request.deadline.saturating_sub(RESERVE).max(RESERVE);
     let mut observed = Observed::default();
-    match heard.found.clone() {
+    match cache.found.clone() {
         Some(found) => observed.found = found,
-        None => detect(library, prometheus, request, deadline, &mut observed, &mut heard).await,
+        None => detect(library, prometheus, request, deadline, &mut observed, &mut cache).await,
     }
     let driven = against::wanted(library, needs);
     let needs = &against::with_sources(needs, &driven);
     let plan = plan_for(library, request, &observed.found, needs);
     let names: Vec<String> = driven.iter().map(|(name, _)| (*name).to_owned()).collect();
-    let known = heard.hours.get(&names).cloned();
+    let known = cache.hours.get(&names).cloned();
     let hours = async {
         match known {
             Some(hours) => (Some(hours), 0),
             None => against::hours(library, prometheus, request, &observed.found, &driven, deadline).await,
         }
     };
-    let (answers, (hours, questions)) = join(heard.ask(prometheus, &plan.asks, deadline), hours).await;
-    heard.queries += questions;
+    let (answers, (hours, questions)) = join(cache.ask(prometheus, &plan.asks, deadline), hours).await;
+    cache.queries += questions;
     observed.members = Members::of(library, &plan.asks, &answers);
     observed.seen.pool = observed.members.pool();
     observed.seen.places = observed.members.places();
     observed.degraded |= gather(library, &observed.members, &plan.asks, &answers, &mut observed.seen);
     against::put(&driven, hours.as_ref(), &mut observed.seen);
     // What was not answered is asked again.
-    heard.hours.extend(hours.map(|hours| (names, hours)));
+    cache.hours.extend(hours.map(|hours| (names, hours)));
     say_what_is_missing(&plan, &answers, &mut observed);
-    observed.queries = heard.queries;
-    observed.heard = heard;
+    observed.queries = cache.queries;
+    observed.cache = cache;
     observed
 }
 
@@ -122,11 +112,11 @@ async fn detect(
     request: &Request,
     deadline: Instant,
     observed: &mut Observed,
-    heard: &mut Heard,
+    cache: &mut AnswerCache,
 ) {
     let ladder = ladder(request);
     let beginnings: Vec<Ask> = ladder.iter().map(|past| was_there(library, request, past)).collect();
-    heard.queries += 1 + pack(&beginnings).len();
+    cache.queries += 1 + pack(&beginnings).len();
     let detection = detection(library);
     let present = ask_all(prometheus, &beginnings, deadline);
     let (detected, present) = join(prometheus.query(&detection, request.at, deadline), present).await;
@@ -137,7 +127,7 @@ async fn detect(
             if found.no_label_fits {
                 let narrow = elsewhere::narrow(library, prometheus, request, &rows, found, deadline);
                 let (narrowed, questions) = Box::pin(narrow).await;
-                heard.queries += questions;
+                cache.queries += questions;
                 narrowed
             } else {
                 Ok(found)
@@ -154,7 +144,7 @@ async fn detect(
                 observed.degraded |= error.is_unavailable();
                 observed.problems.push(format!("whether there is a past could not be asked: {error}"));
             }
-            heard.found = Some(found.clone());
+            cache.found = Some(found.clone());
             observed.found = found;
         }
         Err(error) => {

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::answer_cache::AnswerCache;
 use super::direct::{Exporters, look_for};
-use super::heard::Heard;
 use super::judge::symptom;
 use super::observe::Observed;
 use super::plan::{Need, Needs, needs};
@@ -89,21 +89,21 @@ fn entries(library: &Library) -> Vec<&Playbook> {
     entries
 }
 
-/// Asks for the conditions of all symptoms, in one pass, without what was heard before; with what was asked, and what went
+/// Asks for the conditions of all symptoms, in one pass, but not for what was asked before; with what was asked, and what went
 /// wrong. Where no pool has the scope there is nothing to look at.
 pub(super) async fn screen(
     library: &Library,
     prometheus: &Prometheus,
     request: &Request,
     exporters: Option<&Exporters>,
-    heard: Heard,
+    cache: AnswerCache,
 ) -> (Screened, Observed) {
     let mut asked = Needs::new();
     let entries = entries(library);
     for (signal, when) in entries.iter().flat_map(|playbook| &playbook.symptom).flat_map(Evidence::checks) {
         asked.entry(signal).or_default().add(Need::of(when));
     }
-    let observed = look_for(library, prometheus, request, &asked, exporters, heard).await;
+    let observed = look_for(library, prometheus, request, &asked, exporters, cache).await;
     let mut screened = Screened::default();
     for playbook in entries.into_iter().filter(|_| observed.found.unknown.is_none()) {
         let (_, symptom) = symptom(library, &playbook.symptom, &observed.seen);
@@ -169,7 +169,7 @@ pub(super) async fn enter(
     exporters: Option<&Exporters>,
     screened: &Screened,
     own: Option<Clarity>,
-    heard: Heard,
+    cache: AnswerCache,
 ) -> Option<(Observed, Option<(String, Judged)>)> {
     let others = screened.confirmed.iter().filter(|id| **id != request.playbook).take(MOST);
     let others: Vec<&String> = others.collect();
@@ -180,7 +180,7 @@ pub(super) async fn enter(
     for (signal, need) in others.iter().flat_map(|id| needs(library, id)) {
         asked.entry(signal).or_default().add(need);
     }
-    let observed = look_for(library, prometheus, request, &asked, exporters, heard).await;
+    let observed = look_for(library, prometheus, request, &asked, exporters, cache).await;
     let judged = others.into_iter().filter_map(|id| {
         let judged = judge(library, id, &observed.seen)?;
         Some((clarity(library, id, &judged), id.clone(), judged))

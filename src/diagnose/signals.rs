@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+use super::answer_cache::AnswerCache;
 use super::evidence::check;
 use super::observe::observe_needs;
 use super::plan::{Need, Needs};
@@ -36,7 +37,7 @@ pub async fn observe_signals(
         deadline,
     };
     let needs: Needs<'_> = signals.iter().map(|&signal| (signal, Default::default())).collect();
-    observe_needs(library, prometheus, &request, &needs).await
+    observe_needs(library, prometheus, &request, &needs, AnswerCache::default()).await
 }
 
 /// Asks whether a condition on one signal holds at the request's moment, with the past that the request allows; the
@@ -50,6 +51,6 @@ pub async fn verify(
 ) -> (EvidenceResult, Vec<String>) {
     let needs: Needs<'_> = [(signal, Need::of(when))].into();
     let request = Request { screen: false, ..request.clone() };
-    let observed = observe_needs(library, prometheus, &request, &needs).await;
+    let observed = observe_needs(library, prometheus, &request, &needs, AnswerCache::default()).await;
     (check(library, signal, when, &observed.seen), observed.problems)
 }

@@ -14,11 +14,11 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
 use super::Request;
+use super::answer_cache::AnswerCache;
 use super::detection::names_behind;
 use super::gather::{merge, name};
-use super::heard::Heard;
 use super::observation::{Source, reduce};
-use super::observe::{Observed, RESERVE, observe_more};
+use super::observe::{Observed, RESERVE, observe_needs};
 use super::plan::{Needs, needs, tellers, tier};
 use super::scope::{Found, read_detection};
 use crate::alert::Labels;
@@ -104,20 +104,20 @@ pub async fn look(
     request: &Request,
     exporters: Option<&Exporters>,
 ) -> Observed {
-    look_for(library, prometheus, request, &needs(library, &request.playbook), exporters, Heard::default()).await
+    look_for(library, prometheus, request, &needs(library, &request.playbook), exporters, AnswerCache::default()).await
 }
 
-/// [`look`], for these needs and without what was heard before; the request's playbook is not looked at.
+/// [`look`], for these needs but not for what was asked before; the request's playbook is not looked at.
 pub(super) async fn look_for(
     library: &Library,
     prometheus: &Prometheus,
     request: &Request,
     needs: &Needs<'_>,
     exporters: Option<&Exporters>,
-    heard: Heard,
+    cache: AnswerCache,
 ) -> Observed {
     let Some(exporters) = exporters else {
-        return Box::pin(observe_more(library, prometheus, request, needs, heard)).await;
+        return Box::pin(observe_needs(library, prometheus, request, needs, cache)).await;
     };
     let deadline = Instant::now() + request.deadline.saturating_sub(RESERVE).max(RESERVE);
     let (tell, told) = oneshot::channel::<Blind>();
@@ -129,7 +129,7 @@ pub(super) async fn look_for(
         };
         visit_all(library, prometheus, request, exporters, &blind, deadline).await
     };
-    let asking = Box::pin(observe_more(library, prometheus, request, needs, heard));
+    let asking = Box::pin(observe_needs(library, prometheus, request, needs, cache));
     let ahead = Box::pin(ahead);
     let (mut observed, (visits, left_out)) = match select(asking, ahead).await {
         Either::Left((observed, ahead)) => {

@@ -13,7 +13,7 @@ use crate::prom::{PromError, Prometheus};
 
 /// What a diagnosis has asked already.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Heard {
+pub(super) struct AnswerCache {
     /// The engines, once they are known.
     pub(super) found: Option<Found>,
     /// The hours before the incident, by the signals they were asked for.
@@ -24,7 +24,7 @@ pub(super) struct Heard {
     pub(super) queries: usize,
 }
 
-impl Heard {
+impl AnswerCache {
     /// Nothing yet, after so many questions.
     pub(super) fn after(queries: usize) -> Self {
         Self { queries, ..Self::default() }
