@@ -60,6 +60,7 @@ fn nothing(library: &Library, signal: &str, when: &str, seen: Option<&Observatio
         value: seen.and_then(|o| o.value),
         unit: known.map_or(Unit::Count, |s| s.unit),
         baseline: None,
+        varies: None,
         when: when.to_owned(),
         outcome: Outcome::NoData,
         support: 0.0,
@@ -97,7 +98,8 @@ pub(super) fn check(library: &Library, signal: &str, when: &Condition, seen: &Ob
             }
             result.baseline = o.baseline.filter(|_| when.needs_baseline());
             let met = comparisons.iter().all(|c| c.op.holds(value, limit(*c, o.baseline, None)));
-            let says = |c: &Comparison| degree(*c, value, limit(*c, o.baseline, None), result.unit);
+            result.varies = o.varies().filter(|_| when.needs_baseline());
+            let says = |c: &Comparison| degree(*c, value, limit(*c, o.baseline, None), result.unit, result.varies);
             let support = comparisons.iter().map(says).fold(1.0, f64::min);
             decide(&mut result, met, support);
             let fleet = library.signals.get(signal).map(|s| s.fleet);
@@ -138,7 +140,7 @@ fn compare_peers(result: &mut EvidenceResult, comparisons: &[Comparison], o: &Ob
             nearest = Some((replica.value, peers));
         }
         let limit = |c: &Comparison| limit(*c, o.baseline, Some(peers));
-        let says = |c: &Comparison| degree(*c, replica.value, limit(c), result.unit);
+        let says = |c: &Comparison| degree(*c, replica.value, limit(c), result.unit, None);
         support = support.max(comparisons.iter().map(says).fold(1.0, f64::min));
         if comparisons.iter().all(|c| c.op.holds(replica.value, limit(c))) {
             deviants.push((off, peers, ReplicaValue { name: replica.name.clone(), value: replica.value }));

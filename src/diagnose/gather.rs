@@ -207,12 +207,15 @@ pub(super) fn gather(
                 o.query = Some(ask.query.clone());
                 o.enable = o.enable.take().or_else(|| entry.and_then(|e| e.enable.clone()));
             }
-            Side::PastReplicas => {
+            Side::PastReplicas | Side::BeforeReplicas => {
                 let mut replicas = Vec::new();
                 merge(&mut replicas, values, signal.fleet);
-                o.baseline = reduce(signal.fleet, replicas.iter().map(|r| r.value)).or(o.baseline);
+                let value = reduce(signal.fleet, replicas.iter().map(|r| r.value));
+                let past = if ask.side == Side::PastReplicas { &mut o.baseline } else { &mut o.before };
+                *past = value.or(*past);
             }
             Side::PastPool => o.baseline = values.map(|(_, v)| v).next().or(o.baseline),
+            Side::BeforePool => o.before = values.map(|(_, v)| v).next().or(o.before),
             Side::Native | Side::Nodes => {}
         }
     }

@@ -22,6 +22,10 @@ pub enum Side {
     PastReplicas,
     /// The pool's value in the past.
     PastPool,
+    /// The replicas' values in the window before the past's, to be reduced to the pool's.
+    BeforeReplicas,
+    /// The pool's value in the window before the past's.
+    BeforePool,
     /// Which of the histograms are native ones.
     Native,
     /// Where the pool's pods run.
@@ -120,7 +124,7 @@ pub(super) fn plan_for(library: &Library, request: &Request, found: &Found, need
                     add(
                         &mut plan,
                         request,
-                        Source { engine, seen, query, window, labels, past: found.past },
+                        Source { engine, seen, query, window, labels, past: found.past, before: found.past_before },
                         signal,
                         definition.fleet,
                         need,
@@ -256,12 +260,13 @@ struct Source<'a> {
     window: Option<Duration>,
     labels: bool,
     past: Option<Past>,
+    before: Option<Past>,
 }
 
 fn add(plan: &mut Plan, request: &Request, from: Source<'_>, signal: &str, fleet: Fleet, need: Need) {
-    let Source { engine, seen, query, window, labels, past } = from;
+    let Source { engine, seen, query, window, labels, past, before } = from;
     let mut ask = |side: Side, at: Timestamp, window: Duration| {
-        let pool = matches!(side, Side::Pool | Side::PastPool);
+        let pool = matches!(side, Side::Pool | Side::PastPool | Side::BeforePool);
         let by: &[String] = if pool { &[] } else { &engine.replica };
         plan.asks.push(Ask {
             signal: signal.to_owned(),
@@ -282,6 +287,12 @@ fn add(plan: &mut Plan, request: &Request, from: Source<'_>, signal: &str, fleet
     if let Some(past) = past.filter(|_| need.baseline) {
         let side = if derived { Side::PastReplicas } else { Side::PastPool };
         ask(side, past.at, window.unwrap_or(past.window));
+    }
+    // Histograms are dear; what they tell varies less than what is counted.
+    let before = before.filter(|_| need.baseline && histograms(query).next().is_none());
+    if let Some(before) = before {
+        let side = if derived { Side::BeforeReplicas } else { Side::BeforePool };
+        ask(side, before.at, window.unwrap_or(before.window));
     }
 }
 

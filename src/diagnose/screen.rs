@@ -11,12 +11,15 @@ use super::direct::{Exporters, look_for};
 use super::judge::symptom;
 use super::observe::Observed;
 use super::plan::{Need, Needs, needs};
-use super::{Judged, Request, SymptomVerdict, Verdict, judge};
+use super::{Judged, Outcome, Request, SymptomVerdict, Verdict, judge};
 use crate::playbook::{Evidence, Kind, Library, Playbook, Severity};
 use crate::prom::Prometheus;
 
 /// Confirmed symptoms whose causes are looked at; their questions overlap, so that several cost little more than one.
 const MOST: usize = 4;
+
+/// What nobody was alerted for counts from this support on: a value a hair's breadth over a limit is no finding.
+const CLEAR: f64 = 0.5;
 
 /// How long the answer waits for what else is abnormal.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -106,11 +109,12 @@ pub(super) async fn screen(
     let observed = look_for(library, prometheus, request, &asked, exporters, cache).await;
     let mut screened = Screened::default();
     for playbook in entries.into_iter().filter(|_| observed.found.unknown.is_none()) {
-        let (_, symptom) = symptom(library, &playbook.symptom, &observed.seen);
+        let (evidence, symptom) = symptom(library, &playbook.symptom, &observed.seen);
         if symptom != SymptomVerdict::NoData {
             screened.looked_at.push(playbook.playbook.clone());
         }
-        if symptom == SymptomVerdict::Confirmed {
+        let clear = evidence.iter().filter(|e| e.required && e.outcome == Outcome::Met).all(|e| e.support >= CLEAR);
+        if symptom == SymptomVerdict::Confirmed && clear {
             screened.confirmed.push(playbook.playbook.clone());
         }
     }
