@@ -85,7 +85,7 @@ pub(super) fn assemble(
             },
             impact: entry.map(|p| p.impact.clone()).unwrap_or_default(),
             verdict: judged.symptom,
-            evidence: judged.evidence,
+            evidence: judged.evidence.clone(),
         },
         causes,
         screening,
@@ -99,7 +99,7 @@ pub(super) fn assemble(
     };
     probability::weigh(&mut diagnosis);
     if diagnosis.root().is_none_or(|root| root.verdict != Verdict::Likely) {
-        diagnosis.nearest = nearest(library, &request.playbook, &judged.causes);
+        diagnosis.nearest = nearest(library, &request.playbook, &judged);
     }
     diagnosis
 }
@@ -112,13 +112,14 @@ fn roots(library: &Library, nodes: &BTreeMap<&str, Node<'_>>, judged: &Judged, s
         let Some(root) = chain.last().filter(|root| done.insert((*root).clone())) else { continue };
         let along: Vec<&Judgement> = chain.iter().filter_map(|id| judged.causes.get(id)).collect();
         let (Some(node), Some((judgement, via))) = (nodes.get(root.as_str()), along.split_last()) else { continue };
+        let links = || along.iter().enumerate().map(|(i, link)| link.as_link(i == 0));
         out.push(CauseFound {
             id: root.clone(),
             title: judgement.title.clone(),
             meaning: node.meaning.trim().to_owned(),
             chain: chain.clone(),
-            verdict: along.iter().map(|j| j.verdict).min().unwrap_or(Verdict::Undetermined),
-            score: along.iter().map(|j| j.score).fold(1.0, f64::min),
+            verdict: links().map(|(verdict, _)| verdict).min().unwrap_or(Verdict::Undetermined),
+            score: links().map(|(_, score)| score).fold(1.0, f64::min),
             probability: 0.0,
             explained: along.first().and_then(|link| link.explained),
             evidence: judgement.evidence.clone(),
@@ -204,35 +205,38 @@ fn ruled_out(library: &Library, request: &Request, judged: &Judged) -> Vec<Ruled
         .into_iter()
         .filter(|id| said.insert(*id))
         .filter_map(|id| judged.causes.get(id))
-        .filter(|j| matches!(j.verdict, Verdict::RuledOut | Verdict::Unlikely))
-        .map(against)
+        .map(|j| against(j, judged))
+        .filter(|cause| matches!(cause.verdict, Verdict::RuledOut | Verdict::Unlikely))
         .collect()
 }
 
-/// What speaks most against a cause.
-fn against(judgement: &Judgement) -> RuledOut {
+/// What speaks most against a cause. One that no chain goes through is judged as a first link, which it may be.
+fn against(judgement: &Judgement, judged: &Judged) -> RuledOut {
+    let in_a_chain = judged.chains.iter().any(|chain| chain.contains(&judgement.id));
+    let (verdict, _) = judgement.as_link(!in_a_chain);
     let missed = judgement.evidence.iter().filter(|e| e.outcome == Outcome::NotMet);
     let says = |e: &EvidenceResult| if e.required { 1e3 + e.support.abs() } else { e.weight * e.support.abs() };
     RuledOut {
         id: judgement.id.clone(),
         title: judgement.title.clone(),
-        verdict: judgement.verdict,
+        verdict,
+        explained: judgement.explained.filter(|_| verdict < judgement.verdict),
         because: missed.rev().max_by(|a, b| says(a).total_cmp(&says(b))).cloned(),
     }
 }
 
 /// The causes that most speaks for among those that something speaks against, but not clearly; without those behind a link
 /// that is ruled out.
-fn nearest(library: &Library, entry: &str, causes: &BTreeMap<String, Judgement>) -> Vec<RuledOut> {
-    let open = |id: &str| causes.get(id).is_none_or(|j| j.verdict != Verdict::RuledOut);
+fn nearest(library: &Library, entry: &str, judged: &Judged) -> Vec<RuledOut> {
+    let open = |id: &str| judged.causes.get(id).is_none_or(|j| j.verdict != Verdict::RuledOut);
     let reached: BTreeSet<&str> = library.reachable_by(entry, open).into_iter().map(|node| node.id).collect();
     let entries = || library.playbooks.values().flat_map(|playbook| &playbook.causes);
     let last_resort = |id: &str| entries().any(|entry| entry.fallback && entry.target() == id);
-    let comes_near =
-        |j: &&Judgement| j.verdict == Verdict::Unlikely && reached.contains(j.id.as_str()) && !last_resort(&j.id);
-    let mut near: Vec<&Judgement> = causes.values().filter(comes_near).collect();
-    near.sort_by(|a, b| b.score.total_cmp(&a.score));
-    near.into_iter().take(NEAREST).map(against).collect()
+    let may_be = |j: &&Judgement| reached.contains(j.id.as_str()) && !last_resort(&j.id);
+    let causes = judged.causes.values().filter(may_be).map(|j| (j.as_link(true).1, against(j, judged)));
+    let mut near: Vec<(f64, RuledOut)> = causes.filter(|(_, cause)| cause.verdict == Verdict::Unlikely).collect();
+    near.sort_by(|(a, _), (b, _)| b.total_cmp(a));
+    near.into_iter().take(NEAREST).map(|(_, cause)| cause).collect()
 }
 
 /// Signals without data that keep a cause undetermined, or the symptom itself.

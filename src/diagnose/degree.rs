@@ -1,8 +1,8 @@
 //! How far a value lies from a condition's threshold: from -1 (clearly not met) over 0 (at it) to 1 (clearly met).
 //!
 //! Each kind of number has its scale. A multiple of the past or of the peers is judged by what no change at all would be:
-//! that is -1, and twice the change is 1; where the past varies more than that by itself, by what it varies. A share or a temperature is judged by its difference, a number of things by whole
-//! things, everything else by its factor.
+//! that is -1, and twice the change is 1. Where the past varies more than that by itself, its variation is the scale. A share or
+//! a temperature is judged by its difference, a number of things by whole things, everything else by its factor.
 
 use crate::playbook::{Comparison, Op, Reference};
 use crate::signal::Unit;
@@ -19,7 +19,7 @@ const CLEAR_COUNT: f64 = 0.1;
 const CLEAR_CHANGE: f64 = 1.1;
 
 /// What a comparison says of a value, -1..=1; the sign tells whether it holds. `limit` is the threshold as a number, `varies`
-/// how many times of itself the past is within minutes. Not a number counts as clearly not met.
+/// how unsteady the past is ([`super::Observation::varies`]). Not a number counts as clearly not met.
 pub(super) fn degree(comparison: Comparison, value: f64, limit: f64, unit: Unit, varies: Option<f64>) -> f64 {
     let holds = comparison.op.holds(value, limit);
     let distance = match (comparison.to, unit) {

@@ -6,6 +6,7 @@
 //! A latency of which the cause explains little lowers it too ([`super::parts`]).
 //! A required one without data leaves the cause undetermined.
 
+use std::cmp::Ordering::Equal;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -25,8 +26,8 @@ pub(super) const POSSIBLE: f64 = 0.5;
 const TIE: f64 = 0.08;
 /// Who explains so much of a latency explains it: the rest is what every request costs.
 const MOST: f64 = 0.5;
-/// Shares of a latency in steps of so much: a smaller difference is none.
-const STEP: f64 = 0.25;
+/// Who explains so much less of a latency than another, up to [`MOST`], explains less.
+const STEP: f64 = 0.2;
 /// A required check that says so little is clearly not met.
 const BROKEN: f64 = -0.99;
 
@@ -51,9 +52,14 @@ impl Judged {
     pub(super) fn is_tied(&self) -> bool {
         let Some((best, others)) = self.chains.split_first() else { return false };
         others.iter().any(|other| {
-            let fork = best.iter().zip(other).find(|(a, b)| a != b);
-            let judged = fork.and_then(|(a, b)| self.causes.get(a).zip(self.causes.get(b)));
-            judged.is_some_and(|(a, b)| ties(a, b) && strength(a) == strength(b))
+            let fork = best.iter().zip(other).position(|(a, b)| a != b);
+            let judged = fork.and_then(|at| Some((at, self.causes.get(&best[at])?, self.causes.get(&other[at])?)));
+            judged.is_some_and(|(at, a, b)| {
+                let first = at == 1;
+                ties(a, b, first)
+                    && explains_less(b, a, first) == explains_less(a, b, first)
+                    && strength(a) == strength(b)
+            })
         })
     }
 }
@@ -76,10 +82,6 @@ pub fn judge(library: &Library, playbook: &str, seen: &Observations) -> Option<J
             }
             let edge = entry.causes.iter().find(|edge| edge.target() == node.id);
             judgement.explained = latency.as_ref().zip(edge).and_then(|(latency, edge)| latency.explained(edge));
-            if let (Some(share), false) = (judgement.explained, judgement.verdict == Verdict::RuledOut) {
-                judgement.score *= left_of(share);
-                judgement.verdict = judgement.verdict.min(graded(judgement.score));
-            }
             causes.insert(node.id.to_owned(), judgement);
         }
         let effect = onset(&evidence);
@@ -166,10 +168,18 @@ fn graded(score: f64) -> Verdict {
     }
 }
 
-/// What is left of the score of a cause that explains this share of a latency: all of it from [`MOST`] on, and half where it
-/// explains nothing.
-fn left_of(share: f64) -> f64 {
-    0.5 + 0.5 * (share / MOST).min(1.0)
+impl Judgement {
+    /// How sure it is as the first link, which has to explain the symptom itself: all of the score is left from [`MOST`] of a
+    /// latency on, and half of it where nothing is explained. As a later link it only has to explain the link before it.
+    pub(super) fn as_link(&self, first: bool) -> (Verdict, f64) {
+        match self.explained.filter(|_| first && self.verdict != Verdict::RuledOut) {
+            Some(share) => {
+                let score = self.score * (0.5 + 0.5 * (share / MOST).min(1.0));
+                (self.verdict.min(graded(score)), score)
+            }
+            None => (self.verdict, self.score),
+        }
+    }
 }
 
 /// How much evidence speaks for a cause, as weight: a more specific cause has more to show.
@@ -190,22 +200,34 @@ fn began_after(judgement: &Judgement, effect: Option<Timestamp>) -> bool {
 /// Best first; as good as the best are those whose scores hardly differ from its own, and of those the one that explains more
 /// of the latency comes first, then the one with more to show, then the one that did not begin after its effect, then the one
 /// that stands first in the file.
-fn rank(children: &mut [(Node<'_>, &Judgement)], effect: Option<Timestamp>) {
-    children.sort_by(|(_, a), (_, b)| b.verdict.cmp(&a.verdict).then_with(|| b.score.total_cmp(&a.score)));
+fn rank(children: &mut [(Node<'_>, &Judgement)], effect: Option<Timestamp>, first: bool) {
+    children.sort_by(|(_, a), (_, b)| {
+        let ((verdict_a, score_a), (verdict_b, score_b)) = (a.as_link(first), b.as_link(first));
+        verdict_b.cmp(&verdict_a).then_with(|| score_b.total_cmp(&score_a))
+    });
     let Some(best) = children.first().map(|(_, best)| *best) else { return };
-    let tied = children.iter().take_while(|(_, other)| ties(best, other)).count();
-    // Comparable only where each tells its share.
-    let told = children[..tied].iter().all(|(_, child)| child.explained.is_some());
-    let explained = |child: &Judgement| if told { child.explained.map(|share| (share / STEP) as u8) } else { None };
-    children[..tied].sort_by(|(_, a), (_, b)| {
-        let shown = explained(b).cmp(&explained(a)).then_with(|| strength(b).total_cmp(&strength(a)));
+    let tied = children.iter().take_while(|(_, other)| ties(best, other, first)).count();
+    let tied = &mut children[..tied];
+    let most =
+        tied.iter().map(|(_, child)| *child).max_by(|a, b| a.explained.partial_cmp(&b.explained).unwrap_or(Equal));
+    tied.sort_by(|(_, a), (_, b)| {
+        let less = |child: &Judgement| most.is_some_and(|most| explains_less(child, most, first));
+        let explained = less(a).cmp(&less(b));
+        let shown = explained.then_with(|| strength(b).total_cmp(&strength(a)));
         shown.then_with(|| began_after(a, effect).cmp(&began_after(b, effect)))
     });
 }
 
 /// Whether the scores of two causes do not tell which is better.
-fn ties(a: &Judgement, b: &Judgement) -> bool {
-    a.verdict == b.verdict && (a.score - b.score).abs() < TIE
+fn ties(a: &Judgement, b: &Judgement, first: bool) -> bool {
+    let ((verdict_a, score_a), (verdict_b, score_b)) = (a.as_link(first), b.as_link(first));
+    verdict_a == verdict_b && (score_a - score_b).abs() < TIE
+}
+
+/// Whether a first link explains clearly less of a latency than another one; no where one of them does not tell.
+fn explains_less(one: &Judgement, other: &Judgement, first: bool) -> bool {
+    let shares = one.explained.zip(other.explained).filter(|_| first);
+    shares.is_some_and(|(one, other)| other.min(MOST) - one.min(MOST) > STEP)
 }
 
 /// Walks down along likely and possible causes, best first, and writes a chain for every end it reaches.
@@ -223,14 +245,16 @@ fn descend(
             .filter(|entry| entry.fallback == fallback)
             .filter_map(|entry| library.node(entry))
             .filter_map(|child| Some((child, causes.get(child.id)?)))
-            .filter(|(child, j)| j.verdict >= Verdict::Possible && !path.iter().any(|id| id == child.id))
+            .filter(|(child, j)| {
+                j.as_link(path.len() == 1).0 >= Verdict::Possible && !path.iter().any(|id| id == child.id)
+            })
             .collect()
     };
     let mut children = among(false);
     if children.is_empty() {
         children = among(true);
     }
-    rank(&mut children, effect);
+    rank(&mut children, effect, path.len() == 1);
     for (child, _) in children {
         path.push(child.id.to_owned());
         let before = chains.len();
@@ -241,5 +265,35 @@ fn descend(
             chains.push(path.clone());
         }
         path.pop();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn judgement(verdict: Verdict, score: f64, explained: Option<f64>) -> Judgement {
+        Judgement { id: "a".into(), title: "a".into(), verdict, score, explained, evidence: Vec::new() }
+    }
+
+    #[test]
+    fn a_first_link_that_explains_little_of_a_latency_counts_less_and_a_later_one_need_not() {
+        let of = |explained, first| judgement(Verdict::Likely, 0.9, explained).as_link(first);
+        assert_eq!(of(Some(0.0), true), (Verdict::Unlikely, 0.45));
+        assert_eq!(of(Some(0.25), true), (Verdict::Possible, 0.675));
+        assert_eq!(of(Some(0.5), true), (Verdict::Likely, 0.9));
+        assert_eq!((of(Some(0.0), false), of(None, true)), ((Verdict::Likely, 0.9), (Verdict::Likely, 0.9)));
+        let open = judgement(Verdict::Undetermined, 0.9, Some(0.0)).as_link(true);
+        assert_eq!(open.0, Verdict::Undetermined, "what nobody could check stays open");
+        assert_eq!(judgement(Verdict::RuledOut, 0.0, Some(0.9)).as_link(true), (Verdict::RuledOut, 0.0));
+    }
+
+    #[test]
+    fn of_equal_causes_the_one_that_explains_clearly_more_is_better() {
+        let of = |share| judgement(Verdict::Likely, 0.9, Some(share));
+        assert!(explains_less(&of(0.1), &of(0.5), true) && !explains_less(&of(0.5), &of(0.1), true));
+        assert!(!explains_less(&of(0.45), &of(0.5), true), "nearly the same");
+        assert!(!explains_less(&of(0.6), &of(0.99), true), "each explains most of it");
+        assert!(!explains_less(&of(0.1), &of(0.5), false));
     }
 }

@@ -189,7 +189,8 @@ pub struct EvidenceResult {
     pub unit: Unit,
     /// The value in the past, or of the peers, that it is compared with.
     pub baseline: Option<f64>,
-    /// How many times of itself the past is within minutes, 1 or more: a smaller change says little. None where nobody looked.
+    /// Of two successive windows of the past, the larger value over the smaller: a smaller change says little. None where only
+    /// one was looked at.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub varies: Option<f64>,
     /// The condition.
@@ -311,6 +312,9 @@ pub struct RuledOut {
     pub verdict: Verdict,
     /// The check that speaks against it.
     pub because: Option<EvidenceResult>,
+    /// Which share of the symptom's latency it explains, 0..1, where that is too little; none where its checks decided.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub explained: Option<f64>,
 }
 
 /// A signal that could not be checked.

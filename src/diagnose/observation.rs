@@ -8,6 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::signal::Fleet;
 
+/// From so many times on a past is as unsteady as can be: something after nothing.
+const MOST_VARIED: f64 = 100.0;
+
 /// Where a value comes from.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -66,11 +69,12 @@ pub struct Observation {
 }
 
 impl Observation {
-    /// How many times one window of the past was the other, 1 or more; none where one of them is nothing or unknown.
+    /// Of two successive windows of the past, the larger value over the smaller, at most [`MOST_VARIED`]; none where one of
+    /// them is unknown or both are nothing.
     pub(super) fn varies(&self) -> Option<f64> {
         let (past, before) = self.baseline.zip(self.before)?;
         let times = (past / before).max(before / past);
-        (times.is_finite() && times >= 1.0).then_some(times)
+        (times >= 1.0).then(|| times.min(MOST_VARIED))
     }
 }
 
@@ -137,6 +141,14 @@ pub(super) fn median_of_others(sorted: &[f64], own: f64) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_past_varies_by_the_larger_of_its_windows_over_the_smaller() {
+        let varies = |baseline, before| Observation { baseline, before, ..Observation::default() }.varies();
+        assert_eq!((varies(Some(4.0), Some(2.0)), varies(Some(2.0), Some(4.0))), (Some(2.0), Some(2.0)));
+        assert_eq!(varies(Some(2.0), Some(0.0)), Some(MOST_VARIED), "something after nothing");
+        assert_eq!((varies(Some(0.0), Some(0.0)), varies(Some(1.0), None)), (None, None));
+    }
 
     #[test]
     fn the_median_of_the_others_leaves_out_one_of_several_equal_values() {

@@ -10,8 +10,9 @@ use super::answer_cache::AnswerCache;
 use super::direct::{Exporters, look_for};
 use super::judge::symptom;
 use super::observe::Observed;
+use super::onset::tells_of_change;
 use super::plan::{Need, Needs, needs};
-use super::{Judged, Outcome, Request, SymptomVerdict, Verdict, judge};
+use super::{EvidenceResult, Judged, Outcome, Request, SymptomVerdict, Verdict, judge};
 use crate::playbook::{Evidence, Kind, Library, Playbook, Severity};
 use crate::prom::Prometheus;
 
@@ -121,7 +122,9 @@ pub(super) async fn screen(
         if symptom != SymptomVerdict::NoData {
             screened.looked_at.push(playbook.playbook.clone());
         }
-        let clear = evidence.iter().filter(|e| e.required && e.outcome == Outcome::Met).all(|e| e.support >= CLEAR);
+        // A guard holds on every quiet day; only what hurts has a limit to be beyond.
+        let hurts = |e: &&EvidenceResult| e.outcome == Outcome::Met && tells_of_change(library, e);
+        let clear = evidence.iter().filter(|e| e.required).filter(hurts).all(|e| e.support >= CLEAR);
         if symptom == SymptomVerdict::Confirmed {
             let found = if clear { &mut screened.confirmed } else { &mut screened.slight };
             found.push(playbook.playbook.clone());
@@ -156,9 +159,10 @@ pub(super) fn clarity(library: &Library, playbook: &str, judged: &Judged) -> Cla
     // A root that only says that nothing else was found leaves the mechanism above it.
     let chain = judged.chains.first().map(Vec::as_slice).unwrap_or_default();
     let known_links = chain.len() - usize::from(library.ends_in_fallback(chain));
-    let links = chain[..known_links].iter().filter_map(|id| judged.causes.get(id));
-    let verdict = links.clone().map(|link| link.verdict).min();
-    let score = links.map(|link| link.score).fold(1.0, f64::min);
+    let judgements = chain[..known_links].iter().filter_map(|id| judged.causes.get(id));
+    let links = judgements.enumerate().map(|(i, link)| link.as_link(i == 0));
+    let verdict = links.clone().map(|(verdict, _)| verdict).min();
+    let score = links.map(|(_, score)| score).fold(1.0, f64::min);
     Clarity {
         confirmed: judged.symptom == SymptomVerdict::Confirmed,
         hurts: rules.iter().any(|rule| rule.severity == Severity::Critical),
@@ -184,8 +188,11 @@ pub(super) async fn enter(
     own: Option<Clarity>,
     cache: AnswerCache,
 ) -> Option<(Observed, Option<(String, Judged)>)> {
-    let others = screened.confirmed.iter().filter(|id| **id != request.playbook).take(MOST);
-    let others: Vec<&String> = others.collect();
+    let is_other = |id: &&String| **id != request.playbook;
+    let clear = screened.confirmed.iter().any(|id| is_other(&id));
+    // What is only close beyond a limit is told where a cause speaks for it.
+    let others = if clear { &screened.confirmed } else { &screened.slight };
+    let others: Vec<&String> = others.iter().filter(is_other).take(MOST).collect();
     if others.is_empty() {
         return None;
     }
@@ -199,7 +206,11 @@ pub(super) async fn enter(
         Some((clarity(library, id, &judged), id.clone(), judged))
     });
     // Of equally clear ones the first stands.
-    let judged = judged.filter(|(clarity, ..)| clarity.outdoes(own)).collect::<Vec<_>>().into_iter().rev();
+    let judged = judged
+        .filter(|(clarity, ..)| clarity.outdoes(own) && (clear || clarity.explained))
+        .collect::<Vec<_>>()
+        .into_iter()
+        .rev();
     let best = judged.max_by(|(a, ..), (b, ..)| a.partial_cmp(b).unwrap_or(Ordering::Equal));
     let best = best.map(|(_, id, judged)| (id, judged));
     Some((observed, best))

@@ -15,7 +15,10 @@ const LOOK_BACK: Duration = Duration::from_secs(300);
 /// around each moment that may serve as the past. They may overlap.
 pub fn times(request: &Request, reach: Duration) -> Vec<(Timestamp, Timestamp)> {
     let reach = reach.max(request.window) + LOOK_BACK;
-    let past = |past: Past| (clock::before(past.at, reach.max(past.window + LOOK_BACK)), past.at);
+    let past = |past: Past| {
+        let first = past.before().unwrap_or(past);
+        (clock::before(first.at, reach.max(first.window + LOOK_BACK)), past.at)
+    };
     let now = (clock::before(onset::range(request).from, reach), request.at);
     // Last week and the hours before would make it several times as large; without them the next past counts.
     let ladder = ladder(request).into_iter().enumerate();

@@ -76,7 +76,10 @@ fn entered(diagnosis: &Diagnosis, words: &Words) -> Option<Line> {
             0 => because("screened-blind-why").or_else(|| Some(words.line("screened-blind", &[]))),
             // What was not looked at may be what is wrong.
             _ if diagnosis.degraded => because("screened-part-why").filter(|_| symptom.playbook.is_empty()),
-            n if screening.also.is_empty() => Some(words.line("screened-quiet", &[("n", n.into())])),
+            n if screening.also.is_empty() && screening.slight.is_empty() => {
+                Some(words.line("screened-quiet", &[("n", n.into())]))
+            }
+            n if screening.also.is_empty() => Some(words.line("screened-unclear", &[("n", n.into())])),
             _ => None,
         };
     }

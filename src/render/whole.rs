@@ -178,6 +178,10 @@ pub(super) fn step(fix: &Fix, words: &Words) -> Line {
 
 /// A cause that is not it, and what speaks against it.
 pub(super) fn not_this(cause: &RuledOut, words: &Words) -> Line {
+    if let Some(share) = cause.explained {
+        let share = format_value(share, Unit::Ratio).into();
+        return words.line("ruled-out-share", &[("title", cause.title.as_str().into()), ("share", share)]);
+    }
     match &cause.because {
         None => Line::default().plain(cause.title.clone()),
         Some(e) => {

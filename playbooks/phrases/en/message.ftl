@@ -76,6 +76,7 @@ screened-quiet =
         [one] Nothing is abnormal in this pool: one symptom was looked at.
        *[other] Nothing is abnormal in this pool: { $n } symptoms were looked at.
     }
+screened-unclear = No symptom of this pool is clear, and no cause was found; { $n } were looked at.
 screened-blind = **Cannot tell**: no symptom of this pool could be looked at.
 screened-blind-why = **Cannot tell**: no symptom of this pool could be looked at, because { $why }.
 screened-part-why = **Cannot tell**: not all symptoms of this pool could be looked at, because { $why }.
@@ -133,6 +134,7 @@ source = source
 ## What is not known
 
 ruled-out = What it is not
+ruled-out-share = { $title } — explains { $share } of this time
 ruled-out-because = { $title } — { $fact } (would need { $when })
 ruled-out-rest = nor: { $titles }
 ruled-out-rest-more = nor: { $titles }; and { $n } more
