@@ -9,6 +9,7 @@ use super::Request;
 use super::past::Past;
 use super::scope::{EngineSeen, Found};
 use crate::playbook::{Condition, Evidence, Library, Node};
+use crate::prom::Part;
 use crate::signal::{Engine, EngineKind, Fill, Fleet, fill, matchers};
 
 /// What an answer is used for.
@@ -47,6 +48,11 @@ impl Ask {
     /// Whether it asks who the pool's replicas are.
     pub(super) fn is_for_replicas(&self) -> bool {
         self.signal.is_empty() && self.side == Side::Replicas
+    }
+
+    /// What is asked for a part of others.
+    pub(super) fn of_part(at: Timestamp, part: &Part) -> Self {
+        Self { signal: String::new(), engine: String::new(), side: Side::Pool, query: part.query(), at }
     }
 }
 
@@ -260,19 +266,17 @@ struct Source<'a> {
 
 fn add(plan: &mut Plan, request: &Request, from: Source<'_>, signal: &str, fleet: Fleet, need: Need) {
     let Source { engine, seen, query, window, labels, past } = from;
+    let derived = fleet != Fleet::Query || labels;
     let mut ask = |side: Side, at: Timestamp, window: Duration| {
         let pool = matches!(side, Side::Pool | Side::PastPool);
-        let by: &[String] = if pool { &[] } else { &engine.replica };
-        plan.asks.push(Ask {
-            signal: signal.to_owned(),
-            engine: engine.engine.clone(),
-            side,
-            query: filled(query, engine, seen, window, by),
-            at,
-        });
+        let by: &[String] = if pool && !derived { &[] } else { &engine.replica };
+        let query = filled(query, engine, seen, window, by);
+        let query = reduced(fleet, &query).filter(|_| pool && derived).unwrap_or(query);
+        plan.asks.push(Ask { signal: signal.to_owned(), engine: engine.engine.clone(), side, query, at });
     };
-    let derived = fleet != Fleet::Query || labels;
     let now = window.unwrap_or(request.window);
+    // Rows of others are told apart by their replicas.
+    let summed = engine.kind.is_pool() && !labels && reduced(fleet, "").is_some();
     if derived || need.replicas {
         ask(Side::Replicas, request.at, now);
     }
@@ -280,8 +284,19 @@ fn add(plan: &mut Plan, request: &Request, from: Source<'_>, signal: &str, fleet
         ask(Side::Pool, request.at, now);
     }
     if let Some(past) = past.filter(|_| need.baseline) {
-        let side = if derived { Side::PastReplicas } else { Side::PastPool };
+        let side = if derived && !summed { Side::PastReplicas } else { Side::PastPool };
         ask(side, past.at, window.unwrap_or(past.window));
+    }
+}
+
+/// The pool's value as PromQL, from the query of its replicas' values: of a past or an onset no replica's is of interest.
+/// None where several rows of one replica would count as several replicas.
+pub(super) fn reduced(fleet: Fleet, query: &str) -> Option<String> {
+    match fleet {
+        Fleet::Max => Some(format!("max({query})")),
+        Fleet::Min => Some(format!("min({query})")),
+        Fleet::Sum => Some(format!("sum({query})")),
+        Fleet::Mean | Fleet::Query => None,
     }
 }
 

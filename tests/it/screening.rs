@@ -8,7 +8,7 @@ use axum::Router;
 use axum::extract::Request as Question;
 use axum::http::Uri;
 use axum::response::{IntoResponse, Response};
-use llm_diagnose::diagnose::{Diagnosis, Request, Scope, SymptomVerdict, Verdict, diagnose};
+use llm_diagnose::diagnose::{Diagnosis, Request, Scope, SymptomVerdict, Verdict, diagnose, observe, plan, queries};
 use llm_diagnose::playbook::Library;
 use llm_diagnose::render::{Words, diagnosis_message, terminal};
 use llm_diagnose_lab::slack::Message;
@@ -119,6 +119,22 @@ async fn nothing_is_asked_twice_in_one_diagnosis() {
             assert!(seen.insert(question.clone()), "{case} {playbook}: asked twice: {question:?}");
         }
         assert!(seen.len() > 50, "{}", seen.len());
+    }
+}
+
+#[test]
+fn a_plan_asks_for_no_histogram_twice() {
+    let found = run(observe(library(), shared(), &asked("longer-prompts", "high-ttft"))).found;
+    for playbook in library().playbooks.keys() {
+        let plan = plan(library(), &asked("longer-prompts", playbook), &found);
+        let told = plan.asks.iter().filter(|ask| ask.query.contains("_bucket")).count();
+        let mut summed = BTreeSet::new();
+        for (query, at) in queries(&plan).iter().filter(|(query, _)| query.contains("_bucket")) {
+            let (by, of) = query.strip_prefix("sum by (").and_then(|sum| sum.split_once(") (")).unwrap();
+            assert!(by.split(", ").any(|label| label == "le"), "{playbook}: {query}");
+            assert!(summed.insert((of.to_owned(), *at)), "{playbook}: asked twice: {query}");
+        }
+        assert!(summed.len() <= told, "{playbook}");
     }
 }
 
