@@ -3,16 +3,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use super::evidence::evaluate;
 use super::observe::Observed;
 use super::parts::parts;
 use super::probability;
 use super::scope::workload_of;
 use super::{
     BlastRadius, CauseFound, ComparedWith, Diagnosis, EngineFound, EvidenceResult, Fix, FixCheck, Fixes, Judged,
-    Judgement, Observations, Onset, Outcome, Request, RuledOut, SCHEMA, ScopeFound, Screening, SymptomFound,
-    SymptomVerdict, Unchecked, Verdict,
+    Judgement, NotLookedAt, Observations, Onset, Outcome, Request, RuledOut, SCHEMA, ScopeFound, Screening,
+    SymptomFound, SymptomVerdict, Unchecked, Verdict,
 };
-use crate::playbook::{Library, Node, Step};
+use crate::playbook::{Evidence, Library, Node, Step};
 use crate::signal::{VersionReq, matchers};
 
 /// Up to so many affected replicas are told with their nodes, GPUs and share of the traffic.
@@ -76,6 +77,7 @@ pub(super) fn assemble(
         nearest: Vec::new(),
         ruled_out: ruled_out(library, request, &judged),
         unchecked: unchecked(library, &judged, &seen),
+        not_looked_at: not_looked_at(library, &nodes, &judged, &seen),
         symptom: SymptomFound {
             playbook: request.playbook.clone(),
             title: match (entry, judged.symptom) {
@@ -235,12 +237,35 @@ fn nearest(library: &Library, entry: &str, causes: &BTreeMap<String, Judgement>)
     near.into_iter().take(NEAREST).map(against).collect()
 }
 
-/// Signals without data that keep a cause undetermined, or the symptom itself.
+/// Causes that are undetermined for what was not answered in time.
+fn not_looked_at(
+    library: &Library,
+    nodes: &BTreeMap<&str, Node<'_>>,
+    judged: &Judged,
+    seen: &Observations,
+) -> Vec<NotLookedAt> {
+    let late = |evidence: &&Evidence| evidence.checks().iter().any(|(signal, _)| is_late(seen, signal));
+    let cut = |judgement: &&Judgement| {
+        let evidence = nodes.get(judgement.id.as_str()).map(|node| node.evidence).unwrap_or_default();
+        let open = || evidence.iter().filter(|e| evaluate(library, e, seen).outcome == Outcome::NoData);
+        let required = open().any(|e| e.required);
+        judgement.verdict == Verdict::Undetermined && open().filter(|e| e.required || !required).any(|e| late(&e))
+    };
+    let causes = judged.causes.values().filter(cut);
+    causes.map(|j| NotLookedAt { id: j.id.clone(), title: j.title.clone() }).collect()
+}
+
+fn is_late(seen: &Observations, signal: &str) -> bool {
+    seen.signals.get(signal).is_some_and(|o| o.late)
+}
+
+/// Signals without data that keep a cause undetermined, or the symptom itself. What only came too late is no lack of data.
 fn unchecked(library: &Library, judged: &Judged, seen: &Observations) -> Vec<Unchecked> {
     let mut causes: BTreeMap<&str, (BTreeSet<String>, Option<String>)> = BTreeMap::new();
     let open = judged.causes.values().filter(|j| j.verdict == Verdict::Undetermined);
     for judgement in open {
-        for e in judgement.evidence.iter().filter(|e| e.outcome == Outcome::NoData) {
+        let open = judgement.evidence.iter().filter(|e| e.outcome == Outcome::NoData);
+        for e in open.filter(|e| !is_late(seen, &e.signal)) {
             let entry = causes.entry(&e.signal).or_default();
             entry.0.insert(judgement.id.clone());
             entry.1 = e.why.clone();

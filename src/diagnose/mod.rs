@@ -325,6 +325,15 @@ pub struct Unchecked {
     pub causes: Vec<String>,
 }
 
+/// A cause that was not looked at.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct NotLookedAt {
+    /// Its id.
+    pub id: String,
+    /// Its clause.
+    pub title: String,
+}
+
 /// The symptom, confirmed or not.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SymptomFound {
@@ -447,6 +456,9 @@ pub struct Diagnosis {
     pub ruled_out: Vec<RuledOut>,
     /// What nobody could check.
     pub unchecked: Vec<Unchecked>,
+    /// Causes that nothing is known of because Prometheus did not answer in time.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub not_looked_at: Vec<NotLookedAt>,
     /// What to do.
     pub fix: Fixes,
     /// What went wrong on the way, in sentences: Prometheus unreachable, answers late.
