@@ -4,6 +4,7 @@
 //! is asked again one by one, so that one bad query costs only itself. Those that read histograms go alone, after the
 //! others and a few at a time: a late one costs only itself as well.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -143,16 +144,15 @@ fn own(series: &[Series], i: usize) -> Vec<Series> {
     own.collect()
 }
 
+/// The rows of each question of a pack, without the mark.
 fn split(pack: &[usize], rows: &[Row]) -> Vec<Answer> {
-    pack.iter()
-        .map(|i| {
-            let mark = i.to_string();
-            let own = rows.iter().filter(|row| row.labels.get(MARK) == Some(&mark)).map(|row| {
-                let mut row = row.clone();
-                row.labels.remove(MARK);
-                row
-            });
-            Ok(Arc::new(own.collect()))
-        })
-        .collect()
+    let mut own: BTreeMap<usize, Vec<Row>> = pack.iter().map(|i| (*i, Vec::new())).collect();
+    for row in rows {
+        let mut row = row.clone();
+        let marked = row.labels.remove(MARK).and_then(|mark| own.get_mut(&mark.parse().ok()?));
+        if let Some(own) = marked {
+            own.push(row);
+        }
+    }
+    pack.iter().map(|i| Ok(Arc::new(own.remove(i).unwrap_or_default()))).collect()
 }
