@@ -15,6 +15,9 @@ use crate::alert::Labels;
 /// The label of a bucket's upper bound.
 const LE: &str = "le";
 
+/// Aggregations that may stand beside sums; they are asked for as they are.
+const WHOLE: [token::TokenId; 5] = [token::T_MAX, token::T_MIN, token::T_AVG, token::T_COUNT, token::T_GROUP];
+
 /// What is computed here.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Formula {
@@ -249,6 +252,7 @@ fn read(expr: &Expr) -> Option<Formula> {
             };
             Some(Formula::Part(Part { of: sum.expr.to_string(), by: Some(by) }))
         }
+        Expr::Aggregate(other) if WHOLE.contains(&other.op.id()) => Some(Formula::whole(&expr.to_string())),
         Expr::Call(call) if call.func.name == "histogram_quantile" => {
             let [q, buckets] = call.args.args.as_slice() else { return None };
             match (read(q)?, read(buckets)?) {
@@ -364,7 +368,7 @@ mod tests {
             "sum without (a) (x)",
             "sum(x) > 1",
             "histogram_quantile(0.5, rate(x_bucket[5m]))",
-            "sum(x) / avg(y)",
+            "sum(x) / y",
             "no promql (",
         ] {
             assert_eq!(Formula::of(query), Formula::whole(query), "{query}");
