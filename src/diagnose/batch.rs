@@ -60,10 +60,13 @@ pub fn queries(plan: &Plan) -> Vec<(String, Timestamp)> {
 }
 
 fn together(asks: &[Ask], pack: &[usize]) -> String {
-    pack.iter()
-        .map(|&i| format!("label_replace({}, \"{MARK}\", \"{i}\", \"\", \"\")", asks[i].query))
-        .collect::<Vec<_>>()
-        .join("\nor\n")
+    let marked = |&i: &usize| format!("label_replace({}, \"{MARK}\", \"{i}\", \"\", \"\")", asks[i].query);
+    let mut queries: Vec<String> = pack.iter().map(marked).collect();
+    // An `or` looks at every row of both of its sides: halves of halves are looked at less often than a chain.
+    while queries.len() > 1 {
+        queries = queries.chunks(2).map(|pair| pair.join("\nor\n")).map(|pair| format!("({pair})")).collect();
+    }
+    queries.concat()
 }
 
 /// Asks a pack; one answer per question, in the pack's order.

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::evidence::evaluate;
 use super::observe::Observed;
 use super::parts::parts;
+use super::plan::TRAFFIC;
 use super::probability;
 use super::scope::workload_of;
 use super::{
@@ -187,7 +188,7 @@ fn places(affected: &[String], seen: &Observations) -> BTreeMap<String, Vec<Stri
 
 /// What share of the arrivals replicas get; none where arrivals are not told by replica.
 fn traffic(affected: &[String], seen: &Observations) -> Option<f64> {
-    let rates = &seen.signals.get("request_rate")?.replicas;
+    let rates = &seen.signals.get(TRAFFIC)?.replicas;
     let all: f64 = rates.iter().map(|r| r.value.max(0.0)).sum();
     let theirs: f64 = rates.iter().filter(|r| affected.contains(&r.name)).map(|r| r.value.max(0.0)).sum();
     (!affected.is_empty() && all > 0.0).then_some(theirs / all)

@@ -1,7 +1,7 @@
 //! How far a value lies from a condition's threshold: from -1 (clearly not met) over 0 (at it) to 1 (clearly met).
 //!
 //! Each kind of number has its scale. A multiple of the past or of the peers is judged by what no change at all would be:
-//! that is -1, and twice the change is 1. A share or a temperature is judged by its difference, a number of things by whole
+//! that is -1, and twice the change is 1; where the past varies more than that by itself, by what it varies. A share or a temperature is judged by its difference, a number of things by whole
 //! things, everything else by its factor.
 
 use crate::playbook::{Comparison, Op, Reference};
@@ -18,9 +18,9 @@ const CLEAR_COUNT: f64 = 0.1;
 /// The least change that is clearly one, where the threshold itself is no change (`> 1x baseline`).
 const CLEAR_CHANGE: f64 = 1.1;
 
-/// What a comparison says of a value, -1..=1; the sign tells whether it holds. `limit` is the threshold as a number. Not a
-/// number counts as clearly not met.
-pub(super) fn degree(comparison: Comparison, value: f64, limit: f64, unit: Unit) -> f64 {
+/// What a comparison says of a value, -1..=1; the sign tells whether it holds. `limit` is the threshold as a number, `varies`
+/// how many times of itself the past is within minutes. Not a number counts as clearly not met.
+pub(super) fn degree(comparison: Comparison, value: f64, limit: f64, unit: Unit, varies: Option<f64>) -> f64 {
     let holds = comparison.op.holds(value, limit);
     let distance = match (comparison.to, unit) {
         // Of something that should not be there at all, one is clear.
@@ -33,9 +33,11 @@ pub(super) fn degree(comparison: Comparison, value: f64, limit: f64, unit: Unit)
             };
             (value - edge).abs() / (CLEAR_COUNT * limit).max(0.5)
         }
-        (Reference::Baseline(times) | Reference::Peers(times), _) => {
-            ratio(value, limit) / times.ln().abs().max(CLEAR_CHANGE.ln())
+        (Reference::Baseline(times), _) => {
+            let change = times.ln().abs().max(CLEAR_CHANGE.ln()).max(varies.unwrap_or(1.0).ln());
+            ratio(value, limit) / change
         }
+        (Reference::Peers(times), _) => ratio(value, limit) / times.ln().abs().max(CLEAR_CHANGE.ln()),
         (Reference::Number(_), Unit::Ratio) => {
             let room = limit.min(1.0 - limit) / 2.0;
             (value - limit).abs() / CLEAR_SHARE.min(room.max(f64::EPSILON))
@@ -59,7 +61,7 @@ mod tests {
     use super::*;
 
     fn of(condition: &str, value: f64, limit: f64, unit: Unit) -> f64 {
-        degree(condition.parse().unwrap(), value, limit, unit)
+        degree(condition.parse().unwrap(), value, limit, unit, None)
     }
 
     #[test]
@@ -82,6 +84,16 @@ mod tests {
         assert_eq!(of("> 1.5x baseline", 2.25, 1.5, Unit::Seconds), 1.0);
         assert_eq!(of("< 0.5x peers", 1.0, 0.5, Unit::Requests), -1.0);
         assert_eq!(of("> 1.15x baseline", 0.0, 1.15, Unit::Requests), -1.0);
+    }
+
+    #[test]
+    fn a_change_that_the_past_shows_by_itself_says_little() {
+        let of = |value, varies| degree("> 1.5x baseline".parse().unwrap(), value, 1.5, Unit::Requests, varies);
+        assert_eq!(of(2.25, Some(1.2)), 1.0, "a steady past");
+        assert!((0.3..0.7).contains(&of(2.25, Some(4.0))), "{}", of(2.25, Some(4.0)));
+        assert!((-0.6..-0.3).contains(&of(1.0, Some(4.0))), "{}", of(1.0, Some(4.0)));
+        let absolute = degree("> 2".parse().unwrap(), 3.0, 2.0, Unit::Seconds, Some(9.0));
+        assert_eq!(absolute, 1.0, "a limit is a limit");
     }
 
     #[test]

@@ -60,6 +60,7 @@ fn nothing(library: &Library, signal: &str, when: &str, seen: Option<&Observatio
         value: seen.and_then(|o| o.value),
         unit: known.map_or(Unit::Count, |s| s.unit),
         baseline: None,
+        varies: None,
         when: when.to_owned(),
         outcome: Outcome::NoData,
         support: 0.0,
@@ -97,7 +98,8 @@ pub(super) fn check(library: &Library, signal: &str, when: &Condition, seen: &Ob
             }
             result.baseline = o.baseline.filter(|_| when.needs_baseline());
             let met = comparisons.iter().all(|c| c.op.holds(value, limit(*c, o.baseline, None)));
-            let says = |c: &Comparison| degree(*c, value, limit(*c, o.baseline, None), result.unit);
+            result.varies = o.varies().filter(|_| when.needs_baseline());
+            let says = |c: &Comparison| degree(*c, value, limit(*c, o.baseline, None), result.unit, result.varies);
             let support = comparisons.iter().map(says).fold(1.0, f64::min);
             decide(&mut result, met, support);
             let fleet = library.signals.get(signal).map(|s| s.fleet);
@@ -138,7 +140,7 @@ fn compare_peers(result: &mut EvidenceResult, comparisons: &[Comparison], o: &Ob
             nearest = Some((replica.value, peers));
         }
         let limit = |c: &Comparison| limit(*c, o.baseline, Some(peers));
-        let says = |c: &Comparison| degree(*c, replica.value, limit(c), result.unit);
+        let says = |c: &Comparison| degree(*c, replica.value, limit(c), result.unit, None);
         support = support.max(comparisons.iter().map(says).fold(1.0, f64::min));
         if comparisons.iter().all(|c| c.op.holds(replica.value, limit(c))) {
             deviants.push((off, peers, ReplicaValue { name: replica.name.clone(), value: replica.value }));
@@ -154,17 +156,21 @@ fn compare_peers(result: &mut EvidenceResult, comparisons: &[Comparison], o: &Ob
     result.replicas = deviants.into_iter().map(|(_, _, replica)| replica).collect();
 }
 
-/// The replicas for which the numbers hold as well, worst first.
-/// A sum over the pool or a past of the pool says nothing of one replica, so those name none.
-fn holding(comparisons: &[Comparison], o: &Observation, fleet: Option<Fleet>) -> Vec<ReplicaValue> {
+/// Whether numbers that hold for the pool may hold for replicas as well.
+/// A sum over the pool or a past of the pool says nothing of one replica.
+pub(super) fn names_replicas(comparisons: &[Comparison], fleet: Option<Fleet>) -> bool {
     let per_replica = match fleet {
         Some(Fleet::Max | Fleet::Min | Fleet::Mean | Fleet::Query) => true,
         // Of a count that must be above nothing, each contributor counts.
         Some(Fleet::Sum) => comparisons.iter().all(|c| c.to == Reference::Number(0.0)),
         None => false,
     };
-    let numbers = comparisons.iter().all(|c| matches!(c.to, Reference::Number(_)));
-    if !per_replica || !numbers {
+    per_replica && comparisons.iter().all(|c| matches!(c.to, Reference::Number(_)))
+}
+
+/// The replicas for which the numbers hold as well, worst first.
+fn holding(comparisons: &[Comparison], o: &Observation, fleet: Option<Fleet>) -> Vec<ReplicaValue> {
+    if !names_replicas(comparisons, fleet) {
         return Vec::new();
     }
     let mut holding: Vec<ReplicaValue> = o

@@ -154,7 +154,7 @@ pub(super) fn gather(
             Ok(rows) => rows,
             Err(error) => {
                 degraded |= error.is_unavailable();
-                o.late |= error.is_late();
+                o.late |= error.is_late() && !matches!(ask.side, Side::BeforeReplicas | Side::BeforePool);
                 if matches!(ask.side, Side::Replicas | Side::Pool) {
                     o.why.get_or_insert_with(|| error.to_string());
                     o.query.get_or_insert_with(|| ask.query.clone());
@@ -208,12 +208,15 @@ pub(super) fn gather(
                 o.query = Some(ask.query.clone());
                 o.enable = o.enable.take().or_else(|| entry.and_then(|e| e.enable.clone()));
             }
-            Side::PastReplicas => {
+            Side::PastReplicas | Side::BeforeReplicas => {
                 let mut replicas = Vec::new();
                 merge(&mut replicas, values, signal.fleet);
-                o.baseline = reduce(signal.fleet, replicas.iter().map(|r| r.value)).or(o.baseline);
+                let value = reduce(signal.fleet, replicas.iter().map(|r| r.value));
+                let past = if ask.side == Side::PastReplicas { &mut o.baseline } else { &mut o.before };
+                *past = value.or(*past);
             }
             Side::PastPool => o.baseline = values.map(|(_, v)| v).next().or(o.baseline),
+            Side::BeforePool => o.before = values.map(|(_, v)| v).next().or(o.before),
             Side::Native | Side::Nodes => {}
         }
     }

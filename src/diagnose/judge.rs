@@ -3,6 +3,7 @@
 //! A check says from -1 to 1, by its distance from the threshold ([`super::degree`]). The score is the mean of what the checks
 //! say, by weight, on a scale of 0..1; a check without data counts half of its weight as doubt: less data never makes a cause
 //! surer. A required check that is missed multiplies the score by what is left of it; clearly missed, it rules the cause out.
+//! A latency of which the cause explains little lowers it too ([`super::parts`]).
 //! A required one without data leaves the cause undetermined.
 
 use std::collections::BTreeMap;
@@ -22,6 +23,10 @@ pub(super) const LIKELY: f64 = 0.75;
 pub(super) const POSSIBLE: f64 = 0.5;
 /// Scores that differ by less are as good as each other: what else is known decides.
 const TIE: f64 = 0.08;
+/// Who explains so much of a latency explains it: the rest is what every request costs.
+const MOST: f64 = 0.5;
+/// Shares of a latency in steps of so much: a smaller difference is none.
+const STEP: f64 = 0.25;
 /// A required check that says so little is clearly not met.
 const BROKEN: f64 = -0.99;
 
@@ -71,6 +76,10 @@ pub fn judge(library: &Library, playbook: &str, seen: &Observations) -> Option<J
             }
             let edge = entry.causes.iter().find(|edge| edge.target() == node.id);
             judgement.explained = latency.as_ref().zip(edge).and_then(|(latency, edge)| latency.explained(edge));
+            if let (Some(share), false) = (judgement.explained, judgement.verdict == Verdict::RuledOut) {
+                judgement.score *= left_of(share);
+                judgement.verdict = judgement.verdict.min(graded(judgement.score));
+            }
             causes.insert(node.id.to_owned(), judgement);
         }
         let effect = onset(&evidence);
@@ -142,14 +151,25 @@ pub(super) fn score(evidence: &[EvidenceResult]) -> (Verdict, f64) {
         return (Verdict::RuledOut, 0.0);
     } else if required(Outcome::NoData).next().is_some() || known == 0.0 {
         Verdict::Undetermined
-    } else if score >= LIKELY {
-        Verdict::Likely
-    } else if score >= POSSIBLE {
-        Verdict::Possible
     } else {
-        Verdict::Unlikely
+        graded(score)
     };
     (verdict, score)
+}
+
+/// What a score is in a word.
+fn graded(score: f64) -> Verdict {
+    match score {
+        score if score >= LIKELY => Verdict::Likely,
+        score if score >= POSSIBLE => Verdict::Possible,
+        _ => Verdict::Unlikely,
+    }
+}
+
+/// What is left of the score of a cause that explains this share of a latency: all of it from [`MOST`] on, and half where it
+/// explains nothing.
+fn left_of(share: f64) -> f64 {
+    0.5 + 0.5 * (share / MOST).min(1.0)
 }
 
 /// How much evidence speaks for a cause, as weight: a more specific cause has more to show.
@@ -167,14 +187,18 @@ fn began_after(judgement: &Judgement, effect: Option<Timestamp>) -> bool {
     onset(&judgement.evidence).zip(effect).is_some_and(|(cause, effect)| cause > clock::after(effect, NOTICED_LATE))
 }
 
-/// Best first; as good as the best are those whose scores hardly differ from its own, and of those the one with more to
-/// show comes first, then the one that did not begin after its effect, then the one that stands first in the file.
+/// Best first; as good as the best are those whose scores hardly differ from its own, and of those the one that explains more
+/// of the latency comes first, then the one with more to show, then the one that did not begin after its effect, then the one
+/// that stands first in the file.
 fn rank(children: &mut [(Node<'_>, &Judgement)], effect: Option<Timestamp>) {
     children.sort_by(|(_, a), (_, b)| b.verdict.cmp(&a.verdict).then_with(|| b.score.total_cmp(&a.score)));
     let Some(best) = children.first().map(|(_, best)| *best) else { return };
     let tied = children.iter().take_while(|(_, other)| ties(best, other)).count();
+    // Comparable only where each tells its share.
+    let told = children[..tied].iter().all(|(_, child)| child.explained.is_some());
+    let explained = |child: &Judgement| if told { child.explained.map(|share| (share / STEP) as u8) } else { None };
     children[..tied].sort_by(|(_, a), (_, b)| {
-        let shown = strength(b).total_cmp(&strength(a));
+        let shown = explained(b).cmp(&explained(a)).then_with(|| strength(b).total_cmp(&strength(a)));
         shown.then_with(|| began_after(a, effect).cmp(&began_after(b, effect)))
     });
 }

@@ -38,6 +38,7 @@ mod shown;
 mod signals;
 mod times;
 mod typed;
+mod who;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -189,6 +190,9 @@ pub struct EvidenceResult {
     pub unit: Unit,
     /// The value in the past, or of the peers, that it is compared with.
     pub baseline: Option<f64>,
+    /// How many times of itself the past is within minutes, 1 or more: a smaller change says little. None where nobody looked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub varies: Option<f64>,
     /// The condition.
     pub when: String,
     /// Whether it holds.

@@ -46,6 +46,9 @@ pub struct Observation {
     pub replicas: Vec<Replica>,
     /// The pool's value in the past.
     pub baseline: Option<f64>,
+    /// The pool's value in the window before the past's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<f64>,
     /// The question was asked and answered, be it with nothing: only then does `absent` mean something.
     pub answered: bool,
     /// A question about it was not answered in time; what it would have told is not known to be missing.
@@ -63,6 +66,15 @@ pub struct Observation {
     /// Since when, where what tells the value tells that as well: the time of a log's line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<Timestamp>,
+}
+
+impl Observation {
+    /// How many times one window of the past was the other, 1 or more; none where one of them is nothing or unknown.
+    pub(super) fn varies(&self) -> Option<f64> {
+        let (past, before) = self.baseline.zip(self.before)?;
+        let times = (past / before).max(before / past);
+        (times.is_finite() && times >= 1.0).then_some(times)
+    }
 }
 
 /// All observations of a diagnosis.

@@ -114,8 +114,9 @@ async fn detect(
     observed: &mut Observed,
     cache: &mut AnswerCache,
 ) {
-    let ladder = ladder(request);
-    let beginnings: Vec<Ask> = ladder.iter().map(|past| was_there(library, request, past)).collect();
+    let rungs: Vec<Past> = ladder(request);
+    let before: Vec<Past> = rungs.iter().filter_map(Past::before).collect();
+    let beginnings: Vec<Ask> = rungs.iter().chain(&before).map(|past| was_there(library, request, past)).collect();
     cache.queries += 1 + pack(&beginnings).len();
     let detection = detection(library);
     let present = ask_all(prometheus, &beginnings, deadline);
@@ -138,7 +139,11 @@ async fn detect(
     match found {
         Ok(mut found) => {
             let covered = |rows: &Answer| rows.as_ref().is_ok_and(|rows| was_present(library, &found, rows));
-            let past = ladder.iter().zip(&present).find(|(_, rows)| covered(rows)).map(|(past, _)| *past);
+            let covered: Vec<bool> = present.iter().map(covered).collect();
+            let (of_rungs, of_before) = covered.split_at(rungs.len());
+            let past = rungs.iter().zip(of_rungs).find(|(_, covered)| **covered).map(|(past, _)| *past);
+            let earlier = before.into_iter().zip(of_before).filter(|(_, covered)| **covered).map(|(past, _)| past);
+            found.past_before = past.and_then(|past| earlier.into_iter().find(|before| Some(*before) == past.before()));
             found.past = past;
             if let Some(error) = present.iter().find_map(|rows| rows.as_ref().err()) {
                 observed.degraded |= error.is_unavailable();

@@ -55,6 +55,12 @@ impl Past {
     pub(super) fn begins(&self) -> Timestamp {
         clock::before(self.at, self.window)
     }
+
+    /// The window before it: how much the two differ is how much the pool varies by itself. None for hours, which are their
+    /// own mean, and for what has just started.
+    pub(super) fn before(&self) -> Option<Self> {
+        (self.kind == PastKind::SameTime).then(|| Self { at: self.begins(), ..*self })
+    }
 }
 
 /// With what the values of a diagnosis were compared.

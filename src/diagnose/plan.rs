@@ -23,11 +23,18 @@ pub enum Side {
     PastReplicas,
     /// The pool's value in the past.
     PastPool,
+    /// The replicas' values in the window before the past's, to be reduced to the pool's.
+    BeforeReplicas,
+    /// The pool's value in the window before the past's.
+    BeforePool,
     /// Which of the histograms are native ones.
     Native,
     /// Where the pool's pods run.
     Nodes,
 }
+
+/// The signal that tells each replica's share of the traffic.
+pub(super) const TRAFFIC: &str = "request_rate";
 
 /// One question.
 #[derive(Debug, Clone, PartialEq)]
@@ -70,12 +77,14 @@ pub struct Plan {
 pub(super) struct Need {
     pub(super) baseline: bool,
     pub(super) replicas: bool,
+    /// Who it is will be asked later, of what is found ([`super::who`]): the pool's value does.
+    pub(super) pool_first: bool,
 }
 
 impl Need {
     /// What one condition needs.
     pub(super) fn of(when: &Condition) -> Self {
-        Self { baseline: when.needs_baseline(), replicas: when.needs_peers() }
+        Self { baseline: when.needs_baseline(), replicas: when.needs_peers(), pool_first: false }
     }
 
     /// What another condition needs as well.
@@ -88,6 +97,12 @@ impl Need {
 /// Signal name to what is needed of it.
 pub(super) type Needs<'a> = BTreeMap<&'a str, Need>;
 
+/// The same needs, but of replicas only what compares them with each other, and their share of the traffic.
+pub(super) fn pool_first(mut needs: Needs<'_>) -> Needs<'_> {
+    needs.iter_mut().for_each(|(signal, need)| need.pool_first = *signal != TRAFFIC);
+    needs
+}
+
 /// Plans the questions for everything that can be reached from the request's playbook.
 pub fn plan(library: &Library, request: &Request, found: &Found) -> Plan {
     plan_for(library, request, found, &needs(library, &request.playbook))
@@ -98,6 +113,8 @@ pub(super) fn plan_for(library: &Library, request: &Request, found: &Found, need
     let mut plan = Plan::default();
     pool_question(library, request, found, &mut plan);
     node_question(library, request, found, &mut plan);
+    // What several engines tell is put together by replica.
+    let alone = found.pool(library).count() == 1;
     for (&signal, &need) in needs {
         let Some(definition) = library.signals.get(signal).filter(|s| !s.is_extra()) else {
             continue;
@@ -126,7 +143,16 @@ pub(super) fn plan_for(library: &Library, request: &Request, found: &Found, need
                     add(
                         &mut plan,
                         request,
-                        Source { engine, seen, query, window, labels, past: found.past },
+                        Source {
+                            engine,
+                            seen,
+                            query,
+                            window,
+                            labels,
+                            alone,
+                            past: found.past,
+                            before: found.past_before,
+                        },
                         signal,
                         definition.fleet,
                         need,
@@ -261,14 +287,17 @@ struct Source<'a> {
     query: &'a str,
     window: Option<Duration>,
     labels: bool,
+    /// No other engine serves the pool.
+    alone: bool,
     past: Option<Past>,
+    before: Option<Past>,
 }
 
 fn add(plan: &mut Plan, request: &Request, from: Source<'_>, signal: &str, fleet: Fleet, need: Need) {
-    let Source { engine, seen, query, window, labels, past } = from;
+    let Source { engine, seen, query, window, labels, alone, past, before } = from;
     let derived = fleet != Fleet::Query || labels;
     let mut ask = |side: Side, at: Timestamp, window: Duration| {
-        let pool = matches!(side, Side::Pool | Side::PastPool);
+        let pool = matches!(side, Side::Pool | Side::PastPool | Side::BeforePool);
         let by: &[String] = if pool && !derived { &[] } else { &engine.replica };
         let query = filled(query, engine, seen, window, by);
         let query = reduced(fleet, &query).filter(|_| pool && derived).unwrap_or(query);
@@ -277,15 +306,22 @@ fn add(plan: &mut Plan, request: &Request, from: Source<'_>, signal: &str, fleet
     let now = window.unwrap_or(request.window);
     // Rows of others are told apart by their replicas.
     let summed = engine.kind.is_pool() && !labels && reduced(fleet, "").is_some();
-    if derived || need.replicas {
+    let by_pool = !derived || (summed && alone && need.pool_first && !need.replicas);
+    if !by_pool || need.replicas {
         ask(Side::Replicas, request.at, now);
     }
-    if !derived {
+    if by_pool {
         ask(Side::Pool, request.at, now);
     }
     if let Some(past) = past.filter(|_| need.baseline) {
         let side = if derived && !summed { Side::PastReplicas } else { Side::PastPool };
         ask(side, past.at, window.unwrap_or(past.window));
+    }
+    // Histograms are dear; what they tell varies less than what is counted.
+    let before = before.filter(|_| need.baseline && histograms(query).next().is_none());
+    if let Some(before) = before {
+        let side = if derived && !summed { Side::BeforeReplicas } else { Side::BeforePool };
+        ask(side, before.at, window.unwrap_or(before.window));
     }
 }
 

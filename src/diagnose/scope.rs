@@ -94,6 +94,8 @@ pub struct Found {
     pub engines: Vec<EngineSeen>,
     /// What serves as the past, when the pool was there.
     pub(super) past: Option<Past>,
+    /// The window before the past's, when the pool was there then already.
+    pub(super) past_before: Option<Past>,
     /// Gateways that are there and do not name the pool, with the sentence that says so; they are not used as evidence.
     pub apart: BTreeMap<String, String>,
     /// What could not be used of the alert's labels, in sentences.

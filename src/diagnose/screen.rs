@@ -10,13 +10,16 @@ use super::answer_cache::AnswerCache;
 use super::direct::{Exporters, look_for};
 use super::judge::symptom;
 use super::observe::Observed;
-use super::plan::{Need, Needs, needs};
-use super::{Judged, Request, SymptomVerdict, Verdict, judge};
+use super::plan::{Need, Needs, needs, pool_first};
+use super::{Judged, Outcome, Request, SymptomVerdict, Verdict, judge};
 use crate::playbook::{Evidence, Kind, Library, Playbook, Severity};
 use crate::prom::Prometheus;
 
 /// Confirmed symptoms whose causes are looked at; their questions overlap, so that several cost little more than one.
 const MOST: usize = 4;
+
+/// What nobody was alerted for counts where it is clearly beyond its limit.
+const CLEAR: f64 = 0.99;
 
 /// How long the answer waits for what else is abnormal.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -37,6 +40,9 @@ pub struct Screening {
     pub looked_at: Vec<String>,
     /// The titles of what else is abnormal: confirmed, not the asked symptom, and no link of the best chain.
     pub also: Vec<String>,
+    /// The titles of those that hold as well, but not clearly: values close beyond a limit.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub slight: Vec<String>,
 }
 
 /// The symptoms that a pool shows.
@@ -44,8 +50,10 @@ pub struct Screening {
 pub(super) struct Screened {
     /// Ids of all playbooks whose condition could be judged.
     pub(super) looked_at: Vec<String>,
-    /// Of these, those whose condition holds: symptoms before mechanisms.
+    /// Of these, those whose condition clearly holds: symptoms before mechanisms.
     pub(super) confirmed: Vec<String>,
+    /// Those whose condition holds, but not clearly.
+    pub(super) slight: Vec<String>,
 }
 
 impl Screened {
@@ -62,9 +70,12 @@ impl Screened {
         let chain = judged.and_then(|judged| judged.chains.first());
         let asked = Some(request.playbook.clone()).filter(|id| !id.is_empty());
         let in_chain = |id: &String| id == entered || chain.is_some_and(|chain| chain.contains(id));
-        let also = self.confirmed.iter().filter(|id| !in_chain(id) && asked.as_ref() != Some(id));
+        let others = |ids: &[String]| -> Vec<String> {
+            ids.iter().filter(|id| !in_chain(id) && asked.as_ref() != Some(id)).filter_map(title).collect()
+        };
         Screening {
-            also: also.filter_map(title).collect(),
+            also: others(&self.confirmed),
+            slight: others(&self.slight),
             asked_title: asked.as_ref().and_then(title),
             asked_verdict: own,
             asked,
@@ -103,15 +114,17 @@ pub(super) async fn screen(
     for (signal, when) in entries.iter().flat_map(|playbook| &playbook.symptom).flat_map(Evidence::checks) {
         asked.entry(signal).or_default().add(Need::of(when));
     }
-    let observed = look_for(library, prometheus, request, &asked, exporters, cache).await;
+    let observed = look_for(library, prometheus, request, &pool_first(asked), exporters, cache).await;
     let mut screened = Screened::default();
     for playbook in entries.into_iter().filter(|_| observed.found.unknown.is_none()) {
-        let (_, symptom) = symptom(library, &playbook.symptom, &observed.seen);
+        let (evidence, symptom) = symptom(library, &playbook.symptom, &observed.seen);
         if symptom != SymptomVerdict::NoData {
             screened.looked_at.push(playbook.playbook.clone());
         }
+        let clear = evidence.iter().filter(|e| e.required && e.outcome == Outcome::Met).all(|e| e.support >= CLEAR);
         if symptom == SymptomVerdict::Confirmed {
-            screened.confirmed.push(playbook.playbook.clone());
+            let found = if clear { &mut screened.confirmed } else { &mut screened.slight };
+            found.push(playbook.playbook.clone());
         }
     }
     (screened, observed)
@@ -180,7 +193,7 @@ pub(super) async fn enter(
     for (signal, need) in others.iter().flat_map(|id| needs(library, id)) {
         asked.entry(signal).or_default().add(need);
     }
-    let observed = look_for(library, prometheus, request, &asked, exporters, cache).await;
+    let observed = look_for(library, prometheus, request, &pool_first(asked), exporters, cache).await;
     let judged = others.into_iter().filter_map(|id| {
         let judged = judge(library, id, &observed.seen)?;
         Some((clarity(library, id, &judged), id.clone(), judged))

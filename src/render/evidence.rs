@@ -9,6 +9,8 @@ use crate::diagnose::{Diagnosis, EvidenceResult, Outcome, asked};
 const CLEAR: f64 = 0.9;
 /// Below this support a check says little.
 const WEAK: f64 = 0.25;
+/// A past that varies so many times by itself is mentioned.
+const VARIES: f64 = 1.25;
 
 /// Every check with its value, everything that was ruled out or could not be checked, all steps, and the queries.
 pub fn evidence_parts(diagnosis: &Diagnosis, words: &Words) -> Vec<Part> {
@@ -80,6 +82,10 @@ fn check(e: &EvidenceResult, graded: bool, words: &Words) -> Line {
         Outcome::NoData => "evidence-no-data",
     };
     let says = words.text(strength(e, graded), &[]);
+    let says = match e.varies.filter(|times| *times >= VARIES) {
+        Some(times) => words.text("says-varies", &[("says", says.into()), ("times", format!("{times:.1}").into())]),
+        None => says,
+    };
     let why = e.why.as_deref().unwrap_or_default();
     let fact = fact(e, words).into();
     match (e.outcome, why) {

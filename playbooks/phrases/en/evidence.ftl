@@ -11,3 +11,4 @@ says-for = speaks for it
 says-little = close to the threshold, says little
 says-against = speaks against it
 says-clearly-against = speaks clearly against it
+says-varies = { $says } (it varies { $times }x by itself)
