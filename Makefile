@@ -50,8 +50,8 @@ dashboard-check: ## The committed dashboard against the schema that Grafana publ
 upgrade-check: build ## The previous release on a store that this version made and used, and back; PREVIOUS picks a commit
 	@CARGO="$(CARGO)" sh tests/lab/scripts/upgrade-check.sh
 
-bench: packages ## Latency against its floor, memory, start-up, binary size; answers to Slack, messages, pictures, bundles
-	$(CARGO) bench --locked --bench latency --bench chat --bench bundle
+bench: packages ## Latency against its floor, memory, start-up, binary size; answers to Slack, messages, pictures, bundles; large pools
+	$(CARGO) bench --locked --bench latency --bench chat --bench bundle --bench scale
 
 generate: build ## Refreshes what is generated and committed
 	$(BIN) generate rules --output config/prometheus/llm-diagnose.rules.yaml

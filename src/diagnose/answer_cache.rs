@@ -1,6 +1,9 @@
 //! What a diagnosis has asked already: its next look does not ask it again.
+//!
+//! Questions are taken apart ([`Formula`]), so that what several have in common is asked once too.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Instant;
 
 use jiff::Timestamp;
@@ -9,7 +12,10 @@ use super::against::Hours;
 use super::batch::{Answer, ask_all, pack};
 use super::plan::Ask;
 use super::scope::Found;
-use crate::prom::{PromError, Prometheus};
+use crate::prom::{Formula, Part, PromError, Prometheus, Told};
+
+/// What was told of a part, or why nothing was.
+type Answered = Result<Arc<Told>, Arc<PromError>>;
 
 /// What a diagnosis has asked already.
 #[derive(Debug, Clone, Default)]
@@ -20,6 +26,8 @@ pub(super) struct AnswerCache {
     pub(super) hours: BTreeMap<Vec<String>, Hours>,
     /// Answers by query and time.
     answers: BTreeMap<(String, Timestamp), Answer>,
+    /// What Prometheus told, by the time.
+    told: BTreeMap<Timestamp, BTreeMap<Part, Answered>>,
     /// Questions asked.
     pub(super) queries: usize,
 }
@@ -39,10 +47,55 @@ impl AnswerCache {
         let mut once = BTreeSet::new();
         let known = |ask: &Ask| self.of(ask).is_some_and(|answer| !answer.as_ref().is_err_and(|e| e.is_unavailable()));
         let new = asks.iter().filter(|ask| !known(ask) && once.insert((&ask.query, ask.at)));
-        let new: Vec<Ask> = new.cloned().collect();
-        self.queries += pack(&new).len();
-        let answers = ask_all(prometheus, &new, deadline).await;
-        self.answers.extend(new.into_iter().map(|ask| (ask.query, ask.at)).zip(answers));
+        let new: Vec<(&Ask, Formula)> = new.map(|ask| (ask, Formula::of(&ask.query))).collect();
+        let parts: Vec<(Timestamp, &Part)> =
+            new.iter().flat_map(|(ask, formula)| formula.parts().into_iter().map(|part| (ask.at, part))).collect();
+        let parts = finest(parts.into_iter().filter(|(at, part)| !self.tells(*at, part)).collect());
+        let asked: Vec<Ask> = parts.iter().map(|(at, part)| Ask::of_part(*at, part)).collect();
+        self.queries += pack(&asked).len();
+        let answers = ask_all(prometheus, &asked, deadline).await;
+        for ((at, part), answer) in parts.into_iter().zip(answers) {
+            let told = answer.map(|rows| Arc::new(part.read(&rows)));
+            self.told.entry(at).or_default().insert(part, told);
+        }
+        for (ask, formula) in new {
+            let answer = formula.rows(&|part: &Part| self.told(ask.at, part));
+            self.answers.insert((ask.query.clone(), ask.at), answer);
+        }
         asks.iter().map(|ask| self.of(ask).cloned().unwrap_or_else(|| Err(PromError::Late.into()))).collect()
     }
+
+    /// Whether a part of this time need not be asked.
+    fn tells(&self, at: Timestamp, part: &Part) -> bool {
+        self.finer(at, part).any(|(_, told)| !told.as_ref().is_err_and(|e| e.is_unavailable()))
+    }
+
+    /// What was told of a part, itself or within a finer sum.
+    fn finer(&self, at: Timestamp, part: &Part) -> impl Iterator<Item = (&Part, &Answered)> {
+        let all = self.told.get(&at).into_iter().flatten();
+        all.filter(move |(finer, _)| part.is_in(finer))
+    }
+
+    fn told(&self, at: Timestamp, part: &Part) -> Answered {
+        let mut last = Err(PromError::Late.into());
+        for (finer, told) in self.finer(at, part) {
+            match told {
+                Ok(told) if finer == part => return Ok(Arc::clone(told)),
+                Ok(told) => last = Ok(Arc::new(part.summed(told))),
+                Err(error) if last.is_err() => last = Err(Arc::clone(error)),
+                Err(_) => {}
+            }
+        }
+        last
+    }
+}
+
+/// Each part once, and only those that no other one tells too.
+pub(super) fn finest(parts: Vec<(Timestamp, &Part)>) -> Vec<(Timestamp, Part)> {
+    let once: BTreeSet<(Timestamp, &Part)> = parts.iter().copied().collect();
+    let in_another =
+        |at: Timestamp, part: &Part| once.iter().any(|(t, other)| *t == at && part != *other && part.is_in(other));
+    let mut kept = BTreeSet::new();
+    let own = parts.iter().filter(|(at, part)| !in_another(*at, part) && kept.insert((*at, *part)));
+    own.map(|(at, part)| (*at, (*part).clone())).collect()
 }

@@ -1,58 +1,72 @@
 //! Packs questions of one moment into few queries: most of a small query's time is spent around it, not in it.
 //!
 //! Each question's rows are marked with a label and the answers are told apart by it. A pack that Prometheus refuses
-//! is asked again one by one, so that one bad query costs only itself.
+//! is asked again one by one, so that one bad query costs only itself. Those that read histograms go alone, after the
+//! others and a few at a time: a late one costs only itself as well.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use futures::future::join_all;
+use futures::future::{join, join_all};
+use futures::stream::{self, StreamExt};
 use jiff::Timestamp;
+use tokio::sync::oneshot;
 
-use super::plan::{Ask, Plan};
-use crate::prom::{PromError, Prometheus, Range, Row, Series};
+use super::answer_cache::finest;
+use super::plan::{Ask, Plan, histograms};
+use crate::prom::{Formula, PromError, Prometheus, Range, Row, Series};
 
 /// The marking label; no exporter has it.
 const MARK: &str = "llm_diagnose_ask";
-/// Histogram queries read many series: few of them share a query, so that a slow one delays few others.
-const HEAVY_MOST: usize = 3;
 /// Light queries in one pack.
 const LIGHT_MOST: usize = 14;
+/// Heavy queries that run at the same time.
+const HEAVY_AT_ONCE: usize = 2;
+/// Heavy ones wait for the light ones during this part of the time at most.
+const LIGHT_FIRST: u32 = 4;
 
 /// The rows, or why there are none.
 pub type Answer = Result<Arc<Vec<Row>>, Arc<PromError>>;
 
-/// The questions that are asked together, as indices into the plan.
+/// Whether it reads histograms, which have many series.
+fn is_heavy(ask: &Ask) -> bool {
+    histograms(&ask.query).next().is_some()
+}
+
+/// The questions that are asked together, as indices into the plan; the light ones first.
 pub(super) fn pack(asks: &[Ask]) -> Vec<Vec<usize>> {
-    let mut packs: Vec<(bool, Vec<usize>)> = Vec::new();
-    for (i, ask) in asks.iter().enumerate() {
-        let heavy = ask.query.contains("_bucket");
-        let most = if heavy { HEAVY_MOST } else { LIGHT_MOST };
-        let fits = |(kind, pack): &&mut (bool, Vec<usize>)| {
-            *kind == heavy && pack.len() < most && pack.first().is_some_and(|&first| asks[first].at == ask.at)
-        };
-        match packs.iter_mut().find(fits) {
-            Some((_, pack)) => pack.push(i),
-            None => packs.push((heavy, vec![i])),
+    let mut packs: Vec<Vec<usize>> = Vec::new();
+    for (i, ask) in asks.iter().enumerate().filter(|(_, ask)| !is_heavy(ask)) {
+        match packs.iter_mut().find(|pack| pack.len() < LIGHT_MOST && asks[pack[0]].at == ask.at) {
+            Some(pack) => pack.push(i),
+            None => packs.push(vec![i]),
         }
     }
-    packs.into_iter().map(|(_, pack)| pack).collect()
+    packs.extend((0..asks.len()).filter(|i| is_heavy(&asks[*i])).map(|i| vec![i]));
+    packs
 }
 
 /// The queries that a plan becomes, each with its evaluation time.
 pub fn queries(plan: &Plan) -> Vec<(String, Timestamp)> {
+    let formulas: Vec<(Timestamp, Formula)> = plan.asks.iter().map(|ask| (ask.at, Formula::of(&ask.query))).collect();
+    let parts = formulas.iter().flat_map(|(at, formula)| formula.parts().into_iter().map(|part| (*at, part)));
+    let asks: Vec<Ask> = finest(parts.collect()).iter().map(|(at, part)| Ask::of_part(*at, part)).collect();
     let text = |pack: Vec<usize>| {
-        let at = plan.asks[pack[0]].at;
-        (if pack.len() == 1 { plan.asks[pack[0]].query.clone() } else { together(&plan.asks, &pack) }, at)
+        let at = asks[pack[0]].at;
+        (if pack.len() == 1 { asks[pack[0]].query.clone() } else { together(&asks, &pack) }, at)
     };
-    pack(&plan.asks).into_iter().map(text).collect()
+    pack(&asks).into_iter().map(text).collect()
 }
 
 fn together(asks: &[Ask], pack: &[usize]) -> String {
-    pack.iter()
-        .map(|&i| format!("label_replace({}, \"{MARK}\", \"{i}\", \"\", \"\")", asks[i].query))
-        .collect::<Vec<_>>()
-        .join("\nor\n")
+    let marked = |&i: &usize| format!("label_replace({}, \"{MARK}\", \"{i}\", \"\", \"\")", asks[i].query);
+    let mut queries: Vec<String> = pack.iter().map(marked).collect();
+    // An `or` looks at every row of both of its sides: halves of halves are looked at less often than a chain.
+    while queries.len() > 1 {
+        queries = queries.chunks(2).map(|pair| pair.join("\nor\n")).map(|pair| format!("({pair})")).collect();
+    }
+    queries.concat()
 }
 
 /// Asks a pack; one answer per question, in the pack's order.
@@ -72,10 +86,40 @@ pub(super) async fn ask(prometheus: &Prometheus, asks: &[Ask], pack: &[usize], d
 /// Asks everything in packs; one answer per question, in order.
 pub(super) async fn ask_all(prometheus: &Prometheus, asks: &[Ask], deadline: Instant) -> Vec<Answer> {
     let packs = pack(asks);
-    let answered = join_all(packs.iter().map(|pack| ask(prometheus, asks, pack, deadline))).await;
+    let asking = packs.iter().map(|pack| ask(prometheus, asks, pack, deadline)).collect();
+    let answered = light_first(asks, &packs, asking, deadline).await;
     let mut answers: Vec<(usize, Answer)> = packs.into_iter().flatten().zip(answered.into_iter().flatten()).collect();
     answers.sort_by_key(|(i, _)| *i);
     answers.into_iter().map(|(_, answer)| answer).collect()
+}
+
+/// The answers of packs in their order: the light ones are asked at once, the heavy ones after them.
+pub(super) async fn light_first<F: Future>(
+    asks: &[Ask],
+    packs: &[Vec<usize>],
+    mut asking: Vec<F>,
+    deadline: Instant,
+) -> Vec<F::Output> {
+    let heavy = asking.split_off(packs.partition_point(|pack| !is_heavy(&asks[pack[0]])));
+    let patience = deadline.saturating_duration_since(Instant::now()) / LIGHT_FIRST;
+    let (done, waited) = oneshot::channel();
+    let light = async {
+        let answers = join_all(asking).await;
+        // Nobody waits where the time for it is over.
+        let _ = done.send(());
+        answers
+    };
+    let heavy = async {
+        let _ = tokio::time::timeout(patience, waited).await;
+        let numbered = heavy.into_iter().enumerate().map(|(i, asking)| async move { (i, asking.await) });
+        // In whatever order they end: what waits for its turn waits for no late one before it.
+        let mut answers = stream::iter(numbered).buffer_unordered(HEAVY_AT_ONCE).collect::<Vec<_>>().await;
+        answers.sort_by_key(|(i, _)| *i);
+        answers.into_iter().map(|(_, answer)| answer)
+    };
+    let (mut answers, heavy) = join(light, heavy).await;
+    answers.extend(heavy);
+    answers
 }
 
 /// Asks a pack over a range; what is not answered in time is left out.
@@ -107,16 +151,15 @@ fn own(series: &[Series], i: usize) -> Vec<Series> {
     own.collect()
 }
 
+/// The rows of each question of a pack, without the mark.
 fn split(pack: &[usize], rows: &[Row]) -> Vec<Answer> {
-    pack.iter()
-        .map(|i| {
-            let mark = i.to_string();
-            let own = rows.iter().filter(|row| row.labels.get(MARK) == Some(&mark)).map(|row| {
-                let mut row = row.clone();
-                row.labels.remove(MARK);
-                row
-            });
-            Ok(Arc::new(own.collect()))
-        })
-        .collect()
+    let mut own: BTreeMap<usize, Vec<Row>> = pack.iter().map(|i| (*i, Vec::new())).collect();
+    for row in rows {
+        let mut row = row.clone();
+        let marked = row.labels.remove(MARK).and_then(|mark| own.get_mut(&mark.parse().ok()?));
+        if let Some(own) = marked {
+            own.push(row);
+        }
+    }
+    pack.iter().map(|i| Ok(Arc::new(own.remove(i).unwrap_or_default()))).collect()
 }

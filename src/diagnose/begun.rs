@@ -9,8 +9,9 @@ use super::answer_cache::AnswerCache;
 use super::direct::{self, Because, Exporters};
 use super::logs::LogSources;
 use super::observe::{Observed, RESERVE};
+use super::plan::{needs, pool_first};
 use super::screen::{self, Screened, Screening};
-use super::{Diagnosis, Judged, Request, SymptomVerdict, blame, elsewhere, judge, onset, rule};
+use super::{Diagnosis, Judged, Request, SymptomVerdict, blame, elsewhere, judge, onset, rule, who};
 use crate::playbook::Library;
 use crate::prom::Prometheus;
 
@@ -85,10 +86,11 @@ pub async fn begin<'a>(
     };
     if library.playbooks.contains_key(&begun.asked.playbook) {
         let request = screen::with_time_left(&begun.asked, started, 1);
-        let look = direct::look(library, prometheus, &request, beside.exporters);
+        let needs = pool_first(needs(library, &request.playbook));
+        let look = direct::look_for(library, prometheus, &request, &needs, beside.exporters, AnswerCache::default());
         begun.observed = Box::pin(look).instrument(debug_span!("observe")).await;
         begun.observed.queries += queries;
-        begun.judged = judge(library, &begun.asked.playbook, &begun.observed.seen);
+        begun.judge().await;
         begun.own = begun.judged.as_ref().map(|judged| judged.symptom);
     }
     if !begun.asked.screen || begun.observed.degraded || begun.explains() {
@@ -105,6 +107,17 @@ pub async fn begin<'a>(
 }
 
 impl Begun<'_> {
+    /// Judges what was observed, and asks who it is.
+    async fn judge(&mut self) {
+        self.judged = judge(self.library, &self.request.playbook, &self.observed.seen);
+        let Some(judged) = &self.judged else { return };
+        let deadline = self.started + self.request.deadline.saturating_sub(RESERVE).max(RESERVE);
+        let who = who::ask(self.library, self.prometheus, &self.request, &mut self.observed, judged, deadline);
+        if Box::pin(who).instrument(debug_span!("who")).await {
+            self.judged = judge(self.library, &self.request.playbook, &self.observed.seen);
+        }
+    }
+
     fn explains(&self) -> bool {
         self.judged.as_ref().is_some_and(|judged| screen::explains(self.library, &self.request.playbook, judged))
     }
@@ -114,7 +127,7 @@ impl Begun<'_> {
         let Some(logs) = self.beside.logs.filter(|_| self.judged.is_some() && !self.has_logs) else { return };
         let look = logs.look(self.library, &self.request, self.judged.as_ref(), &mut self.observed, deadline);
         if Box::pin(look).instrument(debug_span!("logs")).await {
-            self.judged = judge(self.library, &self.request.playbook, &self.observed.seen);
+            self.judge().await;
             self.has_logs = self.observed.logs.as_ref().is_some_and(|read| read.missing.is_empty());
         }
     }
@@ -158,6 +171,9 @@ impl Begun<'_> {
         }
         self.observed.queries = asked_beside + cache.queries;
         self.observed.cache = cache;
+        if self.judged.is_some() {
+            self.judge().await;
+        }
         self
     }
 

@@ -3,22 +3,22 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use super::excluded::{nearest, not_looked_at, ruled_out, unchecked};
 use super::observe::Observed;
 use super::parts::parts;
+use super::plan::TRAFFIC;
 use super::probability;
 use super::scope::workload_of;
 use super::{
     BlastRadius, CauseFound, ComparedWith, Diagnosis, EngineFound, EvidenceResult, Fix, FixCheck, Fixes, Judged,
-    Judgement, Observations, Onset, Outcome, Request, RuledOut, SCHEMA, ScopeFound, Screening, SymptomFound,
-    SymptomVerdict, Unchecked, Verdict,
+    Judgement, Observations, Onset, Outcome, Request, SCHEMA, ScopeFound, Screening, SymptomFound, SymptomVerdict,
+    Verdict,
 };
 use crate::playbook::{Library, Node, Step};
 use crate::signal::{VersionReq, matchers};
 
 /// Up to so many affected replicas are told with their nodes, GPUs and share of the traffic.
 const NAMED: usize = 4;
-/// How many causes are named as nearest where none is likely.
-const NEAREST: usize = 2;
 /// How many fix steps of a kind are shown.
 const STEPS: usize = 6;
 
@@ -76,6 +76,7 @@ pub(super) fn assemble(
         nearest: Vec::new(),
         ruled_out: ruled_out(library, request, &judged),
         unchecked: unchecked(library, &judged, &seen),
+        not_looked_at: not_looked_at(library, &nodes, &judged, &seen),
         symptom: SymptomFound {
             playbook: request.playbook.clone(),
             title: match (entry, judged.symptom) {
@@ -186,85 +187,10 @@ fn places(affected: &[String], seen: &Observations) -> BTreeMap<String, Vec<Stri
 
 /// What share of the arrivals replicas get; none where arrivals are not told by replica.
 fn traffic(affected: &[String], seen: &Observations) -> Option<f64> {
-    let rates = &seen.signals.get("request_rate")?.replicas;
+    let rates = &seen.signals.get(TRAFFIC)?.replicas;
     let all: f64 = rates.iter().map(|r| r.value.max(0.0)).sum();
     let theirs: f64 = rates.iter().filter(|r| affected.contains(&r.name)).map(|r| r.value.max(0.0)).sum();
     (!affected.is_empty() && all > 0.0).then_some(theirs / all)
-}
-
-/// In the order of the playbook's tree, so that the nearest neighbours come first.
-fn ruled_out(library: &Library, request: &Request, judged: &Judged) -> Vec<RuledOut> {
-    let mut nearest: Vec<&str> = library
-        .playbooks
-        .get(&request.playbook)
-        .map(|entry| entry.causes.iter().map(crate::playbook::CauseEntry::target).collect())
-        .unwrap_or_default();
-    nearest.extend(library.reachable(&request.playbook).iter().map(|node| node.id));
-    let mut said = BTreeSet::new();
-    nearest
-        .into_iter()
-        .filter(|id| said.insert(*id))
-        .filter_map(|id| judged.causes.get(id))
-        .map(|j| against(j, judged))
-        .filter(|cause| matches!(cause.verdict, Verdict::RuledOut | Verdict::Unlikely))
-        .collect()
-}
-
-/// What speaks most against a cause. One that no chain goes through is judged as a first link, which it may be.
-fn against(judgement: &Judgement, judged: &Judged) -> RuledOut {
-    let in_a_chain = judged.chains.iter().any(|chain| chain.contains(&judgement.id));
-    let (verdict, _) = judgement.as_link(!in_a_chain);
-    let missed = judgement.evidence.iter().filter(|e| e.outcome == Outcome::NotMet);
-    let says = |e: &EvidenceResult| if e.required { 1e3 + e.support.abs() } else { e.weight * e.support.abs() };
-    RuledOut {
-        id: judgement.id.clone(),
-        title: judgement.title.clone(),
-        verdict,
-        explained: judgement.explained.filter(|_| verdict < judgement.verdict),
-        because: missed.rev().max_by(|a, b| says(a).total_cmp(&says(b))).cloned(),
-    }
-}
-
-/// The causes that most speaks for among those that something speaks against, but not clearly; without those behind a link
-/// that is ruled out.
-fn nearest(library: &Library, entry: &str, judged: &Judged) -> Vec<RuledOut> {
-    let open = |id: &str| judged.causes.get(id).is_none_or(|j| j.verdict != Verdict::RuledOut);
-    let reached: BTreeSet<&str> = library.reachable_by(entry, open).into_iter().map(|node| node.id).collect();
-    let entries = || library.playbooks.values().flat_map(|playbook| &playbook.causes);
-    let last_resort = |id: &str| entries().any(|entry| entry.fallback && entry.target() == id);
-    let may_be = |j: &&Judgement| reached.contains(j.id.as_str()) && !last_resort(&j.id);
-    let causes = judged.causes.values().filter(may_be).map(|j| (j.as_link(true).1, against(j, judged)));
-    let mut near: Vec<(f64, RuledOut)> = causes.filter(|(_, cause)| cause.verdict == Verdict::Unlikely).collect();
-    near.sort_by(|(a, _), (b, _)| b.total_cmp(a));
-    near.into_iter().take(NEAREST).map(|(_, cause)| cause).collect()
-}
-
-/// Signals without data that keep a cause undetermined, or the symptom itself.
-fn unchecked(library: &Library, judged: &Judged, seen: &Observations) -> Vec<Unchecked> {
-    let mut causes: BTreeMap<&str, (BTreeSet<String>, Option<String>)> = BTreeMap::new();
-    let open = judged.causes.values().filter(|j| j.verdict == Verdict::Undetermined);
-    for judgement in open {
-        for e in judgement.evidence.iter().filter(|e| e.outcome == Outcome::NoData) {
-            let entry = causes.entry(&e.signal).or_default();
-            entry.0.insert(judgement.id.clone());
-            entry.1 = e.why.clone();
-        }
-    }
-    if judged.symptom == SymptomVerdict::NoData {
-        for e in judged.evidence.iter().filter(|e| e.outcome == Outcome::NoData) {
-            causes.entry(&e.signal).or_default().1 = e.why.clone();
-        }
-    }
-    causes
-        .into_iter()
-        .map(|(signal, (causes, why))| Unchecked {
-            signal: signal.to_owned(),
-            title: library.signals.get(signal).map_or_else(|| signal.to_owned(), |s| s.title.clone()),
-            why: why.unwrap_or_else(|| "no data".to_owned()),
-            enable: seen.signals.get(signal).and_then(|o| o.enable.clone()),
-            causes: causes.into_iter().collect(),
-        })
-        .collect()
 }
 
 /// The steps of the chain, the root's first, that hold for the engine and version seen.

@@ -156,17 +156,21 @@ fn compare_peers(result: &mut EvidenceResult, comparisons: &[Comparison], o: &Ob
     result.replicas = deviants.into_iter().map(|(_, _, replica)| replica).collect();
 }
 
-/// The replicas for which the numbers hold as well, worst first.
-/// A sum over the pool or a past of the pool says nothing of one replica, so those name none.
-fn holding(comparisons: &[Comparison], o: &Observation, fleet: Option<Fleet>) -> Vec<ReplicaValue> {
+/// Whether numbers that hold for the pool may hold for replicas as well.
+/// A sum over the pool or a past of the pool says nothing of one replica.
+pub(super) fn names_replicas(comparisons: &[Comparison], fleet: Option<Fleet>) -> bool {
     let per_replica = match fleet {
         Some(Fleet::Max | Fleet::Min | Fleet::Mean | Fleet::Query) => true,
         // Of a count that must be above nothing, each contributor counts.
         Some(Fleet::Sum) => comparisons.iter().all(|c| c.to == Reference::Number(0.0)),
         None => false,
     };
-    let numbers = comparisons.iter().all(|c| matches!(c.to, Reference::Number(_)));
-    if !per_replica || !numbers {
+    per_replica && comparisons.iter().all(|c| matches!(c.to, Reference::Number(_)))
+}
+
+/// The replicas for which the numbers hold as well, worst first.
+fn holding(comparisons: &[Comparison], o: &Observation, fleet: Option<Fleet>) -> Vec<ReplicaValue> {
+    if !names_replicas(comparisons, fleet) {
         return Vec::new();
     }
     let mut holding: Vec<ReplicaValue> = o

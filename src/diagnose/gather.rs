@@ -154,6 +154,7 @@ pub(super) fn gather(
             Ok(rows) => rows,
             Err(error) => {
                 degraded |= error.is_unavailable();
+                o.late |= error.is_late() && !matches!(ask.side, Side::BeforeReplicas | Side::BeforePool);
                 if matches!(ask.side, Side::Replicas | Side::Pool) {
                     o.why.get_or_insert_with(|| error.to_string());
                     o.query.get_or_insert_with(|| ask.query.clone());

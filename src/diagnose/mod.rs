@@ -14,6 +14,7 @@ mod detection;
 mod direct;
 mod elsewhere;
 mod evidence;
+mod excluded;
 mod fleet;
 mod gateway;
 mod gather;
@@ -38,6 +39,7 @@ mod shown;
 mod signals;
 mod times;
 mod typed;
+mod who;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -56,6 +58,7 @@ pub use detection::{detection, last_day, newest};
 pub use direct::{Because, DirectRead, Exporters, Remark, learn, look, targets};
 pub use elsewhere::{DataSpan, data_elsewhere};
 pub(crate) use evidence::evaluate;
+pub use excluded::{NotLookedAt, RuledOut, Unchecked};
 pub use fleet::{Hit, Place, fleet, hits, places};
 pub use impact::impact;
 pub use judge::{Judged, NOTICED_LATE, judge};
@@ -301,37 +304,6 @@ pub struct Onset {
     pub at: Timestamp,
 }
 
-/// A cause that is not it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct RuledOut {
-    /// Its id.
-    pub id: String,
-    /// Its clause.
-    pub title: String,
-    /// Ruled out or unlikely.
-    pub verdict: Verdict,
-    /// The check that speaks against it.
-    pub because: Option<EvidenceResult>,
-    /// Which share of the symptom's latency it explains, 0..1, where that is too little; none where its checks decided.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub explained: Option<f64>,
-}
-
-/// A signal that could not be checked.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Unchecked {
-    /// Its name.
-    pub signal: String,
-    /// Its title.
-    pub title: String,
-    /// Why there is no data.
-    pub why: String,
-    /// What makes it checkable.
-    pub enable: Option<String>,
-    /// The causes that stay open because of it.
-    pub causes: Vec<String>,
-}
-
 /// The symptom, confirmed or not.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SymptomFound {
@@ -454,6 +426,9 @@ pub struct Diagnosis {
     pub ruled_out: Vec<RuledOut>,
     /// What nobody could check.
     pub unchecked: Vec<Unchecked>,
+    /// Causes that nothing is known of because Prometheus did not answer in time.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub not_looked_at: Vec<NotLookedAt>,
     /// What to do.
     pub fix: Fixes,
     /// What went wrong on the way, in sentences: Prometheus unreachable, answers late.

@@ -54,6 +54,9 @@ pub struct Observation {
     pub before: Option<f64>,
     /// The question was asked and answered, be it with nothing: only then does `absent` mean something.
     pub answered: bool,
+    /// A question about it was not answered in time; what it would have told is not known to be missing.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub late: bool,
     /// Why there is no value.
     pub why: Option<String>,
     /// What makes it available.

@@ -7,14 +7,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use futures::future::join_all;
 use jiff::Timestamp;
 
 use super::batch::{Answer, ask_range};
 use super::evidence::check;
 use super::gather::gather;
 use super::observe::Observed;
-use super::plan::{Ask, Side, plan};
+use super::plan::{Ask, Needs, Side, plan_for, reduced};
+use super::scope::Found;
 use super::{EvidenceResult, Judged, Observations, Outcome, Request, batch};
 use crate::clock;
 use crate::playbook::{Condition, Library, Op};
@@ -50,12 +50,7 @@ pub(super) async fn trace(
     let wanted = wanted(library, judged);
     // A shorter window blurs less; all share it, so that their order stays.
     let sharp = Request { window: request.window.min(WINDOW), ..request.clone() };
-    let asks: Vec<Ask> = plan(library, &sharp, &observed.found)
-        .asks
-        .into_iter()
-        .filter(|ask| matches!(ask.side, Side::Replicas | Side::Pool))
-        .filter(|ask| wanted.iter().any(|e| e.signal == ask.signal))
-        .collect();
+    let asks = asks(library, &sharp, &observed.found, &wanted);
     if asks.is_empty() {
         return false;
     }
@@ -63,7 +58,8 @@ pub(super) async fn trace(
     let deadline = deadline.min(Instant::now() + PATIENCE);
     let packs = batch::pack(&asks);
     observed.queries += packs.len();
-    let answered = join_all(packs.iter().map(|pack| ask_range(prometheus, &asks, pack, range, deadline))).await;
+    let asking = packs.iter().map(|pack| ask_range(prometheus, &asks, pack, range, deadline)).collect();
+    let answered = batch::light_first(&asks, &packs, asking, deadline).await;
     let mut series: Vec<(usize, Arc<Vec<Series>>)> =
         packs.into_iter().flatten().zip(answered.into_iter().flatten()).filter_map(|(i, s)| Some((i, s?))).collect();
     series.sort_by_key(|(i, _)| *i);
@@ -88,6 +84,27 @@ pub(super) async fn trace(
         }
     }
     !observed.seen.held_since.is_empty()
+}
+
+/// The questions; of replicas only where they are compared with each other.
+fn asks(library: &Library, request: &Request, found: &Found, wanted: &[EvidenceResult]) -> Vec<Ask> {
+    let mut needs = Needs::new();
+    for (signal, when) in wanted.iter().filter_map(|e| Some((e.signal.as_str(), e.when.parse::<Condition>().ok()?))) {
+        needs.entry(signal).or_default().replicas |= when.needs_peers();
+    }
+    let mut asks = plan_for(library, request, found, &needs).asks;
+    asks.retain(|ask| !ask.signal.is_empty() && matches!(ask.side, Side::Replicas | Side::Pool));
+    let told: Vec<(String, Side)> = asks.iter().map(|ask| (ask.signal.clone(), ask.side)).collect();
+    for ask in asks.iter_mut().filter(|ask| ask.side == Side::Replicas && !needs[ask.signal.as_str()].replicas) {
+        // What several engines tell is put together by replica; rows of others are told apart by it.
+        let alone = told.iter().filter(|(signal, _)| *signal == ask.signal).count() == 1;
+        let own = library.engines.get(&ask.engine).is_some_and(|engine| engine.kind.is_pool());
+        let signal = library.signals.get(&ask.signal).filter(|_| alone && own);
+        if let Some(query) = signal.and_then(|signal| reduced(signal.fleet, &ask.query)) {
+            (ask.side, ask.query) = (Side::Pool, query);
+        }
+    }
+    asks
 }
 
 /// The evidence that holds along the best chains; what is merely present or absent has no story.

@@ -9,6 +9,7 @@ use super::Request;
 use super::past::Past;
 use super::scope::{EngineSeen, Found};
 use crate::playbook::{Condition, Evidence, Library, Node};
+use crate::prom::Part;
 use crate::signal::{Engine, EngineKind, Fill, Fleet, fill, matchers};
 
 /// What an answer is used for.
@@ -32,6 +33,9 @@ pub enum Side {
     Nodes,
 }
 
+/// The signal that tells each replica's share of the traffic.
+pub(super) const TRAFFIC: &str = "request_rate";
+
 /// One question.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ask {
@@ -52,6 +56,11 @@ impl Ask {
     pub(super) fn is_for_replicas(&self) -> bool {
         self.signal.is_empty() && self.side == Side::Replicas
     }
+
+    /// What is asked for a part of others.
+    pub(super) fn of_part(at: Timestamp, part: &Part) -> Self {
+        Self { signal: String::new(), engine: String::new(), side: Side::Pool, query: part.query(), at }
+    }
 }
 
 /// All questions of a diagnosis.
@@ -68,12 +77,14 @@ pub struct Plan {
 pub(super) struct Need {
     pub(super) baseline: bool,
     pub(super) replicas: bool,
+    /// Who it is will be asked later, of what is found ([`super::who`]): the pool's value does.
+    pub(super) pool_first: bool,
 }
 
 impl Need {
     /// What one condition needs.
     pub(super) fn of(when: &Condition) -> Self {
-        Self { baseline: when.needs_baseline(), replicas: when.needs_peers() }
+        Self { baseline: when.needs_baseline(), replicas: when.needs_peers(), pool_first: false }
     }
 
     /// What another condition needs as well.
@@ -86,6 +97,12 @@ impl Need {
 /// Signal name to what is needed of it.
 pub(super) type Needs<'a> = BTreeMap<&'a str, Need>;
 
+/// The same needs, but of replicas only what compares them with each other, and their share of the traffic.
+pub(super) fn pool_first(mut needs: Needs<'_>) -> Needs<'_> {
+    needs.iter_mut().for_each(|(signal, need)| need.pool_first = *signal != TRAFFIC);
+    needs
+}
+
 /// Plans the questions for everything that can be reached from the request's playbook.
 pub fn plan(library: &Library, request: &Request, found: &Found) -> Plan {
     plan_for(library, request, found, &needs(library, &request.playbook))
@@ -96,6 +113,8 @@ pub(super) fn plan_for(library: &Library, request: &Request, found: &Found, need
     let mut plan = Plan::default();
     pool_question(library, request, found, &mut plan);
     node_question(library, request, found, &mut plan);
+    // What several engines tell is put together by replica.
+    let alone = found.pool(library).count() == 1;
     for (&signal, &need) in needs {
         let Some(definition) = library.signals.get(signal).filter(|s| !s.is_extra()) else {
             continue;
@@ -124,7 +143,16 @@ pub(super) fn plan_for(library: &Library, request: &Request, found: &Found, need
                     add(
                         &mut plan,
                         request,
-                        Source { engine, seen, query, window, labels, past: found.past, before: found.past_before },
+                        Source {
+                            engine,
+                            seen,
+                            query,
+                            window,
+                            labels,
+                            alone,
+                            past: found.past,
+                            before: found.past_before,
+                        },
                         signal,
                         definition.fleet,
                         need,
@@ -175,7 +203,17 @@ pub(super) const HISTOGRAM: &str = "histogram";
 
 /// The classic histograms that a query reads, by their names without `_bucket`.
 pub(super) fn histograms(query: &str) -> impl Iterator<Item = &str> {
-    query.match_indices("_bucket").map(|(at, _)| {
+    // A label's value may say so too.
+    let quoted = |at: usize| {
+        let mut escaped = false;
+        let quotes = query[..at].chars().filter(|c| {
+            let quote = *c == '"' && !escaped;
+            escaped = *c == '\\' && !escaped;
+            quote
+        });
+        quotes.count() % 2 == 1
+    };
+    query.match_indices("_bucket").filter(move |(at, _)| !quoted(*at)).map(|(at, _)| {
         let own = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == ':';
         &query[query[..at].rfind(|c| !own(c)).map_or(0, |i| i + 1)..at]
     })
@@ -259,40 +297,52 @@ struct Source<'a> {
     query: &'a str,
     window: Option<Duration>,
     labels: bool,
+    /// No other engine serves the pool.
+    alone: bool,
     past: Option<Past>,
     before: Option<Past>,
 }
 
 fn add(plan: &mut Plan, request: &Request, from: Source<'_>, signal: &str, fleet: Fleet, need: Need) {
-    let Source { engine, seen, query, window, labels, past, before } = from;
+    let Source { engine, seen, query, window, labels, alone, past, before } = from;
+    let derived = fleet != Fleet::Query || labels;
     let mut ask = |side: Side, at: Timestamp, window: Duration| {
         let pool = matches!(side, Side::Pool | Side::PastPool | Side::BeforePool);
-        let by: &[String] = if pool { &[] } else { &engine.replica };
-        plan.asks.push(Ask {
-            signal: signal.to_owned(),
-            engine: engine.engine.clone(),
-            side,
-            query: filled(query, engine, seen, window, by),
-            at,
-        });
+        let by: &[String] = if pool && !derived { &[] } else { &engine.replica };
+        let query = filled(query, engine, seen, window, by);
+        let query = reduced(fleet, &query).filter(|_| pool && derived).unwrap_or(query);
+        plan.asks.push(Ask { signal: signal.to_owned(), engine: engine.engine.clone(), side, query, at });
     };
-    let derived = fleet != Fleet::Query || labels;
     let now = window.unwrap_or(request.window);
-    if derived || need.replicas {
+    // Rows of others are told apart by their replicas.
+    let summed = engine.kind.is_pool() && !labels && reduced(fleet, "").is_some();
+    let by_pool = !derived || (summed && alone && need.pool_first && !need.replicas);
+    if !by_pool || need.replicas {
         ask(Side::Replicas, request.at, now);
     }
-    if !derived {
+    if by_pool {
         ask(Side::Pool, request.at, now);
     }
     if let Some(past) = past.filter(|_| need.baseline) {
-        let side = if derived { Side::PastReplicas } else { Side::PastPool };
+        let side = if derived && !summed { Side::PastReplicas } else { Side::PastPool };
         ask(side, past.at, window.unwrap_or(past.window));
     }
     // Histograms are dear; what they tell varies less than what is counted.
     let before = before.filter(|_| need.baseline && histograms(query).next().is_none());
     if let Some(before) = before {
-        let side = if derived { Side::BeforeReplicas } else { Side::BeforePool };
+        let side = if derived && !summed { Side::BeforeReplicas } else { Side::BeforePool };
         ask(side, before.at, window.unwrap_or(before.window));
+    }
+}
+
+/// The pool's value as PromQL, from the query of its replicas' values: of a past or an onset no replica's is of interest.
+/// None where several rows of one replica would count as several replicas.
+pub(super) fn reduced(fleet: Fleet, query: &str) -> Option<String> {
+    match fleet {
+        Fleet::Max => Some(format!("max({query})")),
+        Fleet::Min => Some(format!("min({query})")),
+        Fleet::Sum => Some(format!("sum({query})")),
+        Fleet::Mean | Fleet::Query => None,
     }
 }
 
@@ -322,4 +372,17 @@ pub(super) fn needs<'a>(library: &'a Library, playbook: &str) -> Needs<'a> {
         }
     }
     needs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_histogram_is_named_by_a_metric_and_not_by_a_label() {
+        let of = |query| histograms(query).collect::<Vec<_>>();
+        assert_eq!(of("sum by (le) (rate(a:b_seconds_bucket{m=\"x\"}[5m]))"), ["a:b_seconds"]);
+        assert_eq!(of(r#"sum(rate(a{m="x_bucket"}[5m]))"#), [""; 0]);
+        assert_eq!(of(r#"sum(rate(a{m="\\\"x_bucket"}[5m])) / sum(b_bucket)"#), ["b"]);
+    }
 }

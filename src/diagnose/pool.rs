@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use jiff::Timestamp;
 
+use super::answer_cache::AnswerCache;
 use super::batch::Answer;
 use super::detection::detection;
 use super::gather::{Members, name};
@@ -88,7 +89,7 @@ impl<'a> Pool<'a> {
         filled(query, engine, seen, self.request.window, &engine.replica)
     }
 
-    /// Asks queries at moments, those of one moment in packs; one answer for each, in order.
+    /// Asks queries at moments, what they have in common once and those of one moment in packs; one answer for each, in order.
     pub async fn ask(
         &self,
         prometheus: &Prometheus,
@@ -97,7 +98,7 @@ impl<'a> Pool<'a> {
     ) -> Vec<Answer> {
         let ask = |(query, at)| Ask { signal: String::new(), engine: String::new(), side: Side::Pool, query, at };
         let asks: Vec<Ask> = queries.into_iter().map(ask).collect();
-        batch::ask_all(prometheus, &asks, deadline).await
+        AnswerCache::default().ask(prometheus, &asks, deadline).await
     }
 
     /// Whether a row names the pool; none when it names somebody else.

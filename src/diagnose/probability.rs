@@ -52,7 +52,9 @@ pub fn features(diagnosis: &Diagnosis, place: usize) -> [f64; FEATURES] {
 
 /// The share of all causes that nobody could check.
 fn unchecked(diagnosis: &Diagnosis) -> f64 {
-    let open: BTreeSet<&String> = diagnosis.unchecked.iter().flat_map(|unchecked| &unchecked.causes).collect();
+    let late = diagnosis.not_looked_at.iter().map(|cause| &cause.id);
+    let unchecked = diagnosis.unchecked.iter().flat_map(|unchecked| &unchecked.causes);
+    let open: BTreeSet<&String> = unchecked.chain(late).collect();
     let named: BTreeSet<&String> = diagnosis.causes.iter().flat_map(|cause| &cause.chain).collect();
     let all = open.len() + named.len() + diagnosis.ruled_out.len();
     open.len() as f64 / all.max(1) as f64

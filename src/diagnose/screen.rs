@@ -11,7 +11,7 @@ use super::direct::{Exporters, look_for};
 use super::judge::symptom;
 use super::observe::Observed;
 use super::onset::tells_of_change;
-use super::plan::{Need, Needs, needs};
+use super::plan::{Need, Needs, needs, pool_first};
 use super::{EvidenceResult, Judged, Outcome, Request, SymptomVerdict, Verdict, judge};
 use crate::playbook::{Evidence, Kind, Library, Playbook, Severity};
 use crate::prom::Prometheus;
@@ -115,7 +115,7 @@ pub(super) async fn screen(
     for (signal, when) in entries.iter().flat_map(|playbook| &playbook.symptom).flat_map(Evidence::checks) {
         asked.entry(signal).or_default().add(Need::of(when));
     }
-    let observed = look_for(library, prometheus, request, &asked, exporters, cache).await;
+    let observed = look_for(library, prometheus, request, &pool_first(asked), exporters, cache).await;
     let mut screened = Screened::default();
     for playbook in entries.into_iter().filter(|_| observed.found.unknown.is_none()) {
         let (evidence, symptom) = symptom(library, &playbook.symptom, &observed.seen);
@@ -200,7 +200,7 @@ pub(super) async fn enter(
     for (signal, need) in others.iter().flat_map(|id| needs(library, id)) {
         asked.entry(signal).or_default().add(need);
     }
-    let observed = look_for(library, prometheus, request, &asked, exporters, cache).await;
+    let observed = look_for(library, prometheus, request, &pool_first(asked), exporters, cache).await;
     let judged = others.into_iter().filter_map(|id| {
         let judged = judge(library, id, &observed.seen)?;
         Some((clarity(library, id, &judged), id.clone(), judged))

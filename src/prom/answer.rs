@@ -4,7 +4,7 @@
 //! read here. Source of the shape: Prometheus HTTP API, "Format overview".
 
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::PromError;
 use crate::alert::Labels;
@@ -28,21 +28,23 @@ pub struct Series {
 }
 
 #[derive(Deserialize)]
-struct Envelope {
+struct Envelope<'a> {
     status: String,
-    #[serde(default)]
-    data: Option<Data>,
+    #[serde(default, borrow)]
+    data: Option<Data<'a>>,
     #[serde(default, rename = "errorType")]
     error_type: Option<String>,
     #[serde(default)]
     error: Option<String>,
 }
 
+/// Its shape depends on a key that may come after it.
 #[derive(Deserialize)]
-struct Data {
+struct Data<'a> {
     #[serde(rename = "resultType")]
     kind: String,
-    result: Value,
+    #[serde(borrow)]
+    result: &'a RawValue,
 }
 
 #[derive(Deserialize)]
@@ -55,16 +57,13 @@ struct Sampled {
 }
 
 pub(super) async fn read_rows(response: reqwest::Response, most: usize) -> Result<Vec<Row>, PromError> {
-    read(response, most).await?.map_or(Ok(Vec::new()), rows)
+    let status = response.status();
+    parse(status, &body(response, most).await?)?.map_or(Ok(Vec::new()), rows)
 }
 
 pub(super) async fn read_series(response: reqwest::Response, most: usize) -> Result<Vec<Series>, PromError> {
-    read(response, most).await?.map_or(Ok(Vec::new()), series)
-}
-
-async fn read(response: reqwest::Response, most: usize) -> Result<Option<Data>, PromError> {
     let status = response.status();
-    parse(status, &body(response, most).await?)
+    parse(status, &body(response, most).await?)?.map_or(Ok(Vec::new()), series)
 }
 
 /// The body, if it is not larger than `most` bytes.
@@ -86,11 +85,14 @@ pub(super) async fn body(mut response: reqwest::Response, most: usize) -> Result
 pub(super) async fn refusal(response: reqwest::Response, most: usize) -> PromError {
     let status = response.status();
     let said = || format!("HTTP {status} with a body that is no API answer");
-    read(response, most).await.err().unwrap_or_else(|| PromError::NotPrometheus(said()))
+    match body(response, most).await {
+        Ok(body) => parse(status, &body).err().unwrap_or_else(|| PromError::NotPrometheus(said())),
+        Err(error) => error,
+    }
 }
 
-fn parse(status: reqwest::StatusCode, body: &[u8]) -> Result<Option<Data>, PromError> {
-    let Ok(envelope) = serde_json::from_slice::<Envelope>(body) else {
+fn parse(status: reqwest::StatusCode, body: &[u8]) -> Result<Option<Data<'_>>, PromError> {
+    let Ok(envelope) = serde_json::from_slice::<Envelope<'_>>(body) else {
         return Err(PromError::NotPrometheus(format!("HTTP {status} with a body that is no API answer")));
     };
     match (envelope.status.as_str(), envelope.data) {
@@ -102,15 +104,15 @@ fn parse(status: reqwest::StatusCode, body: &[u8]) -> Result<Option<Data>, PromE
     }
 }
 
-fn rows(data: Data) -> Result<Vec<Row>, PromError> {
+fn rows(data: Data<'_>) -> Result<Vec<Row>, PromError> {
     match data.kind.as_str() {
         "vector" => {
-            let series: Vec<Sampled> = serde_json::from_value(data.result)
+            let series: Vec<Sampled> = serde_json::from_str(data.result.get())
                 .map_err(|e| PromError::NotPrometheus(format!("a vector of an unknown shape: {e}")))?;
             Ok(series.into_iter().filter_map(|s| Some(Row { labels: s.metric, value: finite(&s.value?.1)? })).collect())
         }
         "scalar" => {
-            let (_, value): (f64, String) = serde_json::from_value(data.result)
+            let (_, value): (f64, String) = serde_json::from_str(data.result.get())
                 .map_err(|e| PromError::NotPrometheus(format!("a scalar of an unknown shape: {e}")))?;
             Ok(finite(&value).map(|value| Row { labels: Labels::new(), value }).into_iter().collect())
         }
@@ -118,11 +120,11 @@ fn rows(data: Data) -> Result<Vec<Row>, PromError> {
     }
 }
 
-fn series(data: Data) -> Result<Vec<Series>, PromError> {
+fn series(data: Data<'_>) -> Result<Vec<Series>, PromError> {
     if data.kind != "matrix" {
         return Err(PromError::NotPrometheus(format!("expected a matrix, found {}", data.kind)));
     }
-    let series: Vec<Sampled> = serde_json::from_value(data.result)
+    let series: Vec<Sampled> = serde_json::from_str(data.result.get())
         .map_err(|e| PromError::NotPrometheus(format!("a matrix of an unknown shape: {e}")))?;
     let samples = |values: &[(f64, String)]| {
         values.iter().filter_map(|(at, value)| Some(((at * 1e3).round() as i64, finite(value)?))).collect()

@@ -43,6 +43,11 @@ impl PromError {
         }
     }
 
+    /// Whether the time ran out, ours or that which Prometheus gives a query.
+    pub fn is_late(&self) -> bool {
+        matches!(self, Self::Late) || matches!(self, Self::Refused { kind, .. } if kind == "timeout")
+    }
+
     /// Whether the question was too large, so that asking for less makes sense.
     ///
     /// Prometheus says 422 `execution` for too many samples, its relatives (Mimir, Thanos, VictoriaMetrics) for limits

@@ -7,8 +7,10 @@ mod answer;
 mod api;
 mod config;
 mod error;
+mod formula;
 mod matrix;
 mod progress;
+mod quantile;
 mod rules;
 mod status;
 mod stream;
@@ -21,6 +23,7 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use moka::future::Cache;
 use prometheus_client::metrics::histogram::Histogram;
+use reqwest::header::{ACCEPT_ENCODING, HeaderValue};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::alert::{Alert, active, common_labels};
@@ -28,6 +31,7 @@ pub use answer::{Row, Series};
 pub use config::Config;
 pub(crate) use config::headers;
 pub use error::PromError;
+pub(crate) use formula::{Formula, Part, Told};
 pub use matrix::Raw;
 #[cfg(test)]
 pub(crate) use matrix::read as read_matrix;
@@ -111,8 +115,11 @@ impl Prometheus {
     /// When the address or a header is malformed, or a token file cannot be read.
     pub fn new(config: &Config) -> Result<Self, PromError> {
         let url = config.url.trim_end_matches('/').to_owned();
+        let mut headers = config.headers()?;
+        // Compressing costs Prometheus more time than the network takes for it.
+        headers.entry(ACCEPT_ENCODING).or_insert(HeaderValue::from_static("identity"));
         let http = reqwest::Client::builder()
-            .default_headers(config.headers()?)
+            .default_headers(headers)
             .connect_timeout(Duration::from_secs(3))
             .redirect(reqwest::redirect::Policy::none())
             .user_agent(concat!("llm-diagnose/", env!("CARGO_PKG_VERSION")))

@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use prometheus_client::metrics::histogram::Histogram;
-use reqwest::header::{ACCEPT_ENCODING, HeaderValue};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 use super::{PromError, Prometheus, Raw, answer, matrix};
@@ -62,9 +61,7 @@ impl Prometheus {
             ("time", format!("{:.3}", to.as_millisecond() as f64 / 1e3)),
             ("timeout", format!("{left}ms")),
         ];
-        // Compressing costs Prometheus more time than the network takes for it.
-        let identity = HeaderValue::from_static("identity");
-        let request = self.http.post(format!("{}/api/v1/query", self.base)).header(ACCEPT_ENCODING, identity);
+        let request = self.http.post(format!("{}/api/v1/query", self.base));
         let seconds = self.seconds.clone();
         let response = match request.form(&form).send().await {
             Ok(response) if response.status().is_success() => response,

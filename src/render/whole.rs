@@ -267,7 +267,13 @@ pub(super) fn while_looking(diagnosis: &Diagnosis, words: &Words) -> Vec<Line> {
     let problems = diagnosis.problems.iter().filter(|problem| !is_said(diagnosis, problem));
     let data = problems.chain(&diagnosis.scope.notes).map(|text| Line::of(text));
     let then = screened::data(diagnosis, words);
-    direct.into_iter().chain(logs).chain(then).chain(data).map(bullet).collect()
+    not_looked_at(diagnosis, words).into_iter().chain(direct).chain(logs).chain(then).chain(data).map(bullet).collect()
+}
+
+/// The causes that time ran out for.
+fn not_looked_at(diagnosis: &Diagnosis, words: &Words) -> Option<Line> {
+    let titles: Vec<String> = diagnosis.not_looked_at.iter().map(|cause| cause.title.clone()).collect();
+    (!titles.is_empty()).then(|| words.line("not-looked-at", &[("causes", some(&titles, 2 * FEW, ", ", words).into())]))
 }
 
 /// How the diagnosis was made.

@@ -29,6 +29,7 @@ mod harness;
 mod health;
 mod kubernetes;
 mod large_groups;
+mod late;
 mod logs;
 mod loki;
 mod mixed_fleet;

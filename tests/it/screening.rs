@@ -8,7 +8,7 @@ use axum::Router;
 use axum::extract::Request as Question;
 use axum::http::Uri;
 use axum::response::{IntoResponse, Response};
-use llm_diagnose::diagnose::{Diagnosis, Request, Scope, SymptomVerdict, Verdict, diagnose};
+use llm_diagnose::diagnose::{Diagnosis, Request, Scope, SymptomVerdict, Verdict, diagnose, observe, plan, queries};
 use llm_diagnose::playbook::Library;
 use llm_diagnose::render::{Words, diagnosis_message, terminal};
 use llm_diagnose_lab::slack::Message;
@@ -140,11 +140,28 @@ async fn nothing_is_asked_twice_in_one_diagnosis() {
     }
 }
 
+#[test]
+fn a_plan_asks_for_no_histogram_twice() {
+    let found = run(observe(library(), shared(), &asked("longer-prompts", "high-ttft"))).found;
+    for playbook in library().playbooks.keys() {
+        let plan = plan(library(), &asked("longer-prompts", playbook), &found);
+        let told = plan.asks.iter().filter(|ask| ask.query.contains("_bucket")).count();
+        let mut summed = BTreeSet::new();
+        for (query, at) in queries(&plan).iter().filter(|(query, _)| query.contains("_bucket")) {
+            let (by, of) = query.strip_prefix("sum by (").and_then(|sum| sum.split_once(") (")).unwrap();
+            assert!(by.split(", ").any(|label| label == "le"), "{playbook}: {query}");
+            assert!(summed.insert((of.to_owned(), *at)), "{playbook}: asked twice: {query}");
+        }
+        assert!(summed.len() <= told, "{playbook}");
+    }
+}
+
 /// The single questions of a request, each with its path and time.
 fn questions((path, body): &(String, String)) -> Vec<(String, String)> {
     let form: BTreeMap<String, String> = url::form_urlencoded::parse(body.as_bytes()).into_owned().collect();
     let when = ["time", "start", "end"].map(|key| form.get(key).cloned().unwrap_or_default()).concat();
-    let marked = |text: &str| match text.strip_prefix("label_replace(").filter(|_| text.contains("llm_diagnose_ask")) {
+    let pack = |text: &str| text.contains("llm_diagnose_ask").then(|| text.trim_start_matches('(').to_owned());
+    let marked = |text: &str| match pack(text).as_deref().and_then(|text| text.strip_prefix("label_replace(")) {
         Some(inner) => inner.rsplit_once(", \"llm_diagnose_ask\"").unwrap().0.to_owned(),
         None => text.to_owned(),
     };

@@ -2,6 +2,7 @@
 //! detection, plan, observe. Expected values are worked out by hand from the pages.
 
 mod captured;
+mod computed;
 mod dynamo;
 mod elsewhere;
 mod exporters;
@@ -41,13 +42,17 @@ pub(crate) fn histories() -> Vec<String> {
     exporters::histories()
 }
 
-/// What the product reads of every signal there is, for an alert with these labels at a time.
+/// What the product reads of every signal there is, for an alert with these labels at a time; it computes what Prometheus does.
 fn observed(labels: &[(&str, &str)], when: i64) -> Observed {
     let library = with_everything();
     let mut request = request(EVERYTHING, labels, when);
     request.window = WINDOW;
     let prometheus = shared();
-    run(observe(&library, prometheus, &request))
+    run(async {
+        let seen = observe(&library, prometheus, &request).await;
+        computed::assert_as_prometheus_does(&library, prometheus, &request, &seen).await;
+        seen
+    })
 }
 
 /// The shipped library and one more playbook, whose symptom names every signal.

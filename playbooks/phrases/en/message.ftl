@@ -143,6 +143,7 @@ unchecked-reason = { $titles }: { $why }
 unchecked-enable = { $reason } → { $enable }
 and-others = and { $n } more
 while-looking = While looking
+not-looked-at = Not looked at: { $causes } (Prometheus did not answer in time)
 
 ## Alerts, and what else is known
 

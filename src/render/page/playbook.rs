@@ -59,6 +59,7 @@ impl<'a> Known<'a> {
         });
         let mut verdicts: BTreeMap<&str, Verdict> =
             diagnosis.unchecked.iter().flat_map(|u| &u.causes).map(|id| (id.as_str(), Verdict::Undetermined)).collect();
+        verdicts.extend(diagnosis.not_looked_at.iter().map(|cause| (cause.id.as_str(), Verdict::Undetermined)));
         verdicts.extend(diagnosis.ruled_out.iter().map(|cause| (cause.id.as_str(), cause.verdict)));
         verdicts.extend(judged);
         let of_causes = causes.flat_map(|c| c.via.iter().flat_map(|link| &link.evidence).chain(&c.evidence));

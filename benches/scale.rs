@@ -1,0 +1,207 @@
+//! `make bench`: diagnoses of pools of 8, 100 and 1,000 replicas on a real Prometheus, against their floor, in one run.
+//!
+//! Each replica has 62 series, two histograms among them, over an hour and a half. A few replicas are simulated, and their
+//! pages are written as many pods'. The floor is what nobody can beat: the slowest single query of the plan.
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a benchmark that cannot go on should stop where it is")]
+#![allow(dead_code, reason = "the harness is shared with other benchmarks")]
+
+mod harness;
+
+use std::io::{BufWriter, Write};
+use std::time::{Duration, Instant};
+
+use llm_diagnose::clock;
+use llm_diagnose::diagnose::{
+    Baseline, Beside, Diagnosis, Request, Scope, begin, detection, plan, queries, read_detection,
+};
+use llm_diagnose::playbook::{self, Library};
+use llm_diagnose::prom;
+use llm_diagnose_lab::sim::history::History;
+use llm_diagnose_lab::sim::{Fault, Fleet, FleetSpec};
+use llm_diagnose_lab::stack::Prometheus;
+
+use harness::{FAULT, bar, ms, share, told};
+
+/// Replicas and the most seconds that a diagnosis may take.
+const SIZES: [(usize, f64); 3] = [(8, 0.3), (100, 0.6), (1_000, 2.0)];
+/// Replicas that are simulated; the others are copies.
+const SIMULATED: usize = 4;
+/// Of one replica, `up` aside.
+const SERIES: usize = 62;
+const HISTORY: f64 = 5_400.0;
+/// Between two scrapes, in seconds.
+const INTERVAL: f64 = 30.0;
+const ROUNDS: usize = 5;
+/// Histograms with their buckets, and those of which only sum and count are kept.
+const WHOLE: [&str; 2] = ["vllm:time_to_first_token_seconds", "vllm:inter_token_latency_seconds"];
+const MEANS: [&str; 4] = [
+    "vllm:request_queue_time_seconds",
+    "vllm:request_prefill_time_seconds",
+    "vllm:request_prompt_tokens",
+    "vllm:request_generation_tokens",
+];
+const SINGLE: [&str; 7] = [
+    "vllm:num_requests_running",
+    "vllm:num_requests_waiting",
+    "vllm:kv_cache_usage_perc",
+    "vllm:prompt_tokens_total",
+    "vllm:generation_tokens_total",
+    "vllm:prefix_cache_queries_total",
+    "vllm:prefix_cache_hits_total",
+];
+
+#[tokio::main]
+async fn main() {
+    // `cargo test --benches` only wants to know that it builds.
+    if !std::env::args().any(|a| a == "--bench") {
+        return;
+    }
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let library = playbook::load(None).unwrap();
+    let now = clock::now().as_second() as f64;
+    let text = simulated(now);
+    let mut asked = Vec::new();
+    for (replicas, most) in SIZES {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        copied(&text, replicas, BufWriter::new(file.as_file()));
+        let prometheus = Prometheus::builder().backfill(file.path()).start().await.unwrap();
+        asked.push(measured(&library, &prometheus, replicas, now, most).await);
+    }
+    assert!(asked.iter().all(|n| *n == asked[0]), "the number of queries depends on the fleet: {asked:?}");
+}
+
+/// The wanted series of a few replicas whose prompts became longer.
+fn simulated(now: f64) -> String {
+    let mut fleet = Fleet::new(FleetSpec::sized(SIMULATED), 7, now - HISTORY).unwrap();
+    let mut history = History::new(INTERVAL).only(wanted);
+    history.record(&mut fleet, now - FAULT);
+    fleet.inject("longer-prompts".parse::<Fault>().unwrap()).unwrap();
+    history.record(&mut fleet, now);
+    let mut text = Vec::new();
+    history.write(&mut text).unwrap();
+    String::from_utf8(text).unwrap()
+}
+
+fn wanted(name: &str) -> bool {
+    let of = |base: &&&str, ends: &[&str]| name.strip_prefix(**base).is_some_and(|end| ends.contains(&end));
+    SINGLE.contains(&name)
+        || WHOLE.iter().any(|base| of(&base, &["_bucket", "_sum", "_count"]))
+        || MEANS.iter().any(|base| of(&base, &["_sum", "_count"]))
+}
+
+/// The same text for so many replicas, family by family.
+fn copied(text: &str, replicas: usize, mut out: impl Write) {
+    let mut family: Vec<&str> = Vec::new();
+    let flush = |family: &mut Vec<&str>, out: &mut dyn Write| {
+        for copy in 0..replicas / SIMULATED {
+            for line in family.iter() {
+                out.write_all(renamed(line, copy).as_bytes()).unwrap();
+            }
+        }
+        family.clear();
+    };
+    for line in text.split_inclusive('\n') {
+        if line.starts_with('#') {
+            flush(&mut family, &mut out);
+            out.write_all(line.as_bytes()).unwrap();
+        } else if line.contains("job=\"vllm\"") {
+            family.push(line);
+        }
+    }
+    out.flush().unwrap();
+}
+
+/// The line of a pod as that of its copy: another hash of the same Deployment, another address.
+fn renamed(line: &str, copy: usize) -> String {
+    let (before, rest) = line.split_once("pod=\"").unwrap();
+    let (pod, after) = rest.split_once('"').unwrap();
+    let mut names: Vec<&str> = pod.split('-').collect();
+    let hash = format!("{copy:09}");
+    let place = names.len() - 2;
+    names[place] = &hash;
+    let before = before.replacen("instance=\"10.", &format!("instance=\"{copy}."), 1);
+    format!("{before}pod=\"{}\"{after}", names.join("-"))
+}
+
+/// Prints how long diagnoses take; returns the number of queries.
+async fn measured(library: &Library, prometheus: &Prometheus, replicas: usize, now: f64, most: f64) -> usize {
+    let at = jiff::Timestamp::from_second(now as i64).unwrap();
+    let client =
+        || prom::Prometheus::new(&prom::Config { url: prometheus.url.clone(), ..prom::Config::default() }).unwrap();
+    let request = Request {
+        screen: false,
+        rules: Vec::new(),
+        playbook: "high-ttft".into(),
+        scope: Scope::of_labels(&[("namespace".to_owned(), "llm".to_owned())].into()),
+        at,
+        since: Some(clock::before(at, Duration::from_secs(300))),
+        window: Duration::from_secs(300),
+        baseline: Baseline::Earlier(Duration::from_secs(86_400)),
+        deadline: Duration::from_secs(10),
+    };
+    let (mut first, mut whole, mut last) = (Vec::new(), Vec::new(), None);
+    let before = own_seconds();
+    for _ in 0..ROUNDS {
+        // Another client shares no answers.
+        let (client, started) = (client(), Instant::now());
+        let begun = begin(library, &client, &request, Beside::default()).await;
+        first.push(started.elapsed());
+        last = Some(begun.finish().await);
+        whole.push(started.elapsed());
+    }
+    let own = (own_seconds() - before) / ROUNDS as f64;
+    let diagnosis = last.unwrap();
+    expect(&diagnosis, replicas);
+    let (slowest, sum, count) = alone(library, &client(), &request).await;
+    let (first, whole) = (share(&mut first, 0.5), share(&mut whole, 0.5));
+    println!("\n{replicas} replicas x {SERIES} series, median of {ROUNDS}, {} queries a diagnosis", diagnosis.queries);
+    told("floor: the slowest of the plan's queries, alone", ms(slowest), "ms");
+    told(&format!("the plan's {count} queries, one after the other"), ms(sum), "ms");
+    told("verdict, which a first message waits for", first.as_secs_f64(), "s");
+    bar("whole diagnosis, with the times of its story", whole.as_secs_f64(), most, "s");
+    told("of a diagnosis, our own time on the processors", own, "s");
+    told("links of the chain whose beginning it tells", diagnosis.timeline.len() as f64, "");
+    told("whole diagnosis / floor", whole.as_secs_f64() / slowest.as_secs_f64(), "");
+    diagnosis.queries
+}
+
+/// The time on the processors that this program has used; source: proc(5), in ticks of a hundredth of a second.
+fn own_seconds() -> f64 {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
+    let fields: Vec<&str> = stat.rsplit_once(") ").unwrap().1.split(' ').collect();
+    [11, 12].iter().map(|i| fields[*i].parse::<f64>().unwrap()).sum::<f64>() / 100.0
+}
+
+/// What is measured is the right answer.
+fn expect(diagnosis: &Diagnosis, replicas: usize) {
+    assert_eq!(diagnosis.problems, Vec::<String>::new());
+    assert_eq!(diagnosis.replicas.total, replicas);
+    let chain = diagnosis.root().map(|root| root.chain.clone()).unwrap_or_default();
+    assert_eq!(chain, ["high-ttft", "kv-cache-exhaustion", "longer-prompts"]);
+}
+
+/// The time of the plan's slowest query, each asked alone, of all together, and how many they are.
+async fn alone(library: &Library, client: &prom::Prometheus, request: &Request) -> (Duration, Duration, usize) {
+    let deadline = || Instant::now() + Duration::from_secs(30);
+    let rows = client.query(&detection(library), request.at, deadline()).await.unwrap();
+    let rows: Vec<_> = rows.iter().map(|row| row.labels.clone()).collect();
+    let mut found = read_detection(library, &request.scope, &rows);
+    // What a diagnosis finds out by asking: the pool was there before the fault.
+    found.suppose_past(request);
+    let queries = queries(&plan(library, request, &found));
+    let (mut slowest, mut sum) = (Duration::ZERO, Duration::ZERO);
+    for (query, at) in &queries {
+        let mut times = Vec::new();
+        for round in 0..3 {
+            // Another moment each time, so that no answer is reused.
+            let at = clock::before(*at, Duration::from_secs(round));
+            let started = Instant::now();
+            client.query(query, at, deadline()).await.unwrap();
+            times.push(started.elapsed());
+        }
+        let time = share(&mut times, 0.5);
+        slowest = slowest.max(time);
+        sum += time;
+    }
+    (slowest, sum, queries.len())
+}

@@ -1,0 +1,151 @@
+//! What is not it, what comes near, and what nobody could check or had the time to look at.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::evidence::evaluate;
+use super::{EvidenceResult, Judged, Judgement, Observations, Outcome, Request, SymptomVerdict, Verdict};
+use crate::playbook::{Evidence, Library, Node};
+
+/// How many causes are named as nearest where none is likely.
+const NEAREST: usize = 2;
+
+/// A cause that is not it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RuledOut {
+    /// Its id.
+    pub id: String,
+    /// Its clause.
+    pub title: String,
+    /// Ruled out or unlikely.
+    pub verdict: Verdict,
+    /// The check that speaks against it.
+    pub because: Option<EvidenceResult>,
+    /// Which share of the symptom's latency it explains, 0..1, where that is too little; none where its checks decided.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub explained: Option<f64>,
+}
+
+/// A signal that could not be checked.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Unchecked {
+    /// Its name.
+    pub signal: String,
+    /// Its title.
+    pub title: String,
+    /// Why there is no data.
+    pub why: String,
+    /// What makes it checkable.
+    pub enable: Option<String>,
+    /// The causes that stay open because of it.
+    pub causes: Vec<String>,
+}
+
+/// A cause that was not looked at.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct NotLookedAt {
+    /// Its id.
+    pub id: String,
+    /// Its clause.
+    pub title: String,
+}
+
+/// In the order of the playbook's tree, so that the nearest neighbours come first.
+pub(super) fn ruled_out(library: &Library, request: &Request, judged: &Judged) -> Vec<RuledOut> {
+    let mut nearest: Vec<&str> = library
+        .playbooks
+        .get(&request.playbook)
+        .map(|entry| entry.causes.iter().map(crate::playbook::CauseEntry::target).collect())
+        .unwrap_or_default();
+    nearest.extend(library.reachable(&request.playbook).iter().map(|node| node.id));
+    let mut said = BTreeSet::new();
+    nearest
+        .into_iter()
+        .filter(|id| said.insert(*id))
+        .filter_map(|id| judged.causes.get(id))
+        .map(|j| against(j, judged))
+        .filter(|cause| matches!(cause.verdict, Verdict::RuledOut | Verdict::Unlikely))
+        .collect()
+}
+
+/// What speaks most against a cause. One that no chain goes through is judged as a first link, which it may be.
+fn against(judgement: &Judgement, judged: &Judged) -> RuledOut {
+    let in_a_chain = judged.chains.iter().any(|chain| chain.contains(&judgement.id));
+    let (verdict, _) = judgement.as_link(!in_a_chain);
+    let missed = judgement.evidence.iter().filter(|e| e.outcome == Outcome::NotMet);
+    let says = |e: &EvidenceResult| if e.required { 1e3 + e.support.abs() } else { e.weight * e.support.abs() };
+    RuledOut {
+        id: judgement.id.clone(),
+        title: judgement.title.clone(),
+        verdict,
+        explained: judgement.explained.filter(|_| verdict < judgement.verdict),
+        because: missed.rev().max_by(|a, b| says(a).total_cmp(&says(b))).cloned(),
+    }
+}
+
+/// The causes that most speaks for among those that something speaks against, but not clearly; without those behind a link
+/// that is ruled out.
+pub(super) fn nearest(library: &Library, entry: &str, judged: &Judged) -> Vec<RuledOut> {
+    let open = |id: &str| judged.causes.get(id).is_none_or(|j| j.verdict != Verdict::RuledOut);
+    let reached: BTreeSet<&str> = library.reachable_by(entry, open).into_iter().map(|node| node.id).collect();
+    let entries = || library.playbooks.values().flat_map(|playbook| &playbook.causes);
+    let last_resort = |id: &str| entries().any(|entry| entry.fallback && entry.target() == id);
+    let may_be = |j: &&Judgement| reached.contains(j.id.as_str()) && !last_resort(&j.id);
+    let causes = judged.causes.values().filter(may_be).map(|j| (j.as_link(true).1, against(j, judged)));
+    let mut near: Vec<(f64, RuledOut)> = causes.filter(|(_, cause)| cause.verdict == Verdict::Unlikely).collect();
+    near.sort_by(|(a, _), (b, _)| b.total_cmp(a));
+    near.into_iter().take(NEAREST).map(|(_, cause)| cause).collect()
+}
+
+/// Causes that are undetermined for what was not answered in time.
+pub(super) fn not_looked_at(
+    library: &Library,
+    nodes: &BTreeMap<&str, Node<'_>>,
+    judged: &Judged,
+    seen: &Observations,
+) -> Vec<NotLookedAt> {
+    let late = |evidence: &&Evidence| evidence.checks().iter().any(|(signal, _)| is_late(seen, signal));
+    let cut = |judgement: &&Judgement| {
+        let evidence = nodes.get(judgement.id.as_str()).map(|node| node.evidence).unwrap_or_default();
+        let open = || evidence.iter().filter(|e| evaluate(library, e, seen).outcome == Outcome::NoData);
+        let required = open().any(|e| e.required);
+        judgement.verdict == Verdict::Undetermined && open().filter(|e| e.required || !required).any(|e| late(&e))
+    };
+    let causes = judged.causes.values().filter(cut);
+    causes.map(|j| NotLookedAt { id: j.id.clone(), title: j.title.clone() }).collect()
+}
+
+fn is_late(seen: &Observations, signal: &str) -> bool {
+    seen.signals.get(signal).is_some_and(|o| o.late)
+}
+
+/// Signals without data that keep a cause undetermined, or the symptom itself. What only came too late is no lack of data.
+pub(super) fn unchecked(library: &Library, judged: &Judged, seen: &Observations) -> Vec<Unchecked> {
+    let mut causes: BTreeMap<&str, (BTreeSet<String>, Option<String>)> = BTreeMap::new();
+    let open = judged.causes.values().filter(|j| j.verdict == Verdict::Undetermined);
+    for judgement in open {
+        let open = judgement.evidence.iter().filter(|e| e.outcome == Outcome::NoData);
+        for e in open.filter(|e| !is_late(seen, &e.signal)) {
+            let entry = causes.entry(&e.signal).or_default();
+            entry.0.insert(judgement.id.clone());
+            entry.1 = e.why.clone();
+        }
+    }
+    if judged.symptom == SymptomVerdict::NoData {
+        for e in judged.evidence.iter().filter(|e| e.outcome == Outcome::NoData) {
+            causes.entry(&e.signal).or_default().1 = e.why.clone();
+        }
+    }
+    causes
+        .into_iter()
+        .map(|(signal, (causes, why))| Unchecked {
+            signal: signal.to_owned(),
+            title: library.signals.get(signal).map_or_else(|| signal.to_owned(), |s| s.title.clone()),
+            why: why.unwrap_or_else(|| "no data".to_owned()),
+            enable: seen.signals.get(signal).and_then(|o| o.enable.clone()),
+            causes: causes.into_iter().collect(),
+        })
+        .collect()
+}

@@ -1,0 +1,57 @@
+//! who: which replicas a finding is about, asked only for what was found.
+//!
+//! A pool's largest, smallest or summed value decides whether a check holds; who it is matters where it does.
+
+use std::time::Instant;
+
+use super::evidence::names_replicas;
+use super::gather::gather;
+use super::observe::Observed;
+use super::plan::{Need, Needs, Side, plan_for};
+use super::{EvidenceResult, Judged, Observation, Observations, Outcome, Request, Source};
+use crate::playbook::{Condition, Library};
+use crate::prom::Prometheus;
+use crate::signal::Fleet;
+
+/// Asks for the replicas' values of what holds along the chains and was asked of the pool alone; false where there is nothing
+/// to ask.
+pub(super) async fn ask(
+    library: &Library,
+    prometheus: &Prometheus,
+    request: &Request,
+    observed: &mut Observed,
+    judged: &Judged,
+    deadline: Instant,
+) -> bool {
+    let links = judged.chains.iter().flatten().filter_map(|id| judged.causes.get(id));
+    let evidence = judged.evidence.iter().chain(links.flat_map(|link| &link.evidence));
+    let open = evidence.filter(|e| is_open(library, e, &observed.seen));
+    let needs: Needs<'_> = open.map(|e| (e.signal.as_str(), Need { replicas: true, ..Need::default() })).collect();
+    let mut asks = plan_for(library, request, &observed.found, &needs).asks;
+    asks.retain(|ask| !ask.signal.is_empty() && ask.side == Side::Replicas);
+    if asks.is_empty() {
+        return false;
+    }
+    let before = observed.cache.queries;
+    let answers = observed.cache.ask(prometheus, &asks, deadline).await;
+    observed.queries += observed.cache.queries - before;
+    let mut told = Observations::default();
+    observed.degraded |= gather(library, &observed.members, &asks, &answers, &mut told);
+    for (signal, o) in told.signals {
+        if let Some(known) = observed.seen.signals.get_mut(&signal) {
+            known.replicas = o.replicas;
+        }
+    }
+    true
+}
+
+/// Whether it holds for the pool, and might for replicas that nobody asked for.
+fn is_open(library: &Library, e: &EvidenceResult, seen: &Observations) -> bool {
+    let fleet = library.signals.get(&e.signal).map(|signal| signal.fleet);
+    let when = e.when.parse::<Condition>().ok();
+    let names = when.is_some_and(|when| !when.comparisons().is_empty() && names_replicas(when.comparisons(), fleet));
+    let unasked = |o: &Observation| o.replicas.is_empty() && o.source == Source::Prometheus;
+    // Those of a mean are asked at once, those of a quantile only where they are compared.
+    let by_pool = matches!(fleet, Some(Fleet::Max | Fleet::Min | Fleet::Sum));
+    e.outcome == Outcome::Met && by_pool && names && seen.signals.get(&e.signal).is_some_and(unasked)
+}

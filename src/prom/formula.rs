@@ -1,0 +1,384 @@
+//! A query taken apart: the sums that Prometheus is asked for, and what is computed from them here.
+//!
+//! Quantiles of one histogram, and of the pool and its replicas, share one sum by bucket; shares and means share their
+//! counts. What is made of anything else than sums, numbers and arithmetic stays whole.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use promql_parser::parser::{Expr, LabelModifier, VectorMatchCardinality, parse, token};
+
+use super::Row;
+use super::quantile::{Bucket, quantile};
+use crate::alert::Labels;
+
+/// The label of a bucket's upper bound.
+const LE: &str = "le";
+
+/// Aggregations that may stand beside sums; they are asked for as they are.
+const WHOLE: [token::TokenId; 5] = [token::T_MAX, token::T_MIN, token::T_AVG, token::T_COUNT, token::T_GROUP];
+
+/// What is computed here.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Formula {
+    /// A number.
+    Number(f64),
+    /// What Prometheus is asked for.
+    Part(Part),
+    /// A quantile, 0..1, of a histogram.
+    Quantile(f64, Part),
+    /// Two of them, rows with equal labels together.
+    Both(Op, Box<Formula>, Box<Formula>),
+}
+
+/// What is made of two.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Op {
+    /// `+`
+    Plus,
+    /// `-`
+    Minus,
+    /// `*`
+    Times,
+    /// `/`
+    Over,
+    /// `or`: the rows of the first, and those of the second with labels that the first has not.
+    Or,
+}
+
+/// A vector that Prometheus is asked for.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Part {
+    /// The PromQL that is summed; the whole query where there is no sum.
+    of: String,
+    /// The labels by which it is summed; none where it is no sum.
+    by: Option<BTreeSet<String>>,
+}
+
+/// What Prometheus answered to a part.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Told {
+    /// One value for each row.
+    Rows(Arc<Vec<Row>>),
+    /// The buckets of a histogram for each row.
+    Histograms(Vec<(Labels, Vec<Bucket>)>),
+}
+
+impl Formula {
+    /// Takes a query apart; one that has no known form is its own only part.
+    pub(crate) fn of(query: &str) -> Self {
+        let read = parse(query).ok().and_then(|expr| read(&expr));
+        read.unwrap_or_else(|| Self::whole(query))
+    }
+
+    /// A query that is asked as it is.
+    pub(crate) fn whole(query: &str) -> Self {
+        Self::Part(Part { of: query.to_owned(), by: None })
+    }
+
+    /// What Prometheus is asked for.
+    pub(crate) fn parts(&self) -> Vec<&Part> {
+        match self {
+            Self::Number(_) => Vec::new(),
+            Self::Part(part) | Self::Quantile(_, part) => vec![part],
+            Self::Both(_, a, b) => [a.parts(), b.parts()].concat(),
+        }
+    }
+
+    /// The rows of the whole query, from what was answered to its parts; rows that are no finite number are left out.
+    ///
+    /// # Errors
+    /// Why one of the parts has no answer.
+    pub(crate) fn rows<E>(&self, told: &impl Fn(&Part) -> Result<Arc<Told>, E>) -> Result<Arc<Vec<Row>>, E> {
+        if let Self::Part(part) = self
+            && let Told::Rows(rows) = &*told(part)?
+        {
+            return Ok(Arc::clone(rows));
+        }
+        let rows = match self.value(told)? {
+            Value::Number(value) => vec![Row { labels: Labels::new(), value }],
+            Value::Rows(rows) => rows,
+        };
+        Ok(Arc::new(rows.into_iter().filter(|row| row.value.is_finite()).collect()))
+    }
+
+    fn value<E>(&self, told: &impl Fn(&Part) -> Result<Arc<Told>, E>) -> Result<Value, E> {
+        Ok(match self {
+            Self::Number(value) => Value::Number(*value),
+            Self::Part(part) => Value::Rows(told(part)?.rows()),
+            Self::Quantile(q, part) => Value::Rows(told(part)?.quantiles(*q)),
+            Self::Both(op, a, b) => both(*op, a.value(told)?, b.value(told)?),
+        })
+    }
+}
+
+impl Part {
+    /// The PromQL.
+    pub(crate) fn query(&self) -> String {
+        match &self.by {
+            None => self.of.clone(),
+            Some(by) => {
+                format!("sum by ({}) ({})", by.iter().map(String::as_str).collect::<Vec<_>>().join(", "), self.of)
+            }
+        }
+    }
+
+    /// Whether a finer sum of the same tells it too.
+    pub(crate) fn is_in(&self, finer: &Self) -> bool {
+        let labels = self.by.as_ref().zip(finer.by.as_ref());
+        // Without `le` a histogram's sum would count what lies in every bucket.
+        let same_kind = |a: &BTreeSet<String>, b: &BTreeSet<String>| a.contains(LE) == b.contains(LE);
+        self == finer || (self.of == finer.of && labels.is_some_and(|(a, b)| same_kind(a, b) && a.is_subset(b)))
+    }
+
+    /// Reads the answer.
+    pub(crate) fn read(&self, rows: &Arc<Vec<Row>>) -> Told {
+        if !self.by.as_ref().is_some_and(|by| by.contains(LE)) {
+            return Told::Rows(Arc::clone(rows));
+        }
+        let mut histograms: BTreeMap<Labels, Vec<Bucket>> = BTreeMap::new();
+        for row in rows.iter() {
+            let mut labels = row.labels.clone();
+            let Some(bound) = labels.remove(LE).and_then(|le| le.parse::<f64>().ok()) else { continue };
+            histograms.entry(labels).or_default().push((bound, row.value));
+        }
+        Told::Histograms(histograms.into_iter().map(|(labels, buckets)| (labels, sorted(buckets))).collect())
+    }
+
+    /// The same from the answer to a finer sum.
+    pub(crate) fn summed(&self, finer: &Told) -> Told {
+        let Some(by) = &self.by else { return finer.clone() };
+        let kept = |labels: &Labels| -> Labels {
+            labels
+                .iter()
+                .filter(|(name, _)| by.contains(*name))
+                .map(|(name, value)| (name.clone(), value.clone()))
+                .collect()
+        };
+        match finer {
+            Told::Rows(rows) => {
+                let mut sums: BTreeMap<Labels, f64> = BTreeMap::new();
+                rows.iter().for_each(|row| *sums.entry(kept(&row.labels)).or_default() += row.value);
+                Told::Rows(Arc::new(sums.into_iter().map(|(labels, value)| Row { labels, value }).collect()))
+            }
+            Told::Histograms(histograms) => {
+                let mut sums: BTreeMap<Labels, Vec<Bucket>> = BTreeMap::new();
+                for (labels, buckets) in histograms {
+                    sums.entry(kept(labels)).or_default().extend(buckets);
+                }
+                Told::Histograms(sums.into_iter().map(|(labels, buckets)| (labels, sorted(buckets))).collect())
+            }
+        }
+    }
+}
+
+impl Told {
+    fn rows(&self) -> Vec<Row> {
+        match self {
+            Self::Rows(rows) => rows.to_vec(),
+            Self::Histograms(histograms) => {
+                let row = |(labels, (bound, value)): (&Labels, &Bucket)| {
+                    let mut labels = labels.clone();
+                    labels.insert(
+                        LE.to_owned(),
+                        if *bound == f64::INFINITY { "+Inf".to_owned() } else { bound.to_string() },
+                    );
+                    Row { labels, value: *value }
+                };
+                histograms.iter().flat_map(|(labels, buckets)| buckets.iter().map(move |b| row((labels, b)))).collect()
+            }
+        }
+    }
+
+    fn quantiles(&self, q: f64) -> Vec<Row> {
+        let Self::Histograms(histograms) = self else { return Vec::new() };
+        histograms.iter().map(|(labels, buckets)| Row { labels: labels.clone(), value: quantile(q, buckets) }).collect()
+    }
+}
+
+/// By upper bound; what has the same bound is one bucket.
+fn sorted(mut buckets: Vec<Bucket>) -> Vec<Bucket> {
+    buckets.sort_by(|(a, _), (b, _)| a.total_cmp(b));
+    buckets.dedup_by(|(bound, count), (before, sum)| {
+        let same = bound == before;
+        *sum += if same { *count } else { 0.0 };
+        same
+    });
+    buckets
+}
+
+enum Value {
+    Number(f64),
+    Rows(Vec<Row>),
+}
+
+fn both(op: Op, a: Value, b: Value) -> Value {
+    let of = |a: f64, b: f64| match op {
+        Op::Plus => a + b,
+        Op::Minus => a - b,
+        Op::Times => a * b,
+        Op::Over => a / b,
+        Op::Or => a,
+    };
+    let each = |rows: Vec<Row>, of: &dyn Fn(f64) -> f64| {
+        Value::Rows(rows.into_iter().map(|row| Row { value: of(row.value), ..row }).collect())
+    };
+    match (a, b) {
+        (Value::Number(a), Value::Number(b)) => Value::Number(of(a, b)),
+        (Value::Number(a), Value::Rows(b)) => each(b, &|b| of(a, b)),
+        (Value::Rows(a), Value::Number(b)) => each(a, &|a| of(a, b)),
+        (Value::Rows(mut a), Value::Rows(b)) if op == Op::Or => {
+            let first: BTreeSet<Labels> = a.iter().map(|row| row.labels.clone()).collect();
+            a.extend(b.into_iter().filter(|row| !first.contains(&row.labels)));
+            Value::Rows(a)
+        }
+        (Value::Rows(a), Value::Rows(b)) => {
+            let mut second: BTreeMap<Labels, f64> = b.into_iter().map(|row| (row.labels, row.value)).collect();
+            let pair = |row: Row| second.remove(&row.labels).map(|b| Row { value: of(row.value, b), ..row });
+            Value::Rows(a.into_iter().filter_map(pair).collect())
+        }
+    }
+}
+
+fn read(expr: &Expr) -> Option<Formula> {
+    match expr {
+        Expr::Paren(inner) => read(&inner.expr),
+        Expr::NumberLiteral(number) => Some(Formula::Number(number.val)),
+        Expr::Aggregate(sum) if sum.op.id() == token::T_SUM => {
+            let by = match &sum.modifier {
+                None => BTreeSet::new(),
+                Some(LabelModifier::Include(labels)) => labels.labels.iter().cloned().collect(),
+                Some(LabelModifier::Exclude(_)) => return None,
+            };
+            Some(Formula::Part(Part { of: sum.expr.to_string(), by: Some(by) }))
+        }
+        Expr::Aggregate(other) if WHOLE.contains(&other.op.id()) => Some(Formula::whole(&expr.to_string())),
+        Expr::Call(call) if call.func.name == "histogram_quantile" => {
+            let [q, buckets] = call.args.args.as_slice() else { return None };
+            match (read(q)?, read(buckets)?) {
+                (Formula::Number(q), Formula::Part(part)) if part.by.as_ref().is_some_and(|by| by.contains(LE)) => {
+                    Some(Formula::Quantile(q, part))
+                }
+                _ => None,
+            }
+        }
+        Expr::Binary(binary) => {
+            let plain = binary.modifier.as_ref().is_none_or(|m| {
+                let card = matches!(m.card, VectorMatchCardinality::OneToOne | VectorMatchCardinality::ManyToMany);
+                card && m.matching.is_none() && !m.return_bool && m.fill_values == Default::default()
+            });
+            let op = match binary.op.id() {
+                token::T_ADD => Op::Plus,
+                token::T_SUB => Op::Minus,
+                token::T_MUL => Op::Times,
+                token::T_DIV => Op::Over,
+                token::T_LOR => Op::Or,
+                _ => return None,
+            };
+            let (a, b) = (read(&binary.lhs)?, read(&binary.rhs)?);
+            plain.then(|| Formula::Both(op, Box::new(a), Box::new(b)))
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::playbook;
+    use crate::signal::{Fill, Matcher, fill, matchers};
+
+    fn row(labels: &[(&str, &str)], value: f64) -> Row {
+        let labels = labels.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        Row { labels, value }
+    }
+
+    /// The rows of a query, where each part is answered by its PromQL.
+    fn rows(query: &str, answers: &[(&str, Vec<Row>)]) -> Vec<Row> {
+        let told = |part: &Part| {
+            let (_, rows) = answers.iter().find(|(query, _)| *query == part.query()).ok_or(part.query())?;
+            Ok::<_, String>(Arc::new(part.read(&Arc::new(rows.clone()))))
+        };
+        Formula::of(query).rows(&told).unwrap().to_vec()
+    }
+
+    #[test]
+    fn every_query_of_the_catalog_means_the_same_when_it_is_written_again_and_histograms_are_taken_apart() {
+        let library = playbook::load(None).unwrap();
+        let evil = Matcher::one("namespace", "x\"} or vector(1) #\\\n\u{1f600}");
+        let some = Matcher { values: vec!["a.b".into(), "c".into()], or_absent: true, label: "model_name".into() };
+        let scope = matchers(&[evil, some]);
+        let mut quantiles = 0;
+        for (engine, entry) in library.engines.values().flat_map(|e| e.signals.values().map(move |s| (e, s))) {
+            let Some(query) = &entry.query else { continue };
+            for by in [&[][..], &engine.replica] {
+                let window = std::time::Duration::from_secs(61);
+                let query = fill(query, &Fill { scope: &scope, workload: &scope, window, by, prefix: None });
+                let again = parse(&query).unwrap().to_string();
+                assert_eq!(parse(&again).unwrap(), parse(&query).unwrap(), "{query}");
+                let formula = Formula::of(&query);
+                quantiles += usize::from(query.contains("histogram_quantile"));
+                for part in formula.parts() {
+                    assert!(parse(&part.query()).is_ok(), "{}", part.query());
+                    assert!(!part.of.contains("histogram_quantile"), "{query}");
+                }
+            }
+        }
+        assert!(quantiles > 100, "{quantiles}");
+    }
+
+    #[test]
+    fn the_quantiles_of_a_pool_and_of_its_replicas_share_one_sum_by_bucket() {
+        let pool = Formula::of("histogram_quantile(0.99, sum by (le) (rate(x_bucket{a=\"b\"}[5m]))) / 1000");
+        let replicas = Formula::of("histogram_quantile(0.5, sum by (le, pod) (rate(x_bucket{a=\"b\"}[300s])))");
+        let ([coarse], [fine]) = (pool.parts()[..].try_into().unwrap(), replicas.parts()[..].try_into().unwrap());
+        let (coarse, fine): (&Part, &Part) = (coarse, fine);
+        assert!(coarse.is_in(fine) && !fine.is_in(coarse));
+        assert_eq!(fine.query(), "sum by (le, pod) (rate(x_bucket{a=\"b\"}[5m]))");
+        let buckets = |pod: &'static str, counts: [f64; 3]| {
+            ["1", "2", "+Inf"].into_iter().zip(counts).map(move |(le, n)| row(&[("pod", pod), ("le", le)], n))
+        };
+        let told = fine.read(&Arc::new(buckets("a", [4.0, 4.0, 4.0]).chain(buckets("b", [0.0, 4.0, 4.0])).collect()));
+        let sum = Arc::new(coarse.summed(&told));
+        let of =
+            |formula: &Formula, told: Arc<Told>| formula.rows(&|_| Ok::<_, ()>(Arc::clone(&told))).unwrap().to_vec();
+        assert_eq!(of(&replicas, Arc::new(told)), [row(&[("pod", "a")], 0.5), row(&[("pod", "b")], 1.5)]);
+        assert_eq!(of(&pool, sum), [row(&[], (1.0 + (7.92 - 4.0) / 4.0) / 1_000.0)]);
+    }
+
+    #[test]
+    fn rows_with_equal_labels_meet_and_what_is_no_number_is_left_out() {
+        let of = |value: [f64; 2]| vec![row(&[("pod", "a")], value[0]), row(&[("pod", "b")], value[1])];
+        let answers =
+            [("sum by (pod) (x)", of([2.0, 3.0])), ("sum by (pod) (y)", of([4.0, 0.0])), ("sum by () (z)", vec![])];
+        let share = "sum by (pod) (x) / sum by (pod) (y)";
+        assert_eq!(rows(share, &answers), [row(&[("pod", "a")], 0.5)], "nothing is divided by zero");
+        assert_eq!(rows(&format!("1 - ({share})"), &answers), [row(&[("pod", "a")], 0.5)]);
+        assert_eq!(rows("sum(z) or 0 * sum(z)", &answers), []);
+        let one = [("sum by (pod) (x)", of([2.0, 3.0])[..1].to_vec()), answers[1].clone()];
+        let both = rows("sum by (pod) (x) or 0 * sum by (pod) (y)", &one);
+        assert_eq!(both, [row(&[("pod", "a")], 2.0), row(&[("pod", "b")], 0.0)]);
+    }
+
+    #[test]
+    fn what_is_no_sum_stays_whole() {
+        for query in [
+            "max by (pod) (x)",
+            "sum by (pod) (x) / on (pod) sum by (pod, a) (y)",
+            "sum without (a) (x)",
+            "sum(x) > 1",
+            "histogram_quantile(0.5, rate(x_bucket[5m]))",
+            "sum(x) / y",
+            "no promql (",
+        ] {
+            assert_eq!(Formula::of(query), Formula::whole(query), "{query}");
+        }
+    }
+
+    #[test]
+    fn buckets_are_told_with_their_bounds() {
+        let answer = [row(&[("le", "1.0")], 2.0), row(&[("le", "+Inf")], 3.0), row(&[("le", "odd")], 1.0)];
+        let told = rows("sum by (le) (x_bucket)", &[("sum by (le) (x_bucket)", answer.to_vec())]);
+        assert_eq!(told, [row(&[("le", "1")], 2.0), row(&[("le", "+Inf")], 3.0)]);
+    }
+}
