@@ -233,6 +233,7 @@ fn a_healthy_page_tells_each_signal_or_says_that_it_cannot() {
         ("computed_prompt_token_rate", 14_388.0 / 60.0),
         ("generation_token_rate", 5_784.0 / 60.0),
         ("prefix_cache_hit_ratio", 182.0 / 14_570.0),
+        ("prefix_cache_lost", 269.0 / 21_546.0 - 182.0 / 14_570.0),
         ("requests_running", 0.0),
         ("running_per_replica", 0.0),
         ("requests_queued", 0.0),
