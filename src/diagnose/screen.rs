@@ -19,8 +19,8 @@ use crate::signal::{Row, Signal, Unit};
 /// Confirmed symptoms whose causes are looked at; their questions overlap, so that several cost little more than one.
 const MOST: usize = 4;
 
-/// What nobody was alerted for counts from this support on: a value a hair's breadth over a limit is no finding.
-const CLEAR: f64 = 0.5;
+/// What nobody was alerted for counts where it is clearly beyond its limit.
+const CLEAR: f64 = 0.99;
 
 /// From this share of failed requests on, their failing is the story, and not how slow the others are.
 const MANY: f64 = 0.25;
@@ -44,6 +44,9 @@ pub struct Screening {
     pub looked_at: Vec<String>,
     /// The titles of what else is abnormal: confirmed, not the asked symptom, and no link of the best chain.
     pub also: Vec<String>,
+    /// The titles of those that hold as well, but not clearly: values close beyond a limit.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub slight: Vec<String>,
 }
 
 /// The symptoms that a pool shows.
@@ -51,8 +54,10 @@ pub struct Screening {
 pub(super) struct Screened {
     /// Ids of all playbooks whose condition could be judged.
     pub(super) looked_at: Vec<String>,
-    /// Of these, those whose condition holds: symptoms before mechanisms.
+    /// Of these, those whose condition clearly holds: symptoms before mechanisms.
     pub(super) confirmed: Vec<String>,
+    /// Those whose condition holds, but not clearly.
+    pub(super) slight: Vec<String>,
 }
 
 impl Screened {
@@ -69,9 +74,12 @@ impl Screened {
         let chain = judged.and_then(|judged| judged.chains.first());
         let asked = Some(request.playbook.clone()).filter(|id| !id.is_empty());
         let in_chain = |id: &String| id == entered || chain.is_some_and(|chain| chain.contains(id));
-        let also = self.confirmed.iter().filter(|id| !in_chain(id) && asked.as_ref() != Some(id));
+        let others = |ids: &[String]| -> Vec<String> {
+            ids.iter().filter(|id| !in_chain(id) && asked.as_ref() != Some(id)).filter_map(title).collect()
+        };
         Screening {
-            also: also.filter_map(title).collect(),
+            also: others(&self.confirmed),
+            slight: others(&self.slight),
             asked_title: asked.as_ref().and_then(title),
             asked_verdict: own,
             asked,
@@ -118,8 +126,9 @@ pub(super) async fn screen(
             screened.looked_at.push(playbook.playbook.clone());
         }
         let clear = evidence.iter().filter(|e| e.required && e.outcome == Outcome::Met).all(|e| e.support >= CLEAR);
-        if symptom == SymptomVerdict::Confirmed && clear {
-            screened.confirmed.push(playbook.playbook.clone());
+        if symptom == SymptomVerdict::Confirmed {
+            let found = if clear { &mut screened.confirmed } else { &mut screened.slight };
+            found.push(playbook.playbook.clone());
         }
     }
     (screened, observed)

@@ -90,14 +90,25 @@ fn entered(diagnosis: &Diagnosis, words: &Words) -> Option<Line> {
     })
 }
 
-/// What else is abnormal in the pool.
+/// What else is abnormal in the pool, and what is close beyond a limit.
 pub(super) fn also(diagnosis: &Diagnosis, words: &Words) -> Option<Part> {
-    let also = &diagnosis.screening.as_ref()?.also;
-    let shown: Vec<&str> = also.iter().take(FEW).map(String::as_str).collect();
-    let also = match also.len().saturating_sub(shown.len()) {
-        _ if shown.is_empty() => return None,
-        0 => shown.join(", "),
-        more => words.text("screened-more", &[("also", shown.join(", ").into()), ("n", more.into())]),
+    let screening = diagnosis.screening.as_ref()?;
+    let also = few(&screening.also, words).map(|also| words.line("screened-also", &[("also", also.into())]));
+    let slight =
+        few(&screening.slight, words).map(|slight| words.line("screened-slight", &[("slight", slight.into())]));
+    let line = match (also, slight) {
+        (Some(also), Some(slight)) => also.plain(" ").then(slight),
+        (one, other) => one.or(other)?,
     };
-    Some(Part::Note(words.line("screened-also", &[("also", also.into())])))
+    Some(Part::Note(line))
+}
+
+/// The first of these titles, and how many more there are; none of none.
+fn few(titles: &[String], words: &Words) -> Option<String> {
+    let shown = titles.get(..FEW.min(titles.len()))?.join(", ");
+    match titles.len().saturating_sub(FEW) {
+        _ if titles.is_empty() => None,
+        0 => Some(shown),
+        more => Some(words.text("screened-more", &[("also", shown.into()), ("n", more.into())])),
+    }
 }

@@ -182,3 +182,23 @@ fn steps_are_compared_with_what_such_a_batch_cost_in_the_hours_before() {
         }
     });
 }
+
+#[test]
+fn another_day_tells_how_much_it_varies_by_itself_and_a_check_says_so() {
+    run(async {
+        let (prometheus, _server, _directory) = pools(&["yesterday", "today"]).await;
+        let seen = observe(library(), &prometheus, &late("yesterday")).await.seen;
+        let running = &seen.signals["running_per_replica"];
+        let (past, before) = (running.baseline.unwrap(), running.before.unwrap());
+        assert!((past - before).abs() > 0.5, "the batch grows and shrinks: {running:?}");
+        let diagnosis = diagnose(library(), &prometheus, &late("yesterday")).await;
+        let ruled_out = diagnosis.ruled_out.iter().flat_map(|cause| &cause.because);
+        let checks = diagnosis.causes.iter().flat_map(|cause| &cause.evidence).chain(ruled_out);
+        let varies: Vec<_> = checks.filter_map(|e| Some((e.signal.as_str(), e.varies?))).collect();
+        assert!(varies.iter().all(|(_, times)| (1.0..3.0).contains(times)), "{varies:?}");
+        assert!(varies.iter().any(|(signal, times)| *signal == "running_per_replica" && *times > 1.02), "{varies:?}");
+        // Hours are their own mean.
+        let seen = observe(library(), &prometheus, &late("today")).await.seen;
+        assert_eq!(seen.signals["running_per_replica"].before, None);
+    });
+}

@@ -67,6 +67,24 @@ fn a_healthy_pool_is_told_to_be_healthy_with_what_was_looked_at() {
 }
 
 #[test]
+fn a_value_close_beyond_a_limit_that_nobody_was_alerted_for_is_mentioned_and_no_symptom() {
+    let known = judged_by(library(), "healthy", "high-itl").symptom.evidence[0].value.unwrap();
+    let limited = |times: f64| {
+        let mut library = library().clone();
+        let symptom = &mut library.playbooks.get_mut("high-itl").unwrap().symptom[0].any[0];
+        symptom.when = Some(format!("> {}", known * times).parse().unwrap());
+        library
+    };
+    let close = judged_by(&limited(0.8), "healthy", "");
+    assert_eq!(close.symptom.verdict, SymptomVerdict::Absent);
+    assert!(told(&close).contains("Close beyond a limit: tokens come slowly"), "{}", told(&close));
+    let far = judged_by(&limited(0.5), "healthy", "");
+    assert_eq!((far.symptom.playbook.as_str(), far.symptom.verdict), ("high-itl", SymptomVerdict::Confirmed));
+    // Who was alerted for it gets the answer to that alert.
+    assert_eq!(judged_by(&limited(0.8), "healthy", "high-itl").symptom.verdict, SymptomVerdict::Confirmed);
+}
+
+#[test]
 fn an_alert_whose_own_condition_does_not_hold_leads_to_the_symptom_that_does() {
     let diagnosis = screened("longer-prompts", "replica-down");
     assert_eq!(diagnosis.root().unwrap().id, "longer-prompts");

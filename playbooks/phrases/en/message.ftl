@@ -84,6 +84,7 @@ nowhere-more = { $near } and { $n } more
 nowhere-then = **Cannot tell**: there is no data of this pool at { $at }. There is data from { $from } to { $to }.
 data-then = The pool itself tells nothing at { $at }. There is data from { $from } to { $to }.
 screened-also = Also abnormal here: { $also }.
+screened-slight = Close beyond a limit: { $slight }.
 screened-more = { $also } and { $n } more
 latency-parts = { $title } take { $seconds } on average: { $parts }.
 latency-parts-were = { $title } took { $seconds } on average: { $parts }.

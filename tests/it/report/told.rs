@@ -407,8 +407,7 @@ fn a_bundle_that_is_opened_again_is_screened_from_what_was_asked() {
     };
     assert_eq!(entered(&diagnosis), ("high-ttft".to_owned(), false));
     for (asked, playbook) in [(Some("queue-buildup".to_owned()), "queue-buildup"), (None, "")] {
-        let screening =
-            Screening { asked, asked_title: None, asked_verdict: None, looked_at: Vec::new(), also: Vec::new() };
+        let screening = Screening { asked, ..Screening::default() };
         diagnosis.screening = Some(screening);
         assert_eq!(entered(&diagnosis), (playbook.to_owned(), true));
     }
