@@ -15,12 +15,16 @@ use super::plan::{Need, Needs, needs, pool_first};
 use super::{EvidenceResult, Judged, Outcome, Request, SymptomVerdict, Verdict, judge};
 use crate::playbook::{Evidence, Kind, Library, Playbook, Severity};
 use crate::prom::Prometheus;
+use crate::signal::{Row, Signal, Unit};
 
 /// Confirmed symptoms whose causes are looked at; their questions overlap, so that several cost little more than one.
 const MOST: usize = 4;
 
 /// What nobody was alerted for counts where it is clearly beyond its limit.
 const CLEAR: f64 = 0.99;
+
+/// From this share of failed requests on, their failing is the story, and not how slow the others are.
+const MANY: f64 = 0.25;
 
 /// How long the answer waits for what else is abnormal.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -142,6 +146,8 @@ pub(super) struct Clarity {
     hurts: bool,
     /// It has a cause that is at least possible.
     explained: bool,
+    /// Many requests fail: who gets no answer is hurt more than who waits for one.
+    fails: bool,
     /// How sure that is: the weakest link's verdict, then its score.
     sure: (Verdict, f64),
 }
@@ -151,6 +157,13 @@ impl Clarity {
     fn outdoes(self, own: Option<Self>) -> bool {
         own.is_none_or(|own| self > own && (self.explained || !own.confirmed))
     }
+}
+
+/// Whether a check shows that many requests fail: what users feel as a share is a share that failed.
+fn fails(library: &Library, check: &EvidenceResult) -> bool {
+    let felt = |signal: &Signal| signal.row == Some(Row::User) && signal.unit == Unit::Ratio;
+    let many = check.outcome == Outcome::Met && check.value.is_some_and(|share| share >= MANY);
+    many && library.signals.get(&check.signal).is_some_and(felt)
 }
 
 /// How much a playbook's judgement explains.
@@ -167,6 +180,7 @@ pub(super) fn clarity(library: &Library, playbook: &str, judged: &Judged) -> Cla
         confirmed: judged.symptom == SymptomVerdict::Confirmed,
         hurts: rules.iter().any(|rule| rule.severity == Severity::Critical),
         explained: verdict.is_some_and(|verdict| verdict >= Verdict::Possible),
+        fails: judged.evidence.iter().any(|check| fails(library, check)),
         sure: (verdict.unwrap_or(Verdict::RuledOut), score),
     }
 }

@@ -11,18 +11,11 @@ use crate::run::{Answer, Way, by_engine};
 
 /// The least share of right answers, by way; in company it is what it is alone.
 const BARS: [(Way, f64); 5] = [
-    (Way::OwnName, 0.85),
-    (Way::UnknownName, 0.80),
-    (Way::NoPast, 0.75),
-    (Way::SlowScrapes, 0.75),
-    (Way::NoAlert, 0.80),
-];
-
-/// Answers that are known to be confident and wrong; each is a fault that is still to be mended.
-const KNOWN: [(&str, Way); 3] = [
-    ("dynamo.overload_reject", Way::UnknownName),
-    ("dynamo.overload_reject", Way::NoAlert),
-    ("sglang.sglang_prefill_bottleneck", Way::NoPast),
+    (Way::OwnName, 0.95),
+    (Way::UnknownName, 0.90),
+    (Way::NoPast, 0.80),
+    (Way::SlowScrapes, 0.85),
+    (Way::NoAlert, 0.90),
 ];
 
 /// One answer in words.
@@ -95,11 +88,8 @@ pub(crate) fn missed(answers: &[Answer]) -> Vec<String> {
         }
     }
     for answer in answers {
-        let known = KNOWN.contains(&(answer.case.id.as_str(), answer.way));
-        match (answer.is_confidently_wrong(), known) {
-            (true, false) => out.push(format!("confident and wrong: {}", line(answer))),
-            (false, true) => out.push(format!("no longer wrong, so take it off the list: {}", line(answer))),
-            (true, true) | (false, false) => {}
+        if answer.is_confidently_wrong() {
+            out.push(format!("confident and wrong: {}", line(answer)));
         }
         let alone = answers.iter().find(|a| a.way == Way::OwnName && a.case.id == answer.case.id);
         if let Some(alone) = alone.filter(|alone| answer.way == Way::InCompany && alone.root() != answer.root()) {

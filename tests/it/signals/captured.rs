@@ -22,7 +22,62 @@ pub(super) fn pages() -> Vec<Page> {
         let read = |name: &str| fixture(&format!("vllm/{name}.prom"));
         [Page::new(read(before), stamp), Page::new(read(after), Stamp { time: slot(i) + 60, ..stamp })]
     };
-    CASES.iter().enumerate().flat_map(page).collect()
+    CASES.iter().enumerate().flat_map(page).chain(ranks()).collect()
+}
+
+/// Where the pages of data-parallel servers stand.
+const RANKS: usize = 146;
+
+/// Servers of two engines each: one hangs beside a busy one, one is idle beside one that has a request at a time, and one
+/// hangs with what it has taken.
+fn ranks() -> Vec<Page> {
+    let engine = |rank: u32, running: u32, tokens: u32, requests: u32, seconds: u32| {
+        let of = format!("engine=\"{rank}\",model_name=\"m\"");
+        format!(
+            "vllm:num_requests_running{{{of}}} {running}\nvllm:generation_tokens_total{{{of}}} {tokens}\n\
+             vllm:e2e_request_latency_seconds_count{{{of}}} {requests}\nvllm:e2e_request_latency_seconds_sum{{{of}}} {seconds}\n"
+        )
+    };
+    // 60 requests of 2 s each within a minute are two at once, and of 0.9 s nearly one.
+    let servers = [
+        ("ranks-hung", 0, engine(1, 2, 500, 40, 80), engine(1, 2, 6_500, 100, 200)),
+        ("ranks-idle", 0, engine(1, 1, 500, 40, 36), engine(1, 1, 6_500, 100, 90)),
+        ("ranks-stuck", 3, engine(1, 2, 500, 40, 80), engine(1, 2, 6_500, 100, 200)),
+    ];
+    // 40 clients wait at an API server whose engine does nothing; elsewhere nobody does.
+    let idle = |namespace: &'static str, descriptors: u32| {
+        let page = |(minutes, open, tokens): (i64, u32, u32)| {
+            let text = engine(0, 0, tokens, 50, 60)
+                + &format!("process_open_fds {open}\nprocess_start_time_seconds 1000\n")
+                + "http_requests_total{handler=\"/v1/completions\",method=\"POST\",status=\"2xx\"} 50\n";
+            let time = slot(RANKS) + 60 * minutes;
+            Page::new(text, Stamp { job: "vllm", instance: namespace, namespace, pod: "vllm-0", time })
+        };
+        [(-46, 36, 100), (-20, 36, 700), (0, descriptors, 700), (1, descriptors, 700)].map(page)
+    };
+    let idle = [idle("idle-hung", 76), idle("idle", 36)].into_iter().flatten();
+    let pages = servers.map(|(namespace, running, before, after)| {
+        let stamp = Stamp { job: "vllm", instance: namespace, namespace, pod: "vllm-0", time: slot(RANKS) };
+        let still = engine(0, running, 700, 50, 60);
+        let page = |text: &str, time| Page::new(still.clone() + text, Stamp { time, ..stamp });
+        [page(&before, slot(RANKS)), page(&after, slot(RANKS) + 60)]
+    });
+    pages.into_iter().flatten().chain(idle).collect()
+}
+
+#[test]
+fn an_engine_that_hangs_is_seen_beside_its_busy_sibling_and_not_beside_one_with_a_request_at_a_time() {
+    let of = |namespace| observed(&[("namespace", namespace)], slot(RANKS) + 60);
+    assert_values(&of("ranks-hung"), &[("stalled_ranks", 1.0), ("stalled_requests", 0.0)]);
+    assert_values(&of("ranks-idle"), &[("stalled_ranks", 0.0), ("stalled_requests", 0.0)]);
+    assert_values(&of("ranks-stuck"), &[("stalled_requests", 3.0)]);
+}
+
+#[test]
+fn clients_that_wait_for_an_engine_that_hung_while_idle_are_counted_by_their_connections() {
+    let of = |namespace| observed(&[("namespace", namespace)], slot(RANKS) + 60);
+    assert_values(&of("idle-hung"), &[("stalled_requests", 76.0 - 36.0), ("requests_running", 0.0)]);
+    assert_values(&of("idle"), &[("stalled_requests", 0.0)]);
 }
 
 /// What is read of a case, and at what time.
@@ -64,6 +119,7 @@ fn a_healthy_0_32_page_tells_each_signal_or_says_that_it_cannot() {
         ("computed_prompt_token_rate", 15_390.0 / 60.0),
         ("generation_token_rate", 7_331.0 / 60.0),
         ("prefix_cache_hit_ratio", 0.0),
+        ("prefix_cache_lost", 0.0),
         ("requests_running", 0.0),
         ("running_per_replica", 0.0),
         ("requests_queued", 0.0),
@@ -80,6 +136,7 @@ fn a_healthy_0_32_page_tells_each_signal_or_says_that_it_cannot() {
         ("preemption_rate", 0.0),
         ("kv_cache_capacity_tokens", 32_768.0),
         ("stalled_requests", 0.0),
+        ("stalled_ranks", 0.0),
         ("replicas_serving", 1.0),
         ("replicas_down", 0.0),
         ("replica_age_min", when as f64 - STARTED),

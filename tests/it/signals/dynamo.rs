@@ -10,6 +10,7 @@ const FAILING: usize = 127;
 const GONE: usize = 128;
 const OLD: usize = 129;
 const WHOLE: usize = 130;
+const LONG: usize = 145;
 
 /// 100 requests of an overloaded frontend that lost a worker.
 const FAILURES: [(&str, u32); 5] =
@@ -53,6 +54,31 @@ pub(super) fn pages() -> Vec<Page> {
          dynamo_component_system_uptime_seconds{{{labels}}} 77\n"
     );
     pages.extend(minute(OLD, "old-worker", "worker-0", &old, &old));
+    let routed = |requests: u32, unknown: u32| {
+        let tokens = |worker: &str, of: &str, waiting: u32| {
+            format!(
+                "dynamo_frontend_worker_active_prefill_tokens{{worker_id=\"{worker}\",worker_type=\"{of}\"}} {waiting}\n"
+            )
+        };
+        let counted = |model: &str, error: &str, n: u32| {
+            format!("dynamo_frontend_requests_total{{model=\"{model}\",error_type=\"{error}\"}} {n}\n")
+        };
+        "dynamo_frontend_inflight_requests{model=\"tiny\"} 4\n\
+         dynamo_frontend_model_max_num_batched_tokens{model=\"tiny\"} 8192\n"
+            .to_owned()
+            + &tokens("1", "prefill", 16_384)
+            + &tokens("2", "prefill", 32_768)
+            + &tokens("3", "decode", 0)
+            + &counted("tiny", "", requests)
+            + &counted("unknown_model", "not_found", unknown)
+            + &format!("dynamo_frontend_input_sequence_tokens_sum{{model=\"tiny\"}} {}\n", 2_000 * requests)
+            + &format!("dynamo_component_router_kv_hit_rate_count{{router_id=\"1\"}} {requests}\n")
+            + &format!(
+                "dynamo_component_router_kv_hit_rate_sum{{router_id=\"1\"}} {}\n",
+                0.75 * f64::from(requests.min(90))
+            )
+    };
+    pages.extend(minute(LONG, "long", "frontend-0", &routed(90, 0), &routed(150, 20)));
     pages
 }
 
@@ -84,6 +110,11 @@ fn a_healthy_minute_of_a_frontend_tells_each_signal_or_says_that_it_cannot() {
         ("client_error_ratio", 0.0),
         ("request_rate", 428.0 / 60.0),
         ("prompt_tokens_mean", 107_001.0 / 428.0),
+        // No prompt began like another one.
+        ("computed_prompt_token_rate", 107_001.0 / 60.0),
+        ("prefix_cache_hit_ratio", 0.0),
+        ("prefix_cache_lost", 0.0),
+        ("prefill_backlog", 0.0),
         ("generation_tokens_mean", 42_191.0 / 429.0),
         ("generation_token_rate", 42_053.0 / 60.0),
         ("requests_queued", 0.0),
@@ -174,4 +205,19 @@ fn the_names_of_dynamo_0_7_tell_cache_and_age() {
     assert_values(&seen, &[("kv_cache_usage", 0.9), ("kv_cache_peak", 0.9), ("prefix_cache_hit_ratio", 0.25)]);
     assert_eq!(value(&seen, "replica_age_min"), Some(77.0));
     assert_eq!(version(&seen, "dynamo-worker").as_deref(), Some("0.5"));
+}
+
+#[test]
+fn the_router_knows_what_its_workers_still_have_to_compute_and_what_they_no_longer_reuse() {
+    let expected = [
+        // Of the workers that compute prompts: two steps and four.
+        ("prefill_backlog", 3.0),
+        ("prefix_cache_hit_ratio", 0.0),
+        ("prefix_cache_lost", 0.75 * 90.0 / 150.0),
+        ("computed_prompt_token_rate", 2_000.0),
+        // A name that the frontend does not know belongs to no model, and to all of them.
+        ("gateway_unknown_model_ratio", 20.0 / 80.0),
+    ];
+    assert_values(&read(LONG, "long"), &expected);
+    assert_values(&observed(&[("namespace", "long"), ("model", "tiny")], slot(LONG) + 60), &expected);
 }

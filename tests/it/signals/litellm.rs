@@ -77,6 +77,26 @@ fn backends() -> String {
     [("pair", "1", 50, 0), ("pair", "2", 5, 45), ("mostly", "3", 10, 40), ("partly", "4", 40, 10)]
         .map(|(model, id, good, bad)| answers(model, id, good, bad))
         .concat()
+        + &slow_backends()
+}
+
+/// Pairs of deployments by how long their answers take; those of `few` are too few to compare.
+fn slow_backends() -> String {
+    let answers = |(model, id, count, mean): (&str, &str, u32, f64)| {
+        let of = format!("route=\"/v1/chat/completions\",requested_model=\"{model}\",model_id=\"{id}\"");
+        format!(
+            "litellm_proxy_total_requests_metric_total{{{of}}} {count}\n\
+             litellm_llm_api_latency_metric_count{{{of}}} {count}\n\
+             litellm_llm_api_latency_metric_sum{{{of}}} {}\n",
+            mean * f64::from(count)
+        )
+    };
+    [("slow", "5", 60, 0.175), ("slow", "6", 60, 2.08), ("even", "7", 60, 1.5), ("even", "8", 60, 2.1)]
+        .map(answers)
+        .concat()
+        + &[("quick", "9", 60, 0.02), ("quick", "10", 60, 0.4), ("few", "11", 60, 0.2), ("few", "12", 9, 3.0)]
+            .map(answers)
+            .concat()
 }
 
 /// The first page as it would be if the series of the second one had been there: LiteLLM's at zero, the process' own.
@@ -160,6 +180,7 @@ fn a_healthy_minute_of_litellm_tells_each_signal_or_says_that_it_cannot() {
         ("gateway_backend_limit_ratio", 0.0),
         ("gateway_backend_unavailable_ratio", 0.0),
         ("gateway_backends_failing", 0.0),
+        ("gateway_backends_slow", 0.0),
         ("gateway_unknown_model_ratio", 0.0),
         ("gateway_backends_ready", 1.0),
     ];
@@ -260,4 +281,11 @@ fn a_backend_fails_beside_others_only_where_another_one_answers() {
         value(&read(BACKENDS, &[("namespace", "backends"), ("model", model)]), "gateway_backends_failing")
     };
     assert_eq!([failing("pair"), failing("mostly"), failing("partly")], [Some(1.0), Some(0.0), Some(0.0)]);
+}
+
+#[test]
+fn a_backend_is_slow_beside_one_of_the_same_model_that_answers_in_a_third_of_its_time() {
+    let slow =
+        |model: &str| value(&read(BACKENDS, &[("namespace", "backends"), ("model", model)]), "gateway_backends_slow");
+    assert_eq!([slow("slow"), slow("even"), slow("quick"), slow("few")], [Some(1.0), Some(0.0), Some(0.0), Some(0.0)]);
 }

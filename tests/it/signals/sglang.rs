@@ -49,6 +49,7 @@ fn cases() -> Vec<Case> {
         ("sg-mixed", before, after),
         ("sg-mixed", old(0), old(60)),
         ("sg-aborted", before_any_abort, format!("{}{}", refused(&after_aborts), aborted(100))),
+        ("sg-hung-rank", hung_rank(0), hung_rank(60)),
     ]
 }
 
@@ -67,7 +68,7 @@ pub(super) fn pages() -> Vec<Page> {
     cases().into_iter().enumerate().flat_map(minute).collect()
 }
 
-const INSTANCES: [&str; 17] = [
+const INSTANCES: [&str; 18] = [
     "10.3.0.1:30000",
     "10.3.0.2:30000",
     "10.3.0.3:30000",
@@ -85,6 +86,7 @@ const INSTANCES: [&str; 17] = [
     "10.3.0.15:30000",
     "10.3.0.16:30000",
     "10.3.0.17:30000",
+    "10.3.0.18:30000",
 ];
 
 /// A scheduler that froze before it took its requests; the server still counts them.
@@ -164,6 +166,15 @@ fn native(page: &str) -> String {
     kept + "sglang:time_to_first_token_seconds{engine_type=\"unified\",model_name=\"tiny\"} 84\n"
 }
 
+/// Two schedulers of one server, of which the first stands still.
+fn hung_rank(second: u32) -> String {
+    let rank = |rank: u32, tokens: u32| {
+        let of = format!("dp_rank=\"{rank}\",model_name=\"tiny\"");
+        format!("sglang:num_running_reqs{{{of}}} 4\nsglang:realtime_tokens_total{{mode=\"decode\",{of}}} {tokens}\n")
+    };
+    rank(0, 700) + &rank(1, 700 + 50 * second)
+}
+
 /// What SGLang 0.4.3 had, written by hand: two requests a second of 100 prompt tokens, a quarter of them cached.
 fn old(second: u32) -> String {
     let one = |name: &str, value: u32| format!("sglang:{name}{{model_name=\"tiny\"}} {value}\n");
@@ -233,6 +244,7 @@ fn a_healthy_page_tells_each_signal_or_says_that_it_cannot() {
         ("computed_prompt_token_rate", 14_388.0 / 60.0),
         ("generation_token_rate", 5_784.0 / 60.0),
         ("prefix_cache_hit_ratio", 182.0 / 14_570.0),
+        ("prefix_cache_lost", 269.0 / 21_546.0 - 182.0 / 14_570.0),
         ("requests_running", 0.0),
         ("running_per_replica", 0.0),
         ("requests_queued", 0.0),
@@ -399,6 +411,11 @@ fn a_counter_that_is_born_within_the_window_does_not_hide_the_zero_of_the_others
 #[test]
 fn a_hung_scheduler_is_seen_although_its_gauges_still_stand() {
     assert_values(&read("sg-stalled"), &[("stalled_requests", 4.0), ("generation_token_rate", 0.0)]);
+}
+
+#[test]
+fn one_of_two_data_parallel_ranks_hangs_beside_the_other() {
+    assert_values(&read("sg-hung-rank"), &[("stalled_requests", 4.0), ("generation_token_rate", 50.0)]);
 }
 
 #[test]
