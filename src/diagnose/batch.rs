@@ -163,3 +163,45 @@ fn split(pack: &[usize], rows: &[Row]) -> Vec<Answer> {
     }
     pack.iter().map(|i| Ok(Arc::new(own.remove(i).unwrap_or_default()))).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::clock;
+    use crate::diagnose::Side;
+
+    #[tokio::test]
+    async fn a_late_histogram_holds_back_none_of_those_after_it() {
+        let ask = |query: &str| Ask {
+            signal: String::new(),
+            engine: String::new(),
+            side: Side::Pool,
+            query: query.to_owned(),
+            at: clock::now(),
+        };
+        let asks: Vec<Ask> = ["a", "b_bucket", "c_bucket", "d_bucket", "e_bucket"].map(ask).to_vec();
+        let packs = pack(&asks);
+        assert_eq!(packs.len(), 5);
+        // The first histogram answers only once the last one has.
+        let (last, late) = oneshot::channel();
+        let (mut last, mut late) = (Some(last), Some(late));
+        let asking = (0..packs.len()).map(|i| {
+            let wait = late.take_if(|_| i == 1);
+            let ended = last.take_if(|_| i == 4);
+            async move {
+                if let Some(wait) = wait {
+                    wait.await.unwrap();
+                }
+                if let Some(ended) = ended {
+                    ended.send(()).unwrap();
+                }
+                i
+            }
+        });
+        let deadline = Instant::now() + Duration::from_secs(20);
+        let answers = light_first(&asks, &packs, asking.collect(), deadline);
+        assert_eq!(tokio::time::timeout(Duration::from_secs(10), answers).await.unwrap(), [0, 1, 2, 3, 4]);
+    }
+}

@@ -203,17 +203,18 @@ pub(super) const HISTOGRAM: &str = "histogram";
 
 /// The classic histograms that a query reads, by their names without `_bucket`.
 pub(super) fn histograms(query: &str) -> impl Iterator<Item = &str> {
-    // A label's value may say so too.
-    let quoted = |at: usize| {
-        let mut escaped = false;
-        let quotes = query[..at].chars().filter(|c| {
-            let quote = *c == '"' && !escaped;
-            escaped = *c == '\\' && !escaped;
-            quote
-        });
-        quotes.count() % 2 == 1
+    // A label's value may say so too; names in several spellings are the value of `__name__`.
+    let of_a_label = |at: usize| {
+        let (mut quoted, mut escaped, mut began) = (false, false, 0);
+        for (i, c) in query[..at].char_indices() {
+            if c == '"' && !escaped {
+                (quoted, began) = (!quoted, i);
+            }
+            escaped = c == '\\' && !escaped;
+        }
+        quoted && !query[..began].trim_end_matches(['=', '~']).ends_with("__name__")
     };
-    query.match_indices("_bucket").filter(move |(at, _)| !quoted(*at)).map(|(at, _)| {
+    query.match_indices("_bucket").filter(move |(at, _)| !of_a_label(*at)).map(|(at, _)| {
         let own = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == ':';
         &query[query[..at].rfind(|c| !own(c)).map_or(0, |i| i + 1)..at]
     })
@@ -383,6 +384,7 @@ mod tests {
         let of = |query| histograms(query).collect::<Vec<_>>();
         assert_eq!(of("sum by (le) (rate(a:b_seconds_bucket{m=\"x\"}[5m]))"), ["a:b_seconds"]);
         assert_eq!(of(r#"sum(rate(a{m="x_bucket"}[5m]))"#), [""; 0]);
+        assert_eq!(of(r#"rate({__name__=~"a:b_bucket|a_b_bucket", m="x_bucket"}[5m])"#), ["a:b", "a_b"]);
         assert_eq!(of(r#"sum(rate(a{m="\\\"x_bucket"}[5m])) / sum(b_bucket)"#), ["b"]);
     }
 }
