@@ -1,13 +1,15 @@
 //! `make bench`: diagnoses of pools of 8, 100 and 1,000 replicas on a real Prometheus, against their floor, in one run.
 //!
 //! Each replica has 62 series, two histograms among them, over an hour and a half. A few replicas are simulated, and their
-//! pages are written as many pods'. The floor is what nobody can beat: the slowest single query of the plan.
+//! pages are written as many pods'. The floor is what nobody can beat: the slowest single query of the plan. The largest pool
+//! is diagnosed once more on what the generated rules record.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a benchmark that cannot go on should stop where it is")]
 #![allow(dead_code, reason = "the harness is shared with other benchmarks")]
 
 mod harness;
 
 use std::io::{BufWriter, Write};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use llm_diagnose::clock;
@@ -24,6 +26,10 @@ use harness::{FAULT, bar, ms, share, told};
 
 /// Replicas and the most seconds that a diagnosis may take.
 const SIZES: [(usize, f64); 3] = [(8, 0.3), (100, 0.6), (1_000, 2.0)];
+/// The most seconds for the largest of them, on recorded series.
+const RECORDED: f64 = 0.5;
+const RULES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/config/prometheus/llm-diagnose.rules.yaml");
+const GROUP: &str = "llm-diagnose.record.vllm";
 /// Replicas that are simulated; the others are copies.
 const SIMULATED: usize = 4;
 /// Of one replica, `up` aside.
@@ -64,8 +70,13 @@ async fn main() {
     for (replicas, most) in SIZES {
         let file = tempfile::NamedTempFile::new().unwrap();
         copied(&text, replicas, BufWriter::new(file.as_file()));
-        let prometheus = Prometheus::builder().backfill(file.path()).start().await.unwrap();
+        let mut prometheus = Prometheus::builder().backfill(file.path()).start().await.unwrap();
         asked.push(measured(&library, &prometheus, replicas, now, most).await);
+        if replicas == SIZES[SIZES.len() - 1].0 {
+            prometheus.record(Path::new(RULES), GROUP, (now - HISTORY) as i64, now as i64).await.unwrap();
+            println!("\nThe same with recorded series:");
+            measured(&library, &prometheus, replicas, now, RECORDED).await;
+        }
     }
     assert!(asked.iter().all(|n| *n == asked[0]), "the number of queries depends on the fleet: {asked:?}");
 }

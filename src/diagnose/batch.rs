@@ -14,8 +14,9 @@ use jiff::Timestamp;
 use tokio::sync::oneshot;
 
 use super::answer_cache::finest;
-use super::plan::{Ask, Plan, histograms};
+use super::plan::{Ask, Plan};
 use crate::prom::{Formula, PromError, Prometheus, Range, Row, Series};
+use crate::signal::histograms;
 
 /// The marking label; no exporter has it.
 const MARK: &str = "llm_diagnose_ask";

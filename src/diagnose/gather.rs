@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::batch::Answer;
 use super::observation::{Observations, Replica, reduce};
-use super::plan::{Ask, HISTOGRAM, POD_AND_NODE, Side, histograms, tier};
+use super::plan::{Ask, HISTOGRAM, POD_AND_NODE, Side, tier};
 use super::pool::Own;
 use super::scope::workload_of;
 use crate::alert::Labels;
 use crate::playbook::Library;
 use crate::prom::Row;
-use crate::signal::{Engine, EngineKind, Fleet};
+use crate::signal::{Engine, EngineKind, Fleet, histograms};
 
 /// What a row's pod is called; an exporter's own `pod` comes after the one it speaks of.
 pub(super) const POD_LABELS: [&str; 4] = ["exported_pod", "pod", "kubernetes_pod", "pod_name"];

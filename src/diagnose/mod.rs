@@ -32,6 +32,7 @@ mod picture;
 mod plan;
 mod pool;
 mod probability;
+mod recorded;
 mod rule;
 mod scope;
 mod screen;

@@ -16,7 +16,7 @@ use super::observation::{Observation, Observations};
 use super::past::{Past, ladder};
 use super::plan::{Ask, Needs, Plan, Side, needs, plan_for};
 use super::scope::{Found, read_detection};
-use super::{Request, against};
+use super::{Request, against, recorded};
 use crate::alert::Labels;
 use crate::clock;
 use crate::playbook::Library;
@@ -149,6 +149,9 @@ async fn detect(
                 observed.degraded |= error.is_unavailable();
                 observed.problems.push(format!("whether there is a past could not be asked: {error}"));
             }
+            let (recorded, questions) = recorded::look(library, prometheus, request, &found, deadline).await;
+            cache.queries += questions;
+            found.recorded = recorded;
             cache.found = Some(found.clone());
             observed.found = found;
         }

@@ -48,8 +48,9 @@ pub(super) async fn trace(
     deadline: Instant,
 ) -> bool {
     let wanted = wanted(library, judged);
-    // A shorter window blurs less; all share it, so that their order stays.
-    let sharp = Request { window: request.window.min(WINDOW), ..request.clone() };
+    // A shorter window blurs less; all share it, so that their order stays. What is recorded has its own.
+    let window = if observed.found.recorded.is_empty() { request.window.min(WINDOW) } else { request.window };
+    let sharp = Request { window, ..request.clone() };
     let asks = asks(library, &sharp, &observed.found, &wanted);
     if asks.is_empty() {
         return false;

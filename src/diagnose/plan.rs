@@ -7,10 +7,11 @@ use jiff::Timestamp;
 
 use super::Request;
 use super::past::Past;
+use super::recorded::Recorded;
 use super::scope::{EngineSeen, Found};
 use crate::playbook::{Condition, Evidence, Library, Node};
 use crate::prom::Part;
-use crate::signal::{Engine, EngineKind, Fill, Fleet, fill, matchers};
+use crate::signal::{Engine, EngineKind, Fill, Fleet, fill, histograms, matchers};
 
 /// What an answer is used for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -152,6 +153,7 @@ pub(super) fn plan_for(library: &Library, request: &Request, found: &Found, need
                             alone,
                             past: found.past,
                             before: found.past_before,
+                            recorded: &found.recorded,
                         },
                         signal,
                         definition.fleet,
@@ -200,25 +202,6 @@ fn scrape(engine: &Engine) -> String {
 
 /// The label under which [`Side::Native`] names a histogram.
 pub(super) const HISTOGRAM: &str = "histogram";
-
-/// The classic histograms that a query reads, by their names without `_bucket`.
-pub(super) fn histograms(query: &str) -> impl Iterator<Item = &str> {
-    // A label's value may say so too; names in several spellings are the value of `__name__`.
-    let of_a_label = |at: usize| {
-        let (mut quoted, mut escaped, mut began) = (false, false, 0);
-        for (i, c) in query[..at].char_indices() {
-            if c == '"' && !escaped {
-                (quoted, began) = (!quoted, i);
-            }
-            escaped = c == '\\' && !escaped;
-        }
-        quoted && !query[..began].trim_end_matches(['=', '~']).ends_with("__name__")
-    };
-    query.match_indices("_bucket").filter(move |(at, _)| !of_a_label(*at)).map(|(at, _)| {
-        let own = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == ':';
-        &query[query[..at].rfind(|c| !own(c)).map_or(0, |i| i + 1)..at]
-    })
-}
 
 /// A classic histogram has no series of its plain name; where there is one, Prometheus keeps it as a native one.
 fn native_question(library: &Library, request: &Request, found: &Found, plan: &mut Plan) {
@@ -302,13 +285,18 @@ struct Source<'a> {
     alone: bool,
     past: Option<Past>,
     before: Option<Past>,
+    recorded: &'a Recorded,
 }
 
 fn add(plan: &mut Plan, request: &Request, from: Source<'_>, signal: &str, fleet: Fleet, need: Need) {
-    let Source { engine, seen, query, window, labels, alone, past, before } = from;
+    let Source { engine, seen, query, window, labels, alone, past, before, recorded } = from;
+    let dear = histograms(query).next().is_some();
     let derived = fleet != Fleet::Query || labels;
     let mut ask = |side: Side, at: Timestamp, window: Duration| {
         let pool = matches!(side, Side::Pool | Side::PastPool | Side::BeforePool);
+        if let Some(query) = recorded.query(engine, signal, side, window).filter(|_| dear && !derived) {
+            return plan.asks.push(Ask { signal: signal.to_owned(), engine: engine.engine.clone(), side, query, at });
+        }
         let by: &[String] = if pool && !derived { &[] } else { &engine.replica };
         let query = filled(query, engine, seen, window, by);
         let query = reduced(fleet, &query).filter(|_| pool && derived).unwrap_or(query);
@@ -329,7 +317,7 @@ fn add(plan: &mut Plan, request: &Request, from: Source<'_>, signal: &str, fleet
         ask(side, past.at, window.unwrap_or(past.window));
     }
     // Histograms are dear; what they tell varies less than what is counted.
-    let before = before.filter(|_| need.baseline && histograms(query).next().is_none());
+    let before = before.filter(|_| need.baseline && !dear);
     if let Some(before) = before {
         let side = if derived && !summed { Side::BeforeReplicas } else { Side::BeforePool };
         ask(side, before.at, window.unwrap_or(before.window));
@@ -373,18 +361,4 @@ pub(super) fn needs<'a>(library: &'a Library, playbook: &str) -> Needs<'a> {
         }
     }
     needs
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_histogram_is_named_by_a_metric_and_not_by_a_label() {
-        let of = |query| histograms(query).collect::<Vec<_>>();
-        assert_eq!(of("sum by (le) (rate(a:b_seconds_bucket{m=\"x\"}[5m]))"), ["a:b_seconds"]);
-        assert_eq!(of(r#"sum(rate(a{m="x_bucket"}[5m]))"#), [""; 0]);
-        assert_eq!(of(r#"rate({__name__=~"a:b_bucket|a_b_bucket", m="x_bucket"}[5m])"#), ["a:b", "a_b"]);
-        assert_eq!(of(r#"sum(rate(a{m="\\\"x_bucket"}[5m])) / sum(b_bucket)"#), ["b"]);
-    }
 }

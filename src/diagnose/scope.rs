@@ -12,6 +12,7 @@ use super::detection::names_behind;
 use super::gateway;
 use super::names::PoolNames;
 use super::past::{Past, ladder};
+use super::recorded::Recorded;
 use super::typed::{Unknown, unknown};
 use crate::alert::{Alert, Labels, active, common_labels};
 use crate::playbook::Library;
@@ -96,6 +97,8 @@ pub struct Found {
     pub(super) past: Option<Past>,
     /// The window before the past's, when the pool was there then already.
     pub(super) past_before: Option<Past>,
+    /// What may be read of recorded series.
+    pub(super) recorded: Recorded,
     /// Gateways that are there and do not name the pool, with the sentence that says so; they are not used as evidence.
     pub apart: BTreeMap<String, String>,
     /// What could not be used of the alert's labels, in sentences.

@@ -10,10 +10,7 @@ use std::time::Duration;
 
 use super::yaml::{block, text};
 use crate::playbook::{AlertRule, Each, Evidence, Library};
-use crate::signal::{Engine, EngineKind, Fill, Signal, fill, matchers};
-
-/// The labels of a pool, as dimension and the name that every recorded series has for it.
-const POOL: [(&str, &str); 3] = [("cluster", "cluster"), ("namespace", "namespace"), ("model", "model_name")];
+use crate::signal::{Engine, EngineKind, Fill, RECORDED_POOL, Signal, fill, histograms, matchers, recorded_name};
 
 /// A series that is recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -27,10 +24,7 @@ pub(super) struct Recorded<'a> {
 impl Recorded<'_> {
     /// Its name.
     pub(super) fn name(&self) -> String {
-        match self.each {
-            Each::Pool => format!("llm:{}", self.signal),
-            Each::Replica => format!("llm:{}:replica", self.signal),
-        }
+        recorded_name(self.signal, self.each == Each::Replica)
     }
 
     /// The labels that its series have, whichever engine tells them.
@@ -52,7 +46,7 @@ impl Recorded<'_> {
     }
 }
 
-/// What alerts and dashboards read.
+/// What alerts and dashboards read, and what a diagnosis of a large pool would compute from the histograms of all replicas.
 pub(super) fn wanted(library: &Library) -> BTreeSet<Recorded<'_>> {
     let alerts = library.playbooks.values().flat_map(|playbook| &playbook.alerts).flat_map(|alert: &AlertRule| {
         let checks = alert.when.iter().flat_map(Evidence::checks);
@@ -62,7 +56,21 @@ pub(super) fn wanted(library: &Library) -> BTreeSet<Recorded<'_>> {
         let each = [(definition.row.is_some(), Each::Pool), (definition.by_replica, Each::Replica)];
         each.into_iter().filter(|(wanted, _)| *wanted).map(move |(_, each)| Recorded { signal, each })
     });
-    alerts.chain(shown).collect()
+    alerts.chain(shown).chain(of_histograms(library)).collect()
+}
+
+/// The signals that are read from histograms; of symptoms, each replica's value too.
+fn of_histograms(library: &Library) -> impl Iterator<Item = Recorded<'_>> {
+    let symptoms = library.playbooks.values().flat_map(|playbook| &playbook.symptom).flat_map(Evidence::checks);
+    let symptoms: BTreeSet<&str> = symptoms.map(|(signal, _)| signal).collect();
+    let reads = |signal: &&String| {
+        let queries = library.engines.values().filter_map(|engine| engine.signals.get(*signal)?.query.as_deref());
+        queries.into_iter().any(|query| histograms(query).next().is_some())
+    };
+    library.signals.keys().filter(reads).flat_map(move |signal| {
+        let replica = symptoms.contains(signal.as_str()).then_some(Each::Replica);
+        [Some(Each::Pool), replica].into_iter().flatten().map(move |each| Recorded { signal, each })
+    })
 }
 
 /// Whether an engine can tell a signal in PromQL alone; what stands in labels cannot be computed with.
@@ -135,7 +143,7 @@ fn pool(engine: &Engine) -> Vec<(&'static str, &str)> {
         let labels = engine.scope.get(*dimension).map(Vec::as_slice).unwrap_or_default();
         labels.iter().rev().map(|label| (*name, label.as_str())).collect()
     };
-    POOL.iter().flat_map(spelt).collect()
+    RECORDED_POOL.iter().flat_map(spelt).collect()
 }
 
 /// The engines whose answer counts before this one's.

@@ -143,6 +143,25 @@ fn respell(query: &str, written: &str, held: &[String]) -> String {
     out
 }
 
+/// The classic histograms that a query reads, by their names without `_bucket`.
+pub fn histograms(query: &str) -> impl Iterator<Item = &str> {
+    // A label's value may say so too; names in several spellings are the value of `__name__`.
+    let of_a_label = |at: usize| {
+        let (mut quoted, mut escaped, mut began) = (false, false, 0);
+        for (i, c) in query[..at].char_indices() {
+            if c == '"' && !escaped {
+                (quoted, began) = (!quoted, i);
+            }
+            escaped = c == '\\' && !escaped;
+        }
+        quoted && !query[..began].trim_end_matches(['=', '~']).ends_with("__name__")
+    };
+    query.match_indices("_bucket").filter(move |(at, _)| !of_a_label(*at)).map(|(at, _)| {
+        let own = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == ':';
+        &query[query[..at].rfind(|c| !own(c)).map_or(0, |i| i + 1)..at]
+    })
+}
+
 /// A duration as PromQL writes it, in whole seconds and at least one: `300s`.
 pub fn prometheus_duration(duration: Duration) -> String {
     format!("{}s", duration.as_secs().max(1))
@@ -228,5 +247,14 @@ mod tests {
             fill("sum by (le, $by) (rate(x{$scope}[$window])) $other", &with),
             r#"sum by (le, pod) (rate(x{a="b"}[300s])) $other"#
         );
+    }
+
+    #[test]
+    fn a_histogram_is_named_by_a_metric_and_not_by_a_label() {
+        let of = |query| histograms(query).collect::<Vec<_>>();
+        assert_eq!(of("sum by (le) (rate(a:b_seconds_bucket{m=\"x\"}[5m]))"), ["a:b_seconds"]);
+        assert_eq!(of(r#"sum(rate(a{m="x_bucket"}[5m]))"#), [""; 0]);
+        assert_eq!(of(r#"rate({__name__=~"a:b_bucket|a_b_bucket", m="x_bucket"}[5m])"#), ["a:b", "a_b"]);
+        assert_eq!(of(r#"sum(rate(a{m="\\\"x_bucket"}[5m])) / sum(b_bucket)"#), ["b"]);
     }
 }

@@ -43,6 +43,7 @@ mod pasts;
 mod picture;
 mod playbooks;
 mod queue;
+mod recorded;
 mod redaction;
 mod replicas;
 mod report;

@@ -103,6 +103,29 @@ impl Prometheus {
         self.process.call(self.process.http.post(format!("{}/-/reload", self.url))).await.map(drop)
     }
 
+    /// Writes what a group of a file's recording rules would have recorded of its data every minute between two unix times,
+    /// in seconds; it is started again for that.
+    pub async fn record(&mut self, rules: &Path, group: &str, from: i64, to: i64) -> anyhow::Result<()> {
+        let text = fs::read_to_string(rules).with_context(|| format!("cannot read {}", rules.display()))?;
+        let mut groups = text.split("  - name: ");
+        let group = groups.find(|text| text.lines().next() == Some(group)).context("the rules have no such group")?;
+        let directory = self.process.directory.path();
+        let file = process::write(&self.process.directory, "recorded.yml", &format!("groups:\n  - name: {group}"))?;
+        let output = Command::new(find_binary(&["promtool"])?)
+            .args(["tsdb", "create-blocks-from", "rules", "--eval-interval=60s"])
+            .args([format!("--url={}", self.url), format!("--start={from}"), format!("--end={to}")])
+            .arg(format!("--output-dir={}", directory.join("data").display()))
+            .arg(file)
+            .stdin(Stdio::null())
+            .kill_on_drop(true)
+            .output();
+        let output = tokio::time::timeout(20 * PATIENCE, output).await.context("promtool takes too long")??;
+        let complaint = String::from_utf8_lossy(&output.stderr);
+        anyhow::ensure!(output.status.success(), "promtool cannot record {}: {complaint}", rules.display());
+        // Blocks that others wrote are read at the start.
+        self.restart().await
+    }
+
     /// Kills it with SIGKILL.
     pub async fn kill(&mut self) -> anyhow::Result<()> {
         self.process.kill().await

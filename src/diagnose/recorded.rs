@@ -1,0 +1,153 @@
+//! The recorded series `llm:<signal>` of a pool: where the generated rules are loaded, nobody has to read the histograms of all
+//! its replicas again.
+//!
+//! Only what is read from histograms is taken from them, and only where they are about this pool alone, are fresh, and reach back
+//! as far as the diagnosis looks. What is counted is asked of the engines: it costs little, and is of this moment.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+
+use super::Request;
+use super::batch::ask_all;
+use super::onset;
+use super::plan::{Ask, Side};
+use super::scope::{EngineSeen, Found};
+use crate::alert::Labels;
+use crate::clock;
+use crate::playbook::Library;
+use crate::prom::Prometheus;
+use crate::signal::{
+    Engine, Matcher, RECORDED_POOL, RECORDED_WINDOW, histograms, matchers, prometheus_duration, recorded_name,
+};
+
+/// Rules are evaluated every minute as a rule; what is older was recorded by nobody who still runs.
+const FRESH: Duration = Duration::from_secs(150);
+
+/// The recorded series that may be read, by engine and name.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Recorded {
+    series: BTreeMap<(String, String), Series>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+struct Series {
+    matchers: Vec<Matcher>,
+    /// It was recorded at the time of the past as well.
+    has_past: bool,
+}
+
+impl Recorded {
+    /// Whether nothing may be read.
+    pub(super) fn is_empty(&self) -> bool {
+        self.series.is_empty()
+    }
+
+    /// What is asked instead of a signal's own query; none where that has to be asked.
+    pub(super) fn query(&self, engine: &Engine, signal: &str, side: Side, window: Duration) -> Option<String> {
+        let (by_replica, of_past) = match side {
+            Side::Pool => (false, false),
+            Side::Replicas => (true, false),
+            Side::PastPool => (false, true),
+            _ => return None,
+        };
+        let name = recorded_name(signal, by_replica);
+        let series = self.series.get(&(engine.engine.clone(), name.clone()))?;
+        let selector = format!("{name}{{{}}}", matchers(&series.matchers));
+        match (by_replica, of_past) {
+            // A quantile of no request is no number, and a mean over one such moment would be none either.
+            (_, true) if series.has_past => {
+                let window = prometheus_duration(window);
+                Some(format!("avg(avg_over_time(({selector} >= 0)[{window}:1m]))"))
+            }
+            (_, true) => None,
+            (true, false) => Some(format!("max by ({}) ({selector})", engine.replica.join(", "))),
+            // Rates over another window are other numbers.
+            (false, false) if window == RECORDED_WINDOW => Some(format!("max({selector})")),
+            (false, false) => None,
+        }
+    }
+}
+
+/// Finds out what is recorded of the pool that was found; nothing where the request's window is another one. With the number of
+/// questions.
+pub(super) async fn look(
+    library: &Library,
+    prometheus: &Prometheus,
+    request: &Request,
+    found: &Found,
+    deadline: Instant,
+) -> (Recorded, usize) {
+    let pool: Vec<(&Engine, &EngineSeen)> = found.pool(library).collect();
+    let scopes = pool.iter().filter_map(|(engine, seen)| Some((*engine, scope(engine, seen)?)));
+    let scopes: Vec<(&Engine, Vec<Matcher>)> = scopes.filter(|_| request.window == RECORDED_WINDOW).collect();
+    // The last of the moments is that of the past.
+    let moments: Vec<Timestamp> =
+        [request.at, onset::range(request).from].into_iter().chain(found.past.map(|p| p.at)).collect();
+    let there = |(engine, scope): &(&Engine, Vec<Matcher>), at: &Timestamp| Ask {
+        signal: String::new(),
+        engine: engine.engine.clone(),
+        side: Side::Pool,
+        query: there(engine, scope, clock::between(*at, request.at)),
+        at: request.at,
+    };
+    let asks: Vec<Ask> = scopes.iter().flat_map(|scope| moments.iter().map(move |at| there(scope, at))).collect();
+    if asks.is_empty() {
+        return (Recorded::default(), 0);
+    }
+    let questions = super::batch::pack(&asks).len();
+    let answers = ask_all(prometheus, &asks, deadline).await;
+    let mut recorded = Recorded::default();
+    for ((engine, _), answers) in scopes.iter().zip(answers.chunks(moments.len())) {
+        let of = |i: usize| -> BTreeMap<String, Vec<&Labels>> {
+            let rows = answers.get(i).and_then(|answer| answer.as_ref().ok());
+            let mut by_name: BTreeMap<String, Vec<&Labels>> = BTreeMap::new();
+            for row in rows.into_iter().flat_map(|rows| rows.iter()) {
+                by_name.entry(row.labels.get("__name__").cloned().unwrap_or_default()).or_default().push(&row.labels);
+            }
+            by_name
+        };
+        let (now, start, past) = (of(0), of(1), of(2));
+        for (name, rows) in &now {
+            // Quantiles of several pools cannot be put together.
+            let ([row], true) = (rows.as_slice(), start.get(name) == Some(rows)) else { continue };
+            let own = RECORDED_POOL.iter().map(|(_, label)| (*label, row.get(*label).map_or("", String::as_str)));
+            let own = own.chain([("engine", engine.engine.as_str())]);
+            let matchers = own.map(|(label, value)| Matcher::one(label, value)).collect();
+            let has_past = past.get(name) == Some(rows);
+            recorded.series.insert((engine.engine.clone(), name.clone()), Series { matchers, has_past });
+        }
+    }
+    (recorded, questions)
+}
+
+/// An engine's scope in the labels of recorded series; none where it is narrowed by what they do not have.
+fn scope(engine: &Engine, seen: &EngineSeen) -> Option<Vec<Matcher>> {
+    let ours: BTreeSet<Matcher> = engine.own_series().collect();
+    let named = |matcher: &Matcher| {
+        let is = |dimension: &str| engine.scope.get(dimension).is_some_and(|labels| labels.contains(&matcher.label));
+        let (_, label) = RECORDED_POOL.iter().find(|(dimension, _)| is(dimension))?;
+        Some(Matcher { label: (*label).to_owned(), ..matcher.clone() })
+    };
+    seen.matchers.iter().filter(|matcher| !ours.contains(matcher)).map(named).collect()
+}
+
+/// Asks which series were recorded so long ago.
+fn there(engine: &Engine, scope: &[Matcher], ago: Duration) -> String {
+    let dear = engine.signals.iter().filter(|(_, entry)| {
+        let query = entry.query.as_deref().unwrap_or_default();
+        entry.window.is_none() && histograms(query).next().is_some()
+    });
+    let names: Vec<String> =
+        dear.flat_map(|(signal, _)| [false, true].map(|by_replica| recorded_name(signal, by_replica))).collect();
+    let of: Vec<&str> = RECORDED_POOL.iter().map(|(_, label)| *label).collect();
+    let scope = matchers(&[&[Matcher::one("engine", &engine.engine)], scope].concat());
+    let (fresh, ago) = (prometheus_duration(FRESH), ago.as_secs());
+    let offset = if ago == 0 { String::new() } else { format!(" offset {ago}s") };
+    format!(
+        "count by (__name__, {}) (last_over_time({{__name__=~\"{}\", {scope}}}[{fresh}]{offset}))",
+        of.join(", "),
+        names.join("|")
+    )
+}
