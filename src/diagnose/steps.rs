@@ -171,6 +171,7 @@ fn replicas_before(seen: &Observations) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::diagnose::{Baseline, Diagnosis, Observation, Scope};
 
     #[test]
     fn placeholders_that_are_known_are_filled_and_the_others_stay() {
@@ -207,5 +208,78 @@ mod tests {
     #[test]
     fn an_address_is_no_pod() {
         assert!(is_pod("vllm-0") && !is_pod("10.0.0.1") && !is_pod("10.0.0.1:8000") && !is_pod("VLLM"));
+    }
+
+    fn about<'a>(
+        diagnosis: &'a Diagnosis,
+        request: &'a Request,
+        seen: &'a Observations,
+        nodes: &'a BTreeMap<String, String>,
+    ) -> About<'a> {
+        About { request, cause: &diagnosis.causes[0], symptom: &diagnosis.symptom.evidence, seen, nodes }
+    }
+
+    fn request(dimensions: &[(&str, &str)]) -> Request {
+        let dimensions = dimensions.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+        Request {
+            playbook: "high-itl".to_owned(),
+            screen: false,
+            rules: Vec::new(),
+            scope: Scope { dimensions, replicas: BTreeSet::new() },
+            at: "2026-01-01T00:00:00Z".parse().unwrap(),
+            since: None,
+            window: std::time::Duration::from_secs(300),
+            baseline: Baseline::Off,
+            deadline: std::time::Duration::from_secs(1),
+        }
+    }
+
+    /// One of four replicas is much worse than its peers.
+    fn bad_replica() -> Diagnosis {
+        serde_json::from_str(include_str!("../../tests/fixtures/diagnoses/bad-replica.high-itl.json")).unwrap()
+    }
+
+    #[test]
+    fn steps_name_the_pod_its_node_and_what_the_alert_names_but_nothing_hostile() {
+        let diagnosis = bad_replica();
+        let nodes = [("vllm-llama-8b-1".to_owned(), "gpu-node-0".to_owned())].into();
+        let wanted = Observation { value: Some(2.0), baseline: Some(4.0), ..Observation::default() };
+        let seen = Observations { signals: [(WANTED.to_owned(), wanted)].into(), ..Observations::default() };
+        let request = request(&[("namespace", "prod"), ("model", "$(reboot)")]);
+        let known = known(&about(&diagnosis, &request, &seen, &nodes));
+        let told: Vec<_> = known.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        let expected =
+            [("<namespace>", "prod"), ("<node>", "gpu-node-0"), ("<pod>", "vllm-llama-8b-1"), ("<replicas>", "4")];
+        assert_eq!(told, expected);
+    }
+
+    #[test]
+    fn of_several_affected_replicas_none_is_put_into_a_command() {
+        let mut diagnosis = bad_replica();
+        diagnosis.causes[0].replicas.affected.push("vllm-llama-8b-2".to_owned());
+        let (seen, nodes, request) = (Observations::default(), BTreeMap::new(), request(&[]));
+        assert_eq!(known(&about(&diagnosis, &request, &seen, &nodes)), BTreeMap::new());
+    }
+
+    #[test]
+    fn what_holds_before_anything_was_done_shows_nothing_and_the_symptoms_own_check_does() {
+        let library = crate::playbook::load(None).unwrap();
+        let diagnosis = bad_replica();
+        let (nodes, request) = (BTreeMap::new(), request(&[]));
+        let verify = Verify { signal: "waiting_per_replica".to_owned(), when: "< 0.25".parse().unwrap() };
+        let step = Step { action: String::new(), engine: None, verify: Some(verify), no_verify: None, source: None };
+        let shown = |waiting: f64, step: &Step| {
+            let o = Observation { value: Some(waiting), answered: true, ..Observation::default() };
+            let signals = [("waiting_per_replica".to_owned(), o)].into();
+            let seen = Observations { signals, ..Observations::default() };
+            let check = shows(&library, step, &about(&diagnosis, &request, &seen, &nodes));
+            check.map(|check| format!("{} {}", check.signal, check.when))
+        };
+        assert_eq!(shown(3.0, &step).as_deref(), Some("waiting_per_replica < 0.25"));
+        assert_eq!(shown(0.0, &step).as_deref(), Some("itl_p99 <= 0.1"));
+        let step = Step { verify: None, no_verify: Some(NoVerify::Symptom), ..step };
+        assert_eq!(shown(0.0, &step).as_deref(), Some("itl_p99 <= 0.1"));
+        let step = Step { no_verify: Some(NoVerify::Looks), ..step };
+        assert_eq!(shown(0.0, &step), None);
     }
 }
