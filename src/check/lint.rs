@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{endpoints, facts, logs, promql, redaction, tables, tickets};
+use super::{endpoints, facts, logs, promql, redaction, steps, tables, tickets};
 use crate::playbook::{
     CauseEntry, Condition, Evidence, Kind, Library, Playbook, Problem, QuickCheck, REST, Reference, SourceFile, Step,
     shipped, suggestion,
@@ -20,6 +20,7 @@ pub fn lint(library: &Library) -> Vec<Problem> {
     logs::lint(library, &mut problems);
     tickets::tickets(library, &mut problems);
     redaction::redaction(library, &mut problems);
+    steps::flags(library, &mut problems);
     for playbook in library.playbooks.values() {
         let Some(file) = library.files.get(&format!("{}.yaml", playbook.playbook)) else { continue };
         let mut lint = Lint { library, file, problems: &mut problems };

@@ -71,6 +71,17 @@ pub(super) fn tables(library: &Library, problems: &mut Vec<Problem>) {
             }
         }
     });
+    with_file(library, tables.engine_flags.heading(), problems, |lint| {
+        let mut seen = BTreeSet::new();
+        for row in &tables.engine_flags.rows {
+            lint.engine(&row.flag, &row.engine);
+            lint.source(&row.flag, &row.source);
+            if !seen.insert((&row.engine, &row.flag)) {
+                let message = format!("`{}` of {} stands here twice", row.flag, row.engine);
+                lint.say("table/twice", &row.flag, message, None);
+            }
+        }
+    });
 }
 
 /// A table that was not loaded has nothing that could be wrong.

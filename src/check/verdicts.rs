@@ -141,7 +141,21 @@ fn run_file(library: &Library, file: &SourceFile, test: &TestFile) -> Result<Vec
         .collect()
 }
 
-fn observations(library: &Library, test: &TestFile, case: &Case) -> Observations {
+/// The healthy fleet of a test file.
+pub(super) fn healthy(library: &Library, test: &TestFile) -> Observations {
+    let expect = Expect {
+        symptom: SymptomVerdict::Absent,
+        chain: None,
+        verdict: None,
+        ruled_out: vec![],
+        unlikely: vec![],
+        undetermined: vec![],
+    };
+    let case = Case { name: String::new(), now: [].into(), past: [].into(), replicas: [].into(), expect };
+    observations(library, test, &case)
+}
+
+pub(super) fn observations(library: &Library, test: &TestFile, case: &Case) -> Observations {
     let number = |value: Option<&Value>| match value {
         Some(Value::Number(n)) => Some(*n),
         Some(Value::NoData(NoData::NoData)) | None => None,

@@ -41,10 +41,15 @@ pub(super) fn test(args: DataArgs) -> anyhow::Result<ExitCode> {
             return Ok(ExitCode::FAILURE);
         }
     };
+    let unable = check::verifies(&library);
+    unable.iter().for_each(|problem| anstream::println!("{problem}\n"));
     let failed = results.iter().filter(|r| !r.failures.is_empty()).count();
     for failure in results.iter().flat_map(|r| &r.failures) {
         anstream::println!("{failure}\n");
     }
     anstream::println!("{} passed, {failed} failed", results.len() - failed);
-    Ok(ExitCode::from(u8::from(failed > 0 || results.is_empty())))
+    if !unable.is_empty() {
+        anstream::println!("{} that cannot tell whether it worked", counted(unable.len(), "step"));
+    }
+    Ok(ExitCode::from(u8::from(failed > 0 || results.is_empty() || !unable.is_empty())))
 }

@@ -9,18 +9,16 @@ use super::parts::parts;
 use super::plan::TRAFFIC;
 use super::probability;
 use super::scope::workload_of;
+use super::steps::{About, fixes};
 use super::{
-    BlastRadius, CauseFound, ComparedWith, Diagnosis, EngineFound, EvidenceResult, Fix, FixCheck, Fixes, Judged,
-    Judgement, Observations, Onset, Outcome, Request, SCHEMA, ScopeFound, Screening, SymptomFound, SymptomVerdict,
-    Verdict,
+    BlastRadius, CauseFound, ComparedWith, Diagnosis, EngineFound, EvidenceResult, Judged, Judgement, Observations,
+    Onset, Outcome, Request, SCHEMA, ScopeFound, Screening, SymptomFound, SymptomVerdict, Verdict,
 };
-use crate::playbook::{Library, Node, Step};
-use crate::signal::{VersionReq, matchers};
+use crate::playbook::{Library, Node};
+use crate::signal::matchers;
 
 /// Up to so many affected replicas are told with their nodes, GPUs and share of the traffic.
 const NAMED: usize = 4;
-/// How many fix steps of a kind are shown.
-const STEPS: usize = 6;
 
 pub(super) fn assemble(
     library: &Library,
@@ -30,7 +28,7 @@ pub(super) fn assemble(
     screening: Option<Screening>,
     took: Duration,
 ) -> Diagnosis {
-    let Observed { found, seen, mut problems, degraded, queries, direct, logs, elsewhere, .. } = observed;
+    let Observed { found, members, seen, mut problems, degraded, queries, direct, logs, elsewhere, .. } = observed;
     let judged = judged.unwrap_or_else(|| {
         if screening.is_none() && !request.playbook.is_empty() {
             problems.push(format!("there is no playbook `{}`", request.playbook));
@@ -46,7 +44,8 @@ pub(super) fn assemble(
     let serving = found.pool(library).next().map(|(_, seen)| seen);
     let causes = roots(library, &nodes, &judged, &seen);
     let entry = library.playbooks.get(&request.playbook);
-    let fix = causes.first().map(|cause| fixes(&nodes, cause, &found, &seen, library)).unwrap_or_default();
+    let about = |cause| About { request, cause, symptom: &judged.evidence, seen: &seen, nodes: members.nodes() };
+    let fix = causes.first().map(|cause| fixes(library, &nodes, &found, &about(cause))).unwrap_or_default();
     let mut diagnosis = Diagnosis {
         schema: SCHEMA.to_owned(),
         at: request.at,
@@ -191,41 +190,4 @@ fn traffic(affected: &[String], seen: &Observations) -> Option<f64> {
     let all: f64 = rates.iter().map(|r| r.value.max(0.0)).sum();
     let theirs: f64 = rates.iter().filter(|r| affected.contains(&r.name)).map(|r| r.value.max(0.0)).sum();
     (!affected.is_empty() && all > 0.0).then_some(theirs / all)
-}
-
-/// The steps of the chain, the root's first, that hold for the engine and version seen.
-fn fixes(
-    nodes: &BTreeMap<&str, Node<'_>>,
-    cause: &CauseFound,
-    found: &super::Found,
-    seen: &Observations,
-    library: &Library,
-) -> Fixes {
-    let applies = |step: &Step| match step.engine.as_deref().map(str::parse::<VersionReq>) {
-        None => true,
-        Some(Err(_)) => false,
-        Some(Ok(req)) => found.engines.iter().any(|e| req.allows(&e.engine, e.version.as_ref())),
-    };
-    let mut out = Fixes::default();
-    let mut said = BTreeSet::new();
-    for node in cause.chain.iter().rev().filter_map(|id| nodes.get(id.as_str())) {
-        for (steps, into) in [(node.now, &mut out.now), (node.lasting, &mut out.lasting)] {
-            for step in steps.iter().filter(|s| applies(s)) {
-                if into.len() < STEPS && said.insert(step.action.clone()) {
-                    into.push(Fix {
-                        action: step.action.trim().to_owned(),
-                        cause: node.id.to_owned(),
-                        verify: step.verify.as_ref().map(|v| FixCheck {
-                            signal: v.signal.clone(),
-                            title: library.signals.get(&v.signal).map_or_else(|| v.signal.clone(), |s| s.title.clone()),
-                            when: v.when.to_string(),
-                            query: seen.signals.get(&v.signal).and_then(|o| o.query.clone()),
-                        }),
-                        source: step.source.clone(),
-                    });
-                }
-            }
-        }
-    }
-    out
 }

@@ -74,6 +74,11 @@ fn nothing(library: &Library, signal: &str, when: &str, seen: Option<&Observatio
     }
 }
 
+/// Whether a condition on a signal holds.
+pub(crate) fn holds(library: &Library, signal: &str, when: &Condition, seen: &Observations) -> Outcome {
+    check(library, signal, when, seen).outcome
+}
+
 pub(super) fn check(library: &Library, signal: &str, when: &Condition, seen: &Observations) -> EvidenceResult {
     let observation = seen.signals.get(signal);
     let mut result = nothing(library, signal, &when.to_string(), observation);

@@ -67,6 +67,11 @@ impl Members {
         self
     }
 
+    /// The node of each pod, as far as the orchestrator tells.
+    pub(super) fn nodes(&self) -> &BTreeMap<String, String> {
+        &self.node_of
+    }
+
     /// Where the replicas run, as far as the orchestrator tells.
     pub(super) fn places(&self) -> BTreeMap<String, BTreeSet<String>> {
         self.node_of.iter().map(|(pod, node)| (pod.clone(), BTreeSet::from([node.clone()]))).collect()

@@ -14,6 +14,7 @@ pub(super) fn how_to_ask(table: &str) -> &'static str {
     match table {
         "xid" => "`explain xid NUMBER`",
         "litellm-codes" => "`explain litellm STATUS`",
+        "engine-flags" => "`explain flag NAME`",
         _ => "`explain log \"LINE\"`",
     }
 }
@@ -132,6 +133,12 @@ pub(super) fn flag(library: &Library, name: &str) -> Result<String, String> {
         if let Some(dead) = engine.dead_flags.get(name) {
             line(&mut out, &engine.engine, &format!("gone in {}, instead {}", dead.gone_in, dead.instead));
         }
+    }
+    for row in library.tables.engine_flags.rows.iter().filter(|row| row.flag == name) {
+        let since = row.since.as_ref().map(|since| format!("since {since}"));
+        let default = row.default.as_ref().map(|default| format!("default {default}"));
+        let told: Vec<String> = since.into_iter().chain(default).chain(row.note.clone()).collect();
+        line(&mut out, &row.engine, &told.join("; "));
     }
     for row in library.tables.memory_flags.rows.iter().filter(|row| row.flag == name) {
         for MemoryLine { lines, engine, direction, .. } in

@@ -13,7 +13,9 @@ pub use rules::{RuleError, RuleOptions, prometheus_rule, rules};
 pub use runbook::runbook;
 pub use table::tables;
 
-use crate::playbook::{Cause, CodeRow, FlagRow, Playbook, QuickLook, Redaction, ReportSignals, Table, Ticket, XidRow};
+use crate::playbook::{
+    Cause, CodeRow, EngineFlag, FlagRow, Playbook, QuickLook, Redaction, ReportSignals, Table, Ticket, XidRow,
+};
 use crate::signal::{Catalog, Engine};
 
 /// The JSON schemas of the data files, for editors: one document with a definition for each kind of file.
@@ -33,6 +35,7 @@ pub fn schema() -> serde_json::Value {
             schemars::schema_for!(Table<CodeRow>),
             schemars::schema_for!(Table<XidRow>),
             schemars::schema_for!(Table<FlagRow>),
+            schemars::schema_for!(Table<EngineFlag>),
         ],
     })
 }

@@ -1,6 +1,6 @@
 //! `generate runbooks`: one page per reference table, beside the playbooks' pages.
 
-use crate::playbook::{CodeRow, FlagRow, Library, LogFile, MemoryLine, TableHeading, XidRow};
+use crate::playbook::{CodeRow, EngineFlag, FlagRow, Library, LogFile, MemoryLine, TableHeading, XidRow};
 
 /// A page of a table: its file's name, and its Markdown.
 pub fn tables(library: &Library) -> Vec<(String, String)> {
@@ -10,6 +10,7 @@ pub fn tables(library: &Library) -> Vec<(String, String)> {
             "litellm-codes" => codes(library, &tables.litellm_codes.rows),
             "xid" => xids(&tables.xid.rows),
             "memory-flags" => logs(library),
+            "engine-flags" => flags(&tables.engine_flags.rows),
             _ => return None,
         };
         let made = "made by `llm-diagnose generate runbooks`; change the table instead.";
@@ -71,6 +72,16 @@ fn logs(library: &Library) -> String {
             let todo = format!("{}. ([source]({source}))", action.trim_end_matches('.'));
             row(&mut out, &[&lines.join("<br>"), engine, &flag, why, &todo]);
         }
+    }
+    out
+}
+
+fn flags(rows: &[EngineFlag]) -> String {
+    let mut out = head(&["Flag or setting", "Engine", "Since", "Default", "Mind"]);
+    for EngineFlag { engine, flag, since, default, note, source } in rows {
+        let since = since.as_ref().map_or_else(|| "–".to_owned(), ToString::to_string);
+        let mind = format!("{} ([source]({source}))", note.as_deref().unwrap_or_default());
+        row(&mut out, &[&format!("`{flag}`"), engine, &since, default.as_deref().unwrap_or("–"), &mind]);
     }
     out
 }

@@ -33,6 +33,16 @@ impl Op {
         }
     }
 
+    /// What holds exactly where this does not.
+    pub fn opposite(self) -> Self {
+        match self {
+            Self::Above => Self::AtMost,
+            Self::AtLeast => Self::Below,
+            Self::Below => Self::AtLeast,
+            Self::AtMost => Self::Above,
+        }
+    }
+
     /// As PromQL and people write it.
     pub fn symbol(self) -> &'static str {
         match self {
@@ -83,6 +93,14 @@ impl Condition {
         match self {
             Self::Absent | Self::Present => &[],
             Self::All(list) => list,
+        }
+    }
+
+    /// The only comparison with a number or with the past; none where there are several or it is another form.
+    pub fn single(&self) -> Option<Comparison> {
+        match self.comparisons() {
+            [one] if !self.needs_peers() => Some(*one),
+            _ => None,
         }
     }
 

@@ -290,6 +290,7 @@ fn add(library: &mut Library, name: &str, file: &SourceFile) -> Result<(), Box<P
         ["tables", "litellm-codes.yaml"] => library.tables.litellm_codes = table(file, same)?,
         ["tables", "xid.yaml"] => library.tables.xid = table(file, same)?,
         ["tables", "memory-flags.yaml"] => library.tables.memory_flags = table(file, same)?,
+        ["tables", "engine-flags.yaml"] => library.tables.engine_flags = table(file, same)?,
         [_] => {
             let playbook: Playbook = parse(file)?;
             same("playbook", &playbook.playbook, playbook.schema)?;

@@ -30,7 +30,7 @@ pub use logs::{
 pub use redaction::{NameKind, Redaction, RedactionRule};
 pub use report::ReportSignals;
 pub use select::{Selection, of_expression, select, without_expression};
-pub use tables::{CodeRow, Direction, FlagRow, Heading as TableHeading, Table, Tables, XidCounts, XidRow};
+pub use tables::{CodeRow, Direction, EngineFlag, FlagRow, Heading as TableHeading, Table, Tables, XidCounts, XidRow};
 pub use tickets::{Section, Ticket, TicketField};
 
 /// The format version that this program reads.
@@ -253,8 +253,24 @@ pub struct Step {
     pub engine: Option<String>,
     /// The check that shows it worked.
     pub verify: Option<Verify>,
+    /// Why it has no check of its own.
+    pub no_verify: Option<NoVerify>,
     /// Where the instruction comes from.
     pub source: Option<String>,
+}
+
+/// Why a step has no check of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum NoVerify {
+    /// The check of the symptom that the alert is about shows it, turned round.
+    Symptom,
+    /// It only looks, and changes nothing.
+    Looks,
+    /// It keeps the next one away, and changes nothing today.
+    Prevents,
+    /// No signal tells.
+    Unseen,
 }
 
 /// A check that shows whether a fix worked.

@@ -9,6 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::SCHEMA;
+use crate::signal::EngineVersion;
 
 /// The tables that are known, one file each: `playbooks/tables/<name>.yaml`.
 #[derive(Debug, Clone, Default)]
@@ -19,6 +20,8 @@ pub struct Tables {
     pub xid: Table<XidRow>,
     /// `memory-flags`: the flag that says how much memory an engine takes; which way it must go say the lines of logs.
     pub memory_flags: Table<FlagRow>,
+    /// `engine-flags`: the flags, variables and settings that steps name, with their defaults.
+    pub engine_flags: Table<EngineFlag>,
 }
 
 /// What a table is about, whatever its rows are.
@@ -196,11 +199,32 @@ pub struct FlagRow {
     pub source: String,
 }
 
+/// A flag, an environment variable or a setting of an engine or a gateway. Where one is gone says the engine's file
+/// (`dead_flags`).
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct EngineFlag {
+    /// The engine, as its file in `signals/` is called.
+    pub engine: String,
+    /// The name as it is written: `--max-num-seqs`, `VLLM_CACHE_ROOT`.
+    pub flag: String,
+    /// The first version that has it; older than all versions that matter when not set.
+    #[schemars(with = "Option<String>")]
+    pub since: Option<EngineVersion>,
+    /// What holds where nobody sets it, by version and GPU.
+    pub default: Option<String>,
+    /// What is read wrong about it.
+    pub note: Option<String>,
+    /// Where it was read.
+    pub source: String,
+}
+
 impl Tables {
     /// The headings of all that are loaded.
     pub fn headings(&self) -> impl Iterator<Item = Heading<'_>> {
-        let all = [self.litellm_codes.heading(), self.xid.heading(), self.memory_flags.heading()];
-        all.into_iter().filter(|heading| !heading.name.is_empty())
+        let flags = [self.memory_flags.heading(), self.engine_flags.heading()];
+        let all = [self.litellm_codes.heading(), self.xid.heading()].into_iter().chain(flags);
+        all.filter(|heading| !heading.name.is_empty())
     }
 
     /// The headings of the tables that a playbook's page leads to.
@@ -219,6 +243,11 @@ impl Tables {
     /// The row of an Xid.
     pub fn xid(&self, xid: u32) -> Option<&XidRow> {
         self.xid.rows.iter().find(|row| row.codes().contains(&xid))
+    }
+
+    /// What is known of a flag of an engine.
+    pub fn engine_flag(&self, engine: &str, flag: &str) -> Option<&EngineFlag> {
+        self.engine_flags.rows.iter().find(|row| row.engine == engine && row.flag == flag)
     }
 
     /// The memory flag of an engine.

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use llm_diagnose::check::{lint, run};
+use llm_diagnose::check::{lint, run, verifies};
 use llm_diagnose::explain::explain;
 use llm_diagnose::playbook::{Problem, Step, load};
 
@@ -208,14 +208,55 @@ fn every_shipped_playbook_and_cause_says_who_takes_over_what_it_gets_wrong_and_w
     assert_eq!(missing, Vec::<String>::new());
 }
 
-#[test]
-fn every_shipped_step_says_where_it_comes_from() {
+/// Every step of the shipped data.
+fn steps() -> impl Iterator<Item = &'static Step> {
     let written = library().playbooks.values().flat_map(|p| {
         let own = p.now.iter().chain(&p.lasting);
         own.chain(p.causes.iter().flat_map(|entry| entry.now.iter().chain(&entry.lasting)))
     });
-    let causes = library().causes.values().flat_map(|c| c.now.iter().chain(&c.lasting));
+    written.chain(library().causes.values().flat_map(|c| c.now.iter().chain(&c.lasting)))
+}
+
+#[test]
+fn every_shipped_step_says_where_it_comes_from() {
     let sourced = |step: &Step| step.source.as_ref().is_some_and(|url| url.starts_with("https://"));
-    let unsourced: Vec<&str> = written.chain(causes).filter(|step| !sourced(step)).map(|s| s.action.as_str()).collect();
+    let unsourced: Vec<&str> = steps().filter(|step| !sourced(step)).map(|s| s.action.as_str()).collect();
     assert_eq!(unsourced, Vec::<&str>::new());
+}
+
+#[test]
+fn what_shows_that_a_step_worked_does_not_hold_while_the_fault_is_there_and_holds_on_a_healthy_fleet() {
+    assert_eq!(printed(&verifies(library())), Vec::<String>::new());
+}
+
+#[test]
+fn every_flag_and_variable_that_a_step_names_stands_in_the_table_for_its_engine() {
+    const TOOLS: [&str; 7] = ["kubectl", "nvidia-smi", "dcgmi", "py-spy", "curl", "dmesg", "llm-diagnose"];
+    let word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+    let is_flag =
+        |word: &str| word.len() > 2 && ["--", "VLLM_", "SGLANG_", "DYN_"].iter().any(|prefix| word.starts_with(prefix));
+    let rows = &library().tables.engine_flags.rows;
+    let (mut named, mut unknown) = (0, Vec::new());
+    for step in steps() {
+        let engine = step.engine.as_deref().and_then(|engine| engine.split_whitespace().next());
+        let code = step.action.split('`').skip(1).step_by(2);
+        let own = code.filter(|span| !TOOLS.iter().any(|tool| span.split_whitespace().any(|word| word == *tool)));
+        for flag in own.flat_map(|span| span.split(|c| !word(c))).filter(|word| is_flag(word)) {
+            named += 1;
+            if !rows.iter().any(|row| row.flag == flag && engine.is_none_or(|engine| row.engine == engine)) {
+                unknown.push((flag, engine, step.action.as_str()));
+            }
+        }
+    }
+    assert!(named > 100, "{named}");
+    assert_eq!(unknown, []);
+}
+
+#[test]
+fn a_flag_that_the_stated_version_does_not_have_yet_is_found() {
+    let step = "  - do: Cap it with `--max-num-queued-reqs`\n    engine: vllm >= 0.20\n";
+    let expected = "`--max-num-queued-reqs` exists in vllm only from 0.29 (step/new-flag)";
+    let printed = found_with("  - do: Look at it\n", step);
+    assert!(printed.contains(expected) && printed.contains("write `engine: vllm >= 0.29`"), "{printed}");
+    assert_eq!(found_with("  - do: Look at it\n", &step.replace("0.20", "0.30")), "");
 }
