@@ -11,7 +11,9 @@ pub(super) fn problem(engine: &Engine, query: &str) -> Option<(&'static str, Str
     for by in [&[][..], engine.replica.as_slice()] {
         let scope = if by.is_empty() { "" } else { "namespace=\"n\"" };
         let text = fill(query, &Fill { scope, workload: scope, window, by, prefix: None });
-        if let Some(at) = text.find('$') {
+        // `$1` is a group of `label_replace`.
+        let unknown = |at: &usize| !text[at + 1..].starts_with(|c: char| c.is_ascii_digit());
+        if let Some(at) = text.match_indices('$').map(|(at, _)| at).find(unknown) {
             let placeholder: String = text[at..].chars().take_while(|c| *c == '$' || c.is_alphanumeric()).collect();
             let hint = "known are `$scope`, `$workload`, `$window` and `$by`".to_owned();
             return Some(("signal/placeholder", format!("unknown placeholder `{placeholder}`"), Some(hint)));

@@ -9,6 +9,7 @@ mod exporters;
 mod gpus;
 mod litellm;
 mod llm_d;
+mod losses;
 mod routers;
 mod sglang;
 mod small;
@@ -39,7 +40,9 @@ pub(crate) fn captured_histories() -> [String; 2] {
 
 /// Simulated exporters as OpenMetrics lines.
 pub(crate) fn histories() -> Vec<String> {
-    exporters::histories()
+    let mut histories = exporters::histories();
+    histories.push(losses::history());
+    histories
 }
 
 /// What the product reads of every signal there is, for an alert with these labels at a time; it computes what Prometheus does.

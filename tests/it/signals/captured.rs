@@ -44,8 +44,9 @@ fn ranks() -> Vec<Page> {
         ("ranks-idle", 0, engine(1, 1, 500, 40, 36), engine(1, 1, 6_500, 100, 90)),
         ("ranks-stuck", 3, engine(1, 2, 500, 40, 80), engine(1, 2, 6_500, 100, 200)),
     ];
-    // 40 clients wait at an API server whose engine does nothing; elsewhere nobody does.
-    let idle = |namespace: &'static str, descriptors: u32| {
+    // 40 clients wait at an API server whose engine does nothing; elsewhere nobody does, or their connections were there
+    // while it worked as well.
+    let idle = |namespace: &'static str, working: u32, descriptors: u32| {
         let page = |(minutes, open, tokens): (i64, u32, u32)| {
             let text = engine(0, 0, tokens, 50, 60)
                 + &format!("process_open_fds {open}\nprocess_start_time_seconds 1000\n")
@@ -53,9 +54,11 @@ fn ranks() -> Vec<Page> {
             let time = slot(RANKS) + 60 * minutes;
             Page::new(text, Stamp { job: "vllm", instance: namespace, namespace, pod: "vllm-0", time })
         };
-        [(-46, 36, 100), (-20, 36, 700), (0, descriptors, 700), (1, descriptors, 700)].map(page)
+        let worked = [(-56, 100), (-52, 200), (-48, 400), (-44, 500), (-40, 700)];
+        let worked = worked.map(|(minutes, tokens)| page((minutes, working, tokens)));
+        worked.into_iter().chain([(0, descriptors, 700), (1, descriptors, 700)].map(page)).collect::<Vec<_>>()
     };
-    let idle = [idle("idle-hung", 76), idle("idle", 36)].into_iter().flatten();
+    let idle = [idle("idle-hung", 36, 76), idle("idle", 36, 36), idle("idle-kept-alive", 76, 76)].into_iter().flatten();
     let pages = servers.map(|(namespace, running, before, after)| {
         let stamp = Stamp { job: "vllm", instance: namespace, namespace, pod: "vllm-0", time: slot(RANKS) };
         let still = engine(0, running, 700, 50, 60);
@@ -78,6 +81,7 @@ fn clients_that_wait_for_an_engine_that_hung_while_idle_are_counted_by_their_con
     let of = |namespace| observed(&[("namespace", namespace)], slot(RANKS) + 60);
     assert_values(&of("idle-hung"), &[("stalled_requests", 76.0 - 36.0), ("requests_running", 0.0)]);
     assert_values(&of("idle"), &[("stalled_requests", 0.0)]);
+    assert_values(&of("idle-kept-alive"), &[("stalled_requests", 0.0)]);
 }
 
 /// What is read of a case, and at what time.
@@ -139,15 +143,20 @@ fn a_healthy_0_32_page_tells_each_signal_or_says_that_it_cannot() {
         ("stalled_ranks", 0.0),
         ("replicas_serving", 1.0),
         ("replicas_down", 0.0),
+        ("replicas_idle", 0.0),
         ("replica_age_min", when as f64 - STARTED),
         ("frontend_cpu", 3.23 / 60.0),
     ];
-    // Nothing ran twice at once, no adapters, no draft model, no connector, no NaN counting.
+    // Nothing ran twice at once, no adapters, no draft model, no connector, no NaN counting, one rank, none down.
     let silent = [
         "running_plateau",
         "lora_adapters_waiting",
         "corrupted_rate",
         "spec_acceptance_ratio",
+        "spec_accepted_per_draft",
+        "external_cache_hit_ratio",
+        "rank_imbalance",
+        "down_on_live_host",
         "kv_transfer_failure_rate",
         "kv_transfer_time_mean",
     ];

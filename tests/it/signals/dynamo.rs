@@ -191,10 +191,11 @@ fn the_shell_of_a_worker_stands_in_where_its_engine_exports_nothing() {
         ("admission_rejection_rate", 0.0),
         ("replicas_serving", 2.0),
         ("replicas_down", 0.0),
+        ("replicas_idle", 0.0),
         ("replica_age_min", 145.815_9),
     ];
     // The mocker exports no cache.
-    let silent = ["kv_cache_usage", "kv_cache_peak", "prefix_cache_hit_ratio"];
+    let silent = ["kv_cache_usage", "kv_cache_peak", "prefix_cache_hit_ratio", "down_on_live_host"];
     assert_table(&seen, "dynamo-worker", &expected, &silent);
     assert_eq!(replicas(&seen, "request_rate").len(), 2);
 }

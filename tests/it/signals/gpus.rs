@@ -198,6 +198,7 @@ fn nvidia_gpu_exporter_tells_each_signal_although_it_names_no_pod() {
         ("gpu_xid_critical", 1.0),
         ("gpu_xid_application", 0.0),
         ("gpu_ecc_uncorrected", 1.0),
+        ("gpus_gone", 0.0),
     ];
     assert_table(&seen, "nvidia-gpu-exporter", &expected, &[]);
 }
@@ -205,7 +206,8 @@ fn nvidia_gpu_exporter_tells_each_signal_although_it_names_no_pod() {
 #[test]
 fn the_oldest_exporter_tells_what_it_reads() {
     let seen = read(MINDPRINCE, "mindprince");
-    let expected = [("gpu_utilization", 0.9), ("gpu_memory_used_ratio", 0.9), ("gpu_temperature", 71.0)];
+    let expected =
+        [("gpu_utilization", 0.9), ("gpu_memory_used_ratio", 0.9), ("gpu_temperature", 71.0), ("gpus_gone", 0.0)];
     assert_table(&seen, "mindprince", &expected, &[]);
     assert_no_data(&seen, &["gpu_throttled", "gpu_power_limited", "gpu_xid_critical"]);
 }

@@ -11,6 +11,7 @@ const LIMITED: usize = 123;
 const BEHIND: usize = 124;
 const BACKENDS: usize = 142;
 const COOLED: usize = 144;
+const FALLBACKS: usize = 147;
 
 /// 100 requests of clients and 20 refused scrapes; what became of the requests stands in code, class and key.
 const FAILURES: [(&str, &str, &str, u32); 9] = [
@@ -37,8 +38,29 @@ pub(super) fn pages() -> Vec<Page> {
     pages.extend(minute(BEHIND, "gateways", "litellm-0", &at_zero(), &read("healthy-t1")));
     pages.extend(minute(BEHIND, "behind", "vllm-0", &vllm("t0"), &vllm("t1")));
     pages.extend(minute(BACKENDS, "backends", "litellm-0", &uncounted(&backends()), &backends()));
+    pages.extend(minute(FALLBACKS, "fallbacks", "litellm-0", &uncounted(&fallbacks()), &fallbacks()));
     pages.extend(minute(COOLED, "cooled", "litellm-0", &uncounted(&cooled()), &cooled()));
     pages
+}
+
+/// A model of which two in five requests were answered by its fallback, one whose fallback failed as well, and one that
+/// needed none; and a Redis of which 120 calls failed. What a fallback answered is booked under its own name.
+fn fallbacks() -> String {
+    let total = |model: &str, n: u32| {
+        format!(
+            "litellm_proxy_total_requests_metric_total{{route=\"/v1/chat/completions\",requested_model=\"{model}\"}} {n}\n"
+        )
+    };
+    let tried = |outcome: &str, model: &str, n: u32| {
+        format!(
+            "litellm_deployment_{outcome}_fallbacks_total{{requested_model=\"{model}\",fallback_model=\"other\",exception_status=\"500\"}} {n}\n"
+        )
+    };
+    [total("rescued", 60), tried("successful", "rescued", 40), total("stuck", 60), tried("failed", "stuck", 30)]
+        .concat()
+        + &total("well", 100)
+        + "litellm_redis_total_requests_total{redis=\"redis\"} 900\n\
+           litellm_redis_failed_requests_total{redis=\"redis\",error_class=\"ConnectionError\",function_name=\"f\"} 120\n"
 }
 
 /// Models of which every request, or more than there were, found no backend left, and one whose backends refused more often
@@ -181,11 +203,15 @@ fn a_healthy_minute_of_litellm_tells_each_signal_or_says_that_it_cannot() {
         ("gateway_backend_unavailable_ratio", 0.0),
         ("gateway_backends_failing", 0.0),
         ("gateway_backends_slow", 0.0),
+        ("gateway_fallback_ratio", 0.0),
+        ("gateway_fallback_failed_ratio", 0.0),
         ("gateway_unknown_model_ratio", 0.0),
         ("gateway_backends_ready", 1.0),
     ];
     // No admission control.
-    assert_table(&seen, "litellm", &expected, &["requests_queued", "gateway_queued", "gateway_overload_ratio"]);
+    // Neither admission control nor metrics of its stores are on.
+    let silent = ["requests_queued", "gateway_queued", "gateway_overload_ratio", "gateway_store_failure_rate"];
+    assert_table(&seen, "litellm", &expected, &silent);
 }
 
 #[test]
@@ -288,4 +314,15 @@ fn a_backend_is_slow_beside_one_of_the_same_model_that_answers_in_a_third_of_its
     let slow =
         |model: &str| value(&read(BACKENDS, &[("namespace", "backends"), ("model", model)]), "gateway_backends_slow");
     assert_eq!([slow("slow"), slow("even"), slow("quick"), slow("few")], [Some(1.0), Some(0.0), Some(0.0), Some(0.0)]);
+}
+
+#[test]
+fn fallbacks_that_answer_and_those_that_fail_are_told_of_the_model_that_was_asked() {
+    let of = |model: &str| read(FALLBACKS, &[("namespace", "fallbacks"), ("model", model)]);
+    let store = ("gateway_store_failure_rate", 2.0);
+    let ratios =
+        |used: f64, failed: f64| [("gateway_fallback_ratio", used), ("gateway_fallback_failed_ratio", failed), store];
+    assert_values(&of("rescued"), &ratios(0.4, 0.0));
+    assert_values(&of("stuck"), &ratios(0.0, 30.0 / 90.0));
+    assert_values(&of("well"), &ratios(0.0, 0.0));
 }

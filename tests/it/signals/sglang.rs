@@ -258,16 +258,28 @@ fn a_healthy_page_tells_each_signal_or_says_that_it_cannot() {
         ("queue_share_of_ttft", queue / (queue + prefill)),
         ("kv_cache_usage", 0.0),
         ("kv_cache_peak", 0.0),
+        ("grammar_queue", 0.0),
         ("preemption_rate", 0.0),
         ("kv_cache_capacity_tokens", 8_192.0),
         ("stalled_requests", 0.0),
         ("replicas_serving", 1.0),
         ("replicas_down", 0.0),
+        ("replicas_idle", 0.0),
         // The tokenizer's; the detokenizer used less.
         ("frontend_cpu", 4.38 / 60.0),
     ];
-    // Nothing ran twice at once, no draft model, no separate prefill.
-    let silent = ["running_plateau", "spec_acceptance_ratio", "kv_transfer_failure_rate", "kv_transfer_time_mean"];
+    // Nothing ran twice at once, no draft model, no separate prefill, one rank, no cache in host memory, none down.
+    let silent = [
+        "running_plateau",
+        "spec_acceptance_ratio",
+        "spec_accepted_per_draft",
+        "kv_transfer_failure_rate",
+        "kv_transfer_time_mean",
+        "external_cache_hit_ratio",
+        "rank_imbalance",
+        "expert_balance",
+        "down_on_live_host",
+    ];
     assert_values(&seen, &expected);
     assert_no_data(&seen, &silent);
     assert_complete("sglang", &expected, &silent);

@@ -100,9 +100,10 @@ fn tgi_tells_each_signal_or_says_that_it_cannot() {
         ("stalled_requests", 8.0),
         ("replicas_serving", 1.0),
         ("replicas_down", 0.0),
+        ("replicas_idle", 0.0),
     ];
     assert_values(&seen, &expected);
-    assert_complete("tgi", &expected, &[]);
+    assert_complete("tgi", &expected, &["down_on_live_host"]);
     assert_eq!(seen.problems, Vec::<String>::new());
     let ttft = seen.seen.signals["ttft_p99"].why.as_deref();
     assert!(ttft.is_some_and(|why| why.starts_with("tgi cannot tell: TGI does not time the first token")), "{ttft:?}");
@@ -181,9 +182,10 @@ fn trtllm_tells_each_signal_or_says_that_it_cannot() {
         ("spec_acceptance_ratio", 0.75),
         ("replicas_serving", 1.0),
         ("replicas_down", 0.0),
+        ("replicas_idle", 0.0),
     ];
     assert_values(&seen, &expected);
-    assert_complete("trtllm", &expected, &[]);
+    assert_complete("trtllm", &expected, &["down_on_live_host"]);
     assert_eq!(seen.problems, Vec::<String>::new());
 }
 
@@ -255,9 +257,10 @@ fn triton_tells_each_signal_and_counts_an_ensembles_requests_once() {
         ("stalled_requests", 0.0),
         ("replicas_serving", 1.0),
         ("replicas_down", 0.0),
+        ("replicas_idle", 0.0),
     ];
     assert_values(&seen, &expected);
-    assert_complete("triton", &expected, &[]);
+    assert_complete("triton", &expected, &["down_on_live_host"]);
     assert_eq!(seen.problems, Vec::<String>::new());
 }
 
@@ -292,7 +295,7 @@ fn llamacpp_tells_slots_and_tokens_and_that_it_times_nothing() {
         ("replicas_down", 0.0),
     ];
     // Newer builds lost them.
-    let silent = ["kv_cache_usage", "kv_cache_peak"];
+    let silent = ["kv_cache_usage", "kv_cache_peak", "down_on_live_host"];
     assert_values(&seen, &expected);
     assert_no_data(&seen, &silent);
     assert_complete("llamacpp", &expected, &silent);
@@ -350,10 +353,11 @@ fn a_self_made_exporter_is_read_and_its_percent_become_ratios() {
         ("stalled_requests", 0.0),
         ("replicas_serving", 1.0),
         ("replicas_down", 0.0),
+        ("replicas_idle", 0.0),
         ("gpu_utilization", 0.88),
     ];
     assert_values(&seen, &expected);
-    assert_complete("generic", &expected, &[]);
+    assert_complete("generic", &expected, &["down_on_live_host"]);
     assert_complete("generic-gpu", &expected, &[]);
     assert_eq!(seen.problems, Vec::<String>::new());
 }

@@ -1,0 +1,259 @@
+//! What is no longer there, or not yet: replicas with and without their host, nodes, GPUs, images, weights; and work that
+//! is shared unevenly. Minutes of hand-written series, because a page cannot say that it was not answered.
+
+use llm_diagnose::diagnose::Observed;
+
+use super::{assert_no_data, assert_values, observed, replicas};
+use crate::harness::slot;
+
+/// Far from the slots of pages, so that importing it stays cheap.
+const SLOT: usize = 162;
+const MINUTES: i64 = 20;
+/// From here on things are gone.
+const LOST: i64 = 10;
+
+/// A series with its value at each minute; none is no sample.
+fn series(name: &str, labels: &str, value: impl Fn(i64) -> Option<f64>) -> Vec<(i64, String)> {
+    let sample = |minute: i64| {
+        let time = slot(SLOT) + 60 * minute;
+        value(minute).map(|value| (time, format!("{name}{{{labels}}} {value} {time}\n")))
+    };
+    (0..=MINUTES).filter_map(sample).collect()
+}
+
+fn always(value: f64) -> impl Fn(i64) -> Option<f64> {
+    move |_| Some(value)
+}
+
+/// Until it is gone.
+fn before(value: f64) -> impl Fn(i64) -> Option<f64> {
+    move |minute| (minute < LOST).then_some(value)
+}
+
+fn since(value: f64) -> impl Fn(i64) -> Option<f64> {
+    move |minute| (minute >= LOST).then_some(value)
+}
+
+fn per_minute(value: f64) -> impl Fn(i64) -> Option<f64> {
+    move |minute| Some(value * minute as f64)
+}
+
+/// 1 until it is lost, 0 from then on.
+fn dies(minute: i64) -> Option<f64> {
+    Some(if minute < LOST { 1.0 } else { 0.0 })
+}
+
+pub(super) fn history() -> String {
+    let mut lines = [machines(), idle(), cluster(), gpus(), uneven()].concat();
+    // The import takes no sample that is much older than the last one.
+    lines.sort();
+    lines.into_iter().map(|(_, line)| line).collect()
+}
+
+/// Engines on machines: one ended while its host lives, one went with its host, and of one nothing else is scraped.
+fn machines() -> Vec<(i64, String)> {
+    let target = |namespace: &str, host: &str, job: &str, port: u32| {
+        format!("job=\"{job}\",instance=\"{host}:{port}\",namespace=\"{namespace}\"")
+    };
+    let engine = |namespace: &str, host: &str| {
+        let labels = target(namespace, host, "vllm", 8000);
+        let running = series("vllm:num_requests_running", &format!("{labels},model_name=\"m\""), before(1.0));
+        [running, series("up", &labels, dies)].concat()
+    };
+    let beside = |namespace, host, answers: fn(i64) -> Option<f64>| {
+        series("up", &target(namespace, host, "node", 9100), answers)
+    };
+    [
+        engine("host-lives", "10.9.0.1"),
+        beside("host-lives", "10.9.0.1", |_| Some(1.0)),
+        engine("host-gone", "10.9.0.2"),
+        beside("host-gone", "10.9.0.2", dies),
+        engine("host-unknown", "10.9.0.3"),
+    ]
+    .concat()
+}
+
+/// Three replicas of which one gets nothing, and a pool in which none gets much.
+fn idle() -> Vec<(i64, String)> {
+    let replica = |namespace: &str, pod: &str, requests: f64| {
+        let labels = format!("job=\"vllm\",instance=\"{namespace}-{pod}\",namespace=\"{namespace}\",pod=\"{pod}\"");
+        let of = format!("{labels},model_name=\"m\"");
+        [
+            series("up", &labels, always(1.0)),
+            series("vllm:num_requests_running", &of, always(0.0)),
+            series("vllm:time_to_first_token_seconds_count", &of, per_minute(requests)),
+        ]
+        .concat()
+    };
+    [
+        replica("forgotten", "vllm-0", 60.0),
+        replica("forgotten", "vllm-1", 60.0),
+        replica("forgotten", "vllm-2", 0.0),
+        replica("quiet", "vllm-0", 6.0),
+        replica("quiet", "vllm-1", 0.0),
+    ]
+    .concat()
+}
+
+/// A pool of which one node was reclaimed, one offers a GPU less than it has, one fetches an image and one loads weights.
+fn cluster() -> Vec<(i64, String)> {
+    let end = (slot(SLOT) + 60 * MINUTES) as f64;
+    let ksm = "job=\"kube-state-metrics\",instance=\"ksm:8080\"";
+    let of = |pod: &str, more: &str| format!("{ksm},namespace=\"cluster\",pod=\"{pod}\"{more}");
+    let node = |node: &str, more: &str| format!("{ksm},node=\"{node}\"{more}");
+    let gpu = ",resource=\"nvidia_com_gpu\"";
+    let mut lines = Vec::new();
+    for (pod, on) in [("m-0", "n0"), ("m-2", "n2"), ("m-3", "n3")] {
+        lines.extend(series("kube_pod_info", &of(pod, &format!(",node=\"{on}\"")), always(1.0)));
+        lines.extend(series("kube_pod_status_phase", &of(pod, ",phase=\"Running\""), always(1.0)));
+        lines.extend(series("kube_node_info", &node(on, ""), always(1.0)));
+    }
+    lines.extend(series("kube_pod_info", &of("m-1", ",node=\"n1\""), before(1.0)));
+    lines.extend(series("kube_pod_status_phase", &of("m-1", ",phase=\"Running\""), before(1.0)));
+    lines.extend(series("kube_node_info", &node("n1", ""), before(1.0)));
+    lines.extend(series("kube_pod_status_reason", &of("m-1", ",reason=\"Shutdown\""), |minute| {
+        (minute == LOST).then_some(1.0)
+    }));
+    for (on, capacity, allocatable) in [("n0", 8.0, 7.0), ("elsewhere", 8.0, 0.0)] {
+        lines.extend(series("kube_node_status_capacity", &node(on, gpu), always(capacity)));
+        lines.extend(series("kube_node_status_allocatable", &node(on, gpu), always(allocatable)));
+    }
+    // The image of m-2 is on its way for longer than that of a pod that has just been placed.
+    for (pod, placed) in [("m-2", 400.0), ("m-3", 4_000.0), ("m-0", 90_000.0)] {
+        lines.extend(series("kube_pod_start_time", &of(pod, ""), always(end - placed)));
+    }
+    let creating = ",container=\"main\",reason=\"ContainerCreating\"";
+    lines.extend(series("kube_pod_container_status_waiting_reason", &of("m-2", creating), since(1.0)));
+    for (pod, started, ready) in [("m-0", 80_000.0, 1.0), ("m-3", 900.0, 0.0)] {
+        lines.extend(series(
+            "kube_pod_container_state_started",
+            &of(pod, ",container=\"main\""),
+            always(end - started),
+        ));
+        lines.extend(series("kube_pod_status_ready", &of(pod, ",condition=\"true\""), always(ready)));
+    }
+    let engine = "job=\"vllm\",instance=\"10.8.0.1:8000\",namespace=\"cluster\",pod=\"m-0\"";
+    lines.extend(series("up", engine, always(1.0)));
+    lines.extend(series("vllm:num_requests_running", &format!("{engine},model_name=\"m\""), always(1.0)));
+    lines
+}
+
+/// Two GPUs of a replica; one falls off the bus, which leaves no Xid.
+fn gpus() -> Vec<(i64, String)> {
+    let exporter = "job=\"dcgm\",instance=\"10.7.0.1:9400\"";
+    let gpu = |id: &str| format!("{exporter},namespace=\"bus\",pod=\"vllm-0\",UUID=\"GPU-{id}\",gpu=\"{id}\"");
+    let engine = "job=\"vllm\",instance=\"10.7.0.1:8000\",namespace=\"bus\",pod=\"vllm-0\"";
+    [
+        series("up", exporter, always(1.0)),
+        series("DCGM_FI_DEV_FB_USED", &gpu("0"), always(9.0)),
+        series("DCGM_FI_DEV_FB_USED", &gpu("1"), before(9.0)),
+        series("up", engine, always(1.0)),
+        series("vllm:num_requests_running", &format!("{engine},model_name=\"m\""), always(1.0)),
+    ]
+    .concat()
+}
+
+/// Ranks, experts, drafts and caches: vLLM with twelve requests on one rank and two on the other, the same with few
+/// requests, and SGLang by its own averages.
+fn uneven() -> Vec<(i64, String)> {
+    let target =
+        |namespace: &str| format!("job=\"engine\",instance=\"{namespace}\",namespace=\"{namespace}\",pod=\"e-0\"");
+    let rank = |namespace: &str, rank: u32, running: f64| {
+        let of = format!("{},model_name=\"m\",engine=\"{rank}\"", target(namespace));
+        series("vllm:num_requests_running", &of, always(running))
+    };
+    let vllm = format!("{},model_name=\"m\",engine=\"0\"", target("ranks"));
+    let sglang = format!("{},model_name=\"m\",engine_type=\"unified\"", target("experts"));
+    let ups = ["ranks", "few", "experts"].map(|namespace| series("up", &target(namespace), always(1.0)));
+    [
+        ups.concat(),
+        rank("ranks", 0, 12.0),
+        rank("ranks", 1, 2.0),
+        rank("few", 0, 3.0),
+        rank("few", 1, 0.0),
+        series("vllm:external_prefix_cache_queries_total", &vllm, per_minute(4_000.0)),
+        series("vllm:external_prefix_cache_hits_total", &vllm, per_minute(1_000.0)),
+        series("vllm:spec_decode_num_drafts_total", &vllm, per_minute(20.0)),
+        series("vllm:spec_decode_num_draft_tokens_total", &vllm, per_minute(100.0)),
+        series("vllm:spec_decode_num_accepted_tokens_total", &vllm, per_minute(30.0)),
+        series("sglang:num_running_reqs", &sglang, always(9.0)),
+        series("sglang:num_grammar_queue_reqs", &sglang, always(7.0)),
+        series("sglang:dp_attention_token_imbalance_ratio_sum", &sglang, per_minute(250.0)),
+        series("sglang:dp_attention_token_imbalance_ratio_count", &sglang, per_minute(100.0)),
+        series("sglang:eplb_balancedness_sum", &format!("{sglang},forward_mode=\"decode\""), per_minute(30.0)),
+        series("sglang:eplb_balancedness_count", &format!("{sglang},forward_mode=\"decode\""), per_minute(100.0)),
+        series("sglang:spec_accept_length", &sglang, always(2.5)),
+        series("sglang:prompt_tokens_total", &sglang, per_minute(5_000.0)),
+        series("sglang:cached_tokens_total", &format!("{sglang},cache_source=\"device\""), per_minute(1_000.0)),
+        series("sglang:cached_tokens_total", &format!("{sglang},cache_source=\"host\""), per_minute(1_000.0)),
+    ]
+    .concat()
+}
+
+fn read(namespace: &str) -> Observed {
+    observed(&[("namespace", namespace)], slot(SLOT) + 60 * MINUTES)
+}
+
+#[test]
+fn a_replica_that_ended_is_told_from_one_whose_host_is_gone_and_from_one_that_nobody_else_knows() {
+    assert_values(&read("host-lives"), &[("replicas_down", 1.0), ("down_on_live_host", 1.0)]);
+    assert_values(&read("host-gone"), &[("replicas_down", 1.0), ("down_on_live_host", 0.0)]);
+    let unknown = read("host-unknown");
+    assert_values(&unknown, &[("replicas_down", 1.0)]);
+    assert_no_data(&unknown, &["down_on_live_host"]);
+}
+
+#[test]
+fn a_replica_without_requests_counts_where_the_others_have_many() {
+    let forgotten = read("forgotten");
+    assert_values(&forgotten, &[("replicas_idle", 1.0), ("replicas_serving", 3.0)]);
+    assert_eq!(replicas(&forgotten, "replicas_idle"), [("vllm-0", 0.0), ("vllm-1", 0.0), ("vllm-2", 1.0)].into());
+    assert_values(&read("quiet"), &[("replicas_idle", 0.0)]);
+}
+
+#[test]
+fn a_cluster_tells_of_lost_nodes_missing_gpus_slow_images_and_slow_weights_of_the_own_pool() {
+    let seen = read("cluster");
+    assert_values(
+        &seen,
+        &[
+            ("nodes_gone", 1.0),
+            ("pods_evicted", 1.0),
+            ("gpus_not_offered", 1.0),
+            ("images_slow", 1.0),
+            ("loading_long", 1.0),
+            ("container_age_min", 900.0),
+        ],
+    );
+    assert_eq!(seen.problems, Vec::<String>::new());
+}
+
+#[test]
+fn a_gpu_that_vanishes_from_a_living_exporter_is_gone() {
+    let seen = read("bus");
+    assert_values(&seen, &[("gpus_gone", 1.0)]);
+    // What has been gone for an hour is no news, and a healthy pool has none.
+    assert_values(&observed(&[("namespace", "bus")], slot(SLOT) + 60 * (LOST - 1)), &[("gpus_gone", 0.0)]);
+}
+
+#[test]
+fn uneven_ranks_and_experts_drafts_and_the_outer_cache_are_means_over_the_window() {
+    let vllm = [
+        // Twelve over the mean of seven.
+        ("rank_imbalance", 12.0 / 7.0),
+        ("external_cache_hit_ratio", 0.25),
+        ("spec_accepted_per_draft", 1.5),
+        ("spec_acceptance_ratio", 0.3),
+    ];
+    assert_values(&read("ranks"), &vllm);
+    assert_no_data(&read("few"), &["rank_imbalance"]);
+    let sglang = [
+        ("rank_imbalance", 2.5),
+        ("expert_balance", 0.3),
+        ("spec_accepted_per_draft", 1.5),
+        ("grammar_queue", 7.0),
+        // Of what the GPU's own cache had not.
+        ("external_cache_hit_ratio", 0.25),
+    ];
+    assert_values(&read("experts"), &sglang);
+}
