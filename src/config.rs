@@ -12,7 +12,7 @@ use secrecy::SecretString;
 use serde::Deserialize;
 
 use crate::clock::duration;
-use crate::playbook::{SourceFile, parse};
+use crate::playbook::{Library, Slo, SourceFile, parse};
 use crate::signal::OwnLabels;
 use crate::{
     alertmanager, bundle, diagnose, exporter, kubernetes, loki, notify, prom, redact, render, server, slack, store,
@@ -62,6 +62,8 @@ pub struct Config {
     pub playbooks: Playbooks,
     /// Engine to the labels that its series have at this site; they come before those of its signal file.
     pub engines: BTreeMap<String, OwnLabels>,
+    /// What is promised of pools; the first entry that fits a pool counts.
+    pub slo: Vec<Slo>,
     /// How diagnoses are made.
     pub diagnose: diagnose::Config,
     /// Files of everything about an incident.
@@ -94,6 +96,7 @@ impl Default for Config {
             console: None,
             playbooks: Playbooks::default(),
             engines: BTreeMap::new(),
+            slo: Vec::new(),
             diagnose: diagnose::Config::default(),
             bundle: bundle::Config::default(),
             incident: Incident::default(),
@@ -217,6 +220,15 @@ impl Config {
         Ok(config)
     }
 
+    /// Gives the library what the configuration says about this site: its labels and what is promised of its pools.
+    ///
+    /// # Errors
+    /// When an engine or a label is unknown.
+    pub fn put_into(&self, library: &mut Library) -> anyhow::Result<()> {
+        let told = library.put_first(&self.engines).and_then(|()| library.promise(&self.slo));
+        told.map_err(anyhow::Error::msg).context("in the configuration")
+    }
+
     /// What cannot be told from types alone.
     fn validate(&self) -> anyhow::Result<()> {
         if let Some(language) = self.language.as_ref().filter(|language| *language != render::ENGLISH) {
@@ -227,6 +239,9 @@ impl Config {
         }
         if self.prometheus.is_empty() {
             bail!("`prometheus:` is empty: name at least one");
+        }
+        for (i, slo) in self.slo.iter().enumerate() {
+            slo.validate().map_err(|error| anyhow::anyhow!("`slo:` entry {}: {error}", i + 1))?;
         }
         if let Some(p) = self.prometheus.iter().find(|p| p.concurrency == 0) {
             bail!("`prometheus:` entry `{}`: `concurrency` is at least 1", p.name);

@@ -74,6 +74,8 @@ fn signals(library: &Library, problems: &mut Vec<Problem>) {
                 say("signal/unknown", name, format!("signal `{name}` is not in the catalog"), hint);
             }
             match (&entry.query, &entry.unsupported) {
+                // Made of another signal, whose query is read.
+                (Some(_), None) if library.signals.get(name).is_some_and(|signal| signal.burn.is_some()) => {}
                 (Some(query), None) => {
                     if let Some((rule, message, hint)) = promql::problem(engine, query) {
                         say(rule, name, format!("signal `{name}`: {message}"), hint);
@@ -116,6 +118,12 @@ fn signals(library: &Library, problems: &mut Vec<Problem>) {
     let Some(file) = library.files.get("signals/catalog.yaml") else { return };
     for name in names {
         let definition = library.signals.get(name);
+        let burn = definition.and_then(|signal| signal.burn.as_ref());
+        if let Some(burn) = burn.filter(|burn| !library.signals.contains_key(&burn.of)) {
+            let hint = suggestion(&burn.of, library.signals.keys().map(String::as_str));
+            let message = format!("signal `{name}` is made of `{}`, which is not in the catalog", burn.of);
+            problems.push(Problem::at("signal/unknown", file, name, message, hint));
+        }
         if let Some(against) = definition.and_then(|signal| signal.against.as_ref()) {
             let parts = [&against.signal, &against.driver];
             for unknown in parts.into_iter().filter(|part| !library.signals.contains_key(*part)) {

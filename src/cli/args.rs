@@ -273,6 +273,9 @@ pub enum GenerateCommand {
         /// A directory of playbooks on top of the shipped ones.
         #[arg(long, value_name = "DIR")]
         playbooks: Option<PathBuf>,
+        /// A configuration, whose `slo:` sets the limits of its pools.
+        #[arg(long, value_name = "FILE")]
+        config: Option<PathBuf>,
         /// The rate window.
         #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = window)]
         window: Duration,

@@ -26,7 +26,7 @@ pub(super) fn run(args: DiagnoseArgs) -> anyhow::Result<ExitCode> {
         Ok(library) => library,
         Err(code) => return Ok(code),
     };
-    library.put_first(&config.engines).map_err(anyhow::Error::msg).context("in the configuration")?;
+    config.put_into(&mut library)?;
     let group = args.alert.as_deref().map(ask::read).transpose()?;
     let asked = Asked {
         playbook: args.what.playbook.as_deref(),

@@ -7,15 +7,18 @@ use anyhow::Context;
 use super::args::{GenerateArgs, GenerateCommand, RuleKind};
 use super::library;
 use crate::chatops::command::document;
+use crate::config::Config;
 use crate::{generate, notify, report};
 
 pub(super) fn run(args: GenerateArgs) -> anyhow::Result<ExitCode> {
     let (text, output) = match args.what {
-        GenerateCommand::Rules { kind, playbooks, window, hold, runbook_base, output } => {
-            let library = match library(playbooks.as_deref()) {
+        GenerateCommand::Rules { kind, playbooks, config, window, hold, runbook_base, output } => {
+            let config = config.as_deref().map(Config::load).transpose()?.unwrap_or_default();
+            let mut library = match library(playbooks.as_deref().or(config.playbooks.dir.as_deref())) {
                 Ok(library) => library,
                 Err(code) => return Ok(code),
             };
+            config.put_into(&mut library)?;
             let options = generate::RuleOptions { window, hold, runbook_base };
             let text = match kind {
                 RuleKind::Prometheus => generate::rules(&library, &options)?,

@@ -17,9 +17,10 @@ use crate::render::{self, Words};
 
 pub(super) fn run(args: HealthArgs) -> anyhow::Result<ExitCode> {
     let config = args.config.as_deref().map(Config::load).transpose()?.unwrap_or_default();
-    let Ok(library) = library(args.playbooks.as_deref().or(config.playbooks.dir.as_deref())) else {
+    let Ok(mut library) = library(args.playbooks.as_deref().or(config.playbooks.dir.as_deref())) else {
         return Ok(ExitCode::from(UNKNOWN));
     };
+    config.put_into(&mut library)?;
     let now = clock::now();
     let at = args.what.at.map_or(now, |at| at.resolve(now));
     let mut what = Look {

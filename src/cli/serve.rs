@@ -32,7 +32,7 @@ pub(super) fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
         Ok(library) => library,
         Err(code) => return Ok(code),
     };
-    library.put_first(&settings.engines).map_err(anyhow::Error::msg).context("in the configuration")?;
+    settings.put_into(&mut library)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()

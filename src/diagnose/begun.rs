@@ -70,6 +70,7 @@ pub async fn begin<'a>(
     beside: Beside<'a>,
 ) -> Begun<'a> {
     let started = Instant::now();
+    let library = library.for_pool(&request.scope.dimensions);
     let (asked, queries) = rule::with_playbook(library, prometheus, request, started).await;
     let mut begun = Begun {
         library,

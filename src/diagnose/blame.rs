@@ -85,6 +85,7 @@ pub(super) fn assemble(
             },
             impact: entry.map(|p| p.impact.clone()).unwrap_or_default(),
             verdict: judged.symptom,
+            promise: library.promise_of(&request.playbook),
             evidence: judged.evidence.clone(),
         },
         causes,

@@ -51,6 +51,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::alert::Labels;
+use crate::playbook::Promise;
 use crate::signal::Unit;
 
 pub use batch::{Answer, queries};
@@ -318,6 +319,9 @@ pub struct SymptomFound {
     pub impact: String,
     /// Whether it is there now.
     pub verdict: SymptomVerdict,
+    /// What is promised of the pool about it, by the configuration.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub promise: Option<Promise>,
     /// Every check with its data.
     pub evidence: Vec<EvidenceResult>,
 }

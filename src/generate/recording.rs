@@ -89,16 +89,50 @@ pub(super) fn groups(library: &Library, window: Duration) -> String {
         }
         out.push_str(&format!("  - name: llm-diagnose.record.{}\n    rules:\n", engine.engine));
         for recorded in own {
-            out.push_str(&format!("      - record: {}\n", recorded.name()));
-            block(&mut out, 8, "expr", &expression(library, engine, recorded, window));
-            out.push_str("        labels:\n");
-            text(&mut out, 10, "engine", &engine.engine);
+            write(&mut out, library, engine, recorded, &recorded.name(), window);
+        }
+    }
+    for (i, promised) in library.promised.iter().enumerate() {
+        let moved: Vec<Recorded<'_>> =
+            wanted.iter().filter(|recorded| promised.is_moved(recorded.signal)).copied().collect();
+        let engines = promised.library.engines.values();
+        for engine in engines.filter(|engine| moved.iter().any(|recorded| tells(engine, recorded.signal))) {
+            out.push_str(&format!("  - name: llm-diagnose.record.slo{}.{}\n    rules:\n", i + 1, engine.engine));
+            for recorded in moved.iter().filter(|recorded| tells(engine, recorded.signal)) {
+                write(&mut out, &promised.library, engine, recorded, &promised_name(&recorded.name(), i), window);
+            }
         }
     }
     out
 }
 
-fn expression(library: &Library, engine: &Engine, recorded: &Recorded<'_>, window: Duration) -> String {
+/// The series of a burn rate by the limit of the promise of this place in the configuration.
+pub(super) fn promised_name(name: &str, i: usize) -> String {
+    format!("{name}:slo{}", i + 1)
+}
+
+fn write(out: &mut String, library: &Library, engine: &Engine, recorded: &Recorded<'_>, name: &str, window: Duration) {
+    let mut rule = |name: &str, expr: &str| {
+        out.push_str(&format!("      - record: {name}\n"));
+        block(out, 8, "expr", expr);
+        out.push_str("        labels:\n");
+        text(out, 10, "engine", &engine.engine);
+    };
+    let burn = library.signals.get(recorded.signal).and_then(|signal| signal.burn.as_ref());
+    let parts = burn.and_then(|burn| burn.parts(engine.signals.get(&burn.of)?.query.as_deref()?));
+    let Some(parts) = parts else {
+        let query = engine.signals.get(recorded.signal).and_then(|entry| entry.query.as_deref());
+        return rule(name, &expression(library, engine, recorded, query.unwrap_or_default(), window));
+    };
+    // In parts, so that the rules stay readable and each is asked once.
+    for (part, query) in [("window", &parts.window), ("hour", &parts.hour), ("requests", &parts.requests)] {
+        rule(&format!("{name}:{part}"), &expression(library, engine, recorded, query, window));
+    }
+    let of = |part: &str| format!("{name}:{part}{{engine=\"{}\"}}", engine.engine);
+    rule(name, &parts.over(&of("window"), &of("hour"), &of("requests")));
+}
+
+fn expression(library: &Library, engine: &Engine, recorded: &Recorded<'_>, query: &str, window: Duration) -> String {
     let Some(entry) = engine.signals.get(recorded.signal) else { return String::new() };
     let window = entry.window.as_deref().and_then(|w| humantime::parse_duration(w).ok()).unwrap_or(window);
     let pool = pool(engine);
@@ -107,8 +141,7 @@ fn expression(library: &Library, engine: &Engine, recorded: &Recorded<'_>, windo
         by.extend(engine.replica.iter().filter(|label| !by.contains(label)).cloned().collect::<Vec<_>>());
     }
     let prefix = engine.prefixes.first().map(|written| (written.as_str(), engine.prefixes.as_slice()));
-    let query = entry.query.as_deref().unwrap_or_default();
-    let scope = matchers(&engine.own_series().collect::<Vec<_>>());
+    let scope = named(engine, matchers(&engine.own_series().collect::<Vec<_>>()));
     let mut expr = fill(query, &Fill { scope: &scope, workload: "", window, by: &by, prefix });
     for (name, label) in pool.iter().filter(|(name, label)| name != label) {
         // Where relabelling already gave the common name, it stays.
@@ -133,6 +166,13 @@ fn expression(library: &Library, engine: &Engine, recorded: &Recorded<'_>, windo
         expr = format!("(\n{own}\n) unless on ({on}) {name}{{engine=~\"{names}\"{models}}}");
     }
     expr
+}
+
+/// The matchers, and those that leave out what names no model: whoever asks for an unknown name is no pool.
+fn named(engine: &Engine, scope: String) -> String {
+    let labels = engine.scope.get("model").into_iter().flatten().filter(|_| !engine.no_model.is_empty());
+    let none = labels.map(|label| format!("{label}!~\"{}\"", engine.no_model.join("|")));
+    Some(scope).filter(|scope| !scope.is_empty()).into_iter().chain(none).collect::<Vec<_>>().join(",")
 }
 
 /// The labels by which an engine's series may tell the pool, each with its common name; the preferred one last.

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use super::recording::{self, Recorded, indented, tells};
 use super::yaml::{block, text};
-use crate::playbook::{AlertRule, Condition, Each, Evidence, Library, Playbook, Reference};
-use crate::signal::{Engine, EngineKind, Signal, Unit};
+use crate::playbook::{AlertRule, Condition, Each, Evidence, Library, Playbook, Promised, Reference};
+use crate::signal::{Engine, EngineKind, Matcher, Signal, Unit, matchers};
 
 /// How the rules are made.
 #[derive(Debug, Clone, PartialEq)]
@@ -62,13 +62,15 @@ pub fn rules(library: &Library, options: &RuleOptions) -> Result<String, RuleErr
         out.push_str(&format!("  - name: llm-diagnose.{}\n    rules:\n", playbook.playbook));
         for alert in &playbook.alerts {
             let refused = |why| RuleError { alert: alert.alert.clone(), playbook: playbook.playbook.clone(), why };
-            let expr = expression(library, alert).map_err(refused)?;
+            let exprs = expressions(library, playbook, alert).map_err(refused)?;
             let hold = match options.hold {
                 Some(hold) => hold,
                 None => humantime::parse_duration(&alert.hold)
                     .map_err(|_| refused(format!("`for: {}` is no duration", alert.hold)))?,
             };
-            write_rule(&mut out, library, playbook, alert, &expr, hold, &options.runbook_base);
+            for expr in exprs {
+                write_rule(&mut out, library, playbook, alert, &expr, hold, &options.runbook_base);
+            }
         }
     }
     Ok(out)
@@ -141,6 +143,39 @@ fn humanized(signal: &Signal) -> &'static str {
         Unit::Hertz => "{{ $value | humanize }}Hz",
         Unit::Watts => "{{ $value | printf \"%.0f\" }} W",
     }
+}
+
+/// The alert's expression, and one more for each promise that judges it by other numbers.
+fn expressions(library: &Library, playbook: &Playbook, alert: &AlertRule) -> Result<Vec<String>, String> {
+    let mut whole = expression(library, alert)?;
+    let mut exprs = Vec::new();
+    let mut before = String::new();
+    let place = playbook.alerts.iter().position(|own| own == alert).unwrap_or_default();
+    for (i, promised) in library.promised.iter().enumerate().filter(|(_, promised)| promised.changes(alert)) {
+        let own = promised.library.playbooks.get(&playbook.playbook).and_then(|own| own.alerts.get(place));
+        let own = own.ok_or("the promise's library lacks it")?;
+        let mut expr = expression(&promised.library, own)?;
+        for (signal, _) in own.when.iter().flat_map(Evidence::checks).filter(|(signal, _)| promised.is_moved(signal)) {
+            let name = Recorded { signal, each: own.each }.name();
+            expr = expr.replace(&format!("{name} "), &format!("{} ", recording::promised_name(&name, i)));
+        }
+        let pools = pools_of(promised, alert);
+        exprs.push(format!("{expr}\nand {pools}{before}"));
+        before.push_str(&format!("\nunless {pools}"));
+    }
+    whole.push_str(&before);
+    exprs.insert(0, whole);
+    Ok(exprs)
+}
+
+/// The pools of a promise, by the alert's first signal.
+fn pools_of(promised: &Promised, alert: &AlertRule) -> String {
+    let first = alert.when.iter().flat_map(Evidence::checks).next().map_or("up", |(signal, _)| signal);
+    let name = Recorded { signal: first, each: alert.each }.name();
+    let label = |dimension: &str| if dimension == "model" { "model_name" } else { dimension }.to_owned();
+    let own: Vec<Matcher> = promised.slo.pools.iter().map(|(name, value)| Matcher::one(&label(name), value)).collect();
+    let on: Vec<&str> = own.iter().map(|matcher| matcher.label.as_str()).collect();
+    format!("on ({}) {name}{{{}}}", on.join(", "), matchers(&own))
 }
 
 /// The alert's checks over the recorded series, joined on the labels that they share.
@@ -272,18 +307,18 @@ mod tests {
     #[test]
     fn a_rule_is_written_as_prometheus_reads_it() {
         let rule = with_alert("90min", Some("> 2 and < 9")).unwrap();
-        assert!(rule.contains("for: 90m\n") && rule.contains("(llm:ttft_p99 > 2) < 9\n"), "{rule}");
+        assert!(rule.contains("for: 90m\n") && rule.contains("(llm:ttft_burn > 2) < 9\n"), "{rule}");
         assert!(rule.contains(r#"a {{ \"{{\" }} brace }}"#) && rule.contains("https://r/high-ttft.md"), "{rule}");
         let relative = with_alert("5m", Some("> 2x baseline")).unwrap();
-        assert!(relative.contains("llm:ttft_p99 > 2 * (llm:ttft_p99 offset 1d)\n"), "{relative}");
+        assert!(relative.contains("llm:ttft_burn > 2 * (llm:ttft_burn offset 1d)\n"), "{relative}");
         assert_eq!([0, 90, 300, 86_400].map(|s| held(Duration::from_secs(s))), ["0s", "90s", "5m", "24h"]);
     }
 
     #[test]
     fn what_prometheus_cannot_judge_by_itself_becomes_no_rule() {
         let why = |hold, when| with_alert(hold, when).unwrap_err().why;
-        assert_eq!(why("5m", Some("absent")), "`ttft_p99 absent` compares with no number");
-        assert_eq!(why("5m", Some("> 2x peers")), "`ttft_p99 > 2x peers` compares replicas with each other");
+        assert_eq!(why("5m", Some("absent")), "`ttft_burn absent` compares with no number");
+        assert_eq!(why("5m", Some("> 2x peers")), "`ttft_burn > 2x peers` compares replicas with each other");
         assert_eq!(why("5m", None), "`when` is empty");
         assert_eq!(why("soon", Some("> 2")), "`for: soon` is no duration");
     }
@@ -317,7 +352,7 @@ mod tests {
             let mut engine = Engine { engine: name.to_owned(), ..gateway.clone() };
             let mut entry = query.clone().unwrap();
             entry.query = tells.then(|| format!("max by ($by) ({name}_errors{{$scope}})"));
-            engine.signals.insert("gateway_error_ratio".to_owned(), entry);
+            engine.signals.insert("gateway_error_burn".to_owned(), entry);
             library.engines.insert(name.to_owned(), engine);
         }
         library.playbooks.retain(|id, _| id == "gateway-errors");

@@ -150,7 +150,7 @@ async fn one(library: &Library, rows: &[Row<'_>], source: Source<'_>, what: &Loo
     let asked = signals(library, rows);
     let served = there.len();
     let all = there.into_iter().chain(gone);
-    let looks = all.map(|labels| pool(library, prometheus, rows, &asked, labels, what, started));
+    let looks = all.map(|labels| pool(library, prometheus, &asked, labels, what, started));
     let mut quiet: Vec<String> = lost.iter().map(named).collect();
     for (i, (pool, problems, queries)) in join_all(looks).await.into_iter().enumerate() {
         part.queries += queries;
@@ -175,18 +175,19 @@ async fn one(library: &Library, rows: &[Row<'_>], source: Source<'_>, what: &Loo
 async fn pool(
     library: &Library,
     prometheus: &Prometheus,
-    rows: &[Row<'_>],
     asked: &[&str],
     labels: Labels,
     what: &Look,
     started: Instant,
 ) -> (Pool, Vec<String>, usize) {
+    let library = library.for_pool(&labels);
     let scope = Scope { dimensions: labels.clone(), ..Scope::default() };
     let left = what.deadline.saturating_sub(started.elapsed());
     let observed = observe_signals(library, prometheus, &scope, asked, what.at, what.window, left).await;
     let gateways = observed.found.engines.iter().filter_map(|e| library.engines.get(&e.engine));
     let gateways = gateways.filter(|engine| engine.kind == EngineKind::Gateway).count();
     // Nothing is missing where no gateway is.
+    let rows = rows(library);
     let rows = rows.iter().filter(|row| gateways > 0 || !is_gateways(library, row.signal));
     // Nor where a feature is not in use.
     let unused = |row: &&Row| {

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
 
 use super::{
-    Cause, CauseEntry, Evidence, Kind, LogFile, Playbook, QuickLook, Redaction, ReportSignals, SourceFile, Step,
-    Tables, Ticket,
+    Cause, CauseEntry, Evidence, Kind, LogFile, Playbook, Promised, QuickLook, Redaction, ReportSignals, Slo,
+    SourceFile, Step, Tables, Ticket,
 };
 use crate::signal::{Engine, OwnLabels, Signal};
 
@@ -34,6 +34,10 @@ pub struct Library {
     pub tables: Tables,
     /// Path to text, for errors that show the line.
     pub files: BTreeMap<String, SourceFile>,
+    /// Pools with a promise of their own.
+    pub promised: Vec<Promised>,
+    /// What is promised, where this is the library of such pools.
+    pub slo: Option<Slo>,
     /// Signal to the metrics that its queries read, of all engines; read from their texts once.
     pub(super) metrics: OnceLock<BTreeMap<String, BTreeSet<String>>>,
 }

@@ -226,6 +226,7 @@ pub fn load(dir: Option<&Path>) -> Result<Library, Vec<Problem>> {
             problems.push(*problem);
         }
     }
+    library.derive_burns();
     library.files = files;
     if problems.is_empty() { Ok(library) } else { Err(problems) }
 }

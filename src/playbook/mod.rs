@@ -8,6 +8,7 @@ mod health;
 mod library;
 mod load;
 mod logs;
+mod promise;
 mod redaction;
 mod report;
 mod select;
@@ -27,6 +28,7 @@ pub use logs::{
     Known, LogExample, LogFact, LogFile, LogFinding, LogNumbers, LogRank, LogTells, LogValue, MemoryLine, known,
     matched as pattern_matched,
 };
+pub use promise::{Promise, Promised, Slo, Within};
 pub use redaction::{NameKind, Redaction, RedactionRule};
 pub use report::ReportSignals;
 pub use select::{Selection, of_expression, select, without_expression};

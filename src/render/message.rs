@@ -15,7 +15,8 @@ use crate::diagnose::{
     CauseFound, Diagnosis, EvidenceResult, Fix, NOTICED_LATE, Outcome, Scope, SymptomFound, SymptomVerdict,
 };
 use crate::incident::Impact;
-use crate::signal::{Unit, format_value};
+use crate::playbook::Promise;
+use crate::signal::{Term, Unit, format_value};
 
 /// Steps that are said at once.
 const STEPS: usize = 3;
@@ -156,12 +157,27 @@ pub(super) fn symptom(diagnosis: &Diagnosis, resolved: bool, words: &Words) -> L
             let impact = symptom.impact.trim();
             let impact = impact.split_once(". ").map_or(impact.to_owned(), |(first, _)| format!("{first}."));
             let line = words.line(key, &[("facts", facts), ("impact", impact.into())]);
+            let line = symptom.promise.iter().fold(line, |line, told| line.plain(" ").then(promised(told, words)));
             hits.into_iter().fold(line, |line, hits| line.plain(" ").then(hits))
         }
         SymptomVerdict::Absent => words.line("symptom-absent", &[("facts", of(Outcome::NotMet).into())]),
         SymptomVerdict::NoData => no_data(diagnosis, words),
     };
     screened::before(diagnosis, told, words)
+}
+
+/// What is promised of the pool.
+fn promised(promise: &Promise, words: &Words) -> Line {
+    let key = match promise.term {
+        Term::Ttft => "promise-ttft",
+        Term::InterToken => "promise-inter-token",
+        Term::Request => "promise-request",
+        Term::Errors => "promise-errors",
+    };
+    // Not rounded: 99.95 % is not 100 %.
+    let share = format!("{} %", (promise.share * 1e6).round() / 1e4);
+    let within = promise.within_seconds.map(|seconds| format_value(seconds, Unit::Seconds)).unwrap_or_default();
+    words.line(key, &[("share", share.into()), ("within", within.into())])
 }
 
 /// With the GPUs' long names cut: beside the node their first part tells them apart.
@@ -379,5 +395,20 @@ pub(super) fn hit(diagnosis: &Diagnosis) -> (usize, usize) {
     match (of.affected.len(), diagnosis.replicas.affected.len()) {
         (0, n) => (n, diagnosis.replicas.total),
         (n, _) => (n, of.total),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_promise_is_told_and_not_rounded_up() {
+        let words = Words::english();
+        let told = |promise: Promise| promised(&promise, &words).text();
+        let first = Promise { term: Term::Ttft, share: 0.9995, within_seconds: Some(2.0) };
+        assert_eq!(told(first), "Promised: 99.95 % of first tokens within 2 s.");
+        let errors = Promise { term: Term::Errors, share: 1.0 - 0.001, within_seconds: None };
+        assert_eq!(told(errors), "Promised: 99.9 % of requests without a server error.");
     }
 }

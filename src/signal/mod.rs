@@ -3,6 +3,7 @@
 //! `catalog.yaml` says what a signal is; `<engine>.yaml` says how to ask Prometheus for it.
 //! This module only holds the words and fills placeholders; it never talks to Prometheus.
 
+mod burn;
 mod direct;
 pub mod endpoint;
 mod engine;
@@ -16,6 +17,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use burn::{Burn, BurnParts, Term};
 pub use direct::{Direct, Read, Selector, Where};
 pub use endpoint::{Endpoint, Tells};
 pub use engine::{
@@ -105,6 +107,8 @@ pub struct Signal {
     pub of: Vec<EngineKind>,
     /// What it is made of where no engine tells it: another signal, against what drives that one.
     pub against: Option<Against>,
+    /// What it is made of where it is the burn rate of another signal: engines' files have no query for it.
+    pub burn: Option<Burn>,
     /// The dashboard's row that shows it, as a recorded series; none for what only a diagnosis needs.
     pub row: Option<Row>,
     /// Shown for each replica as well, so that the odd one is seen.

@@ -165,6 +165,93 @@ fn every_alert_has_a_case_where_it_fires_and_a_measured_near_miss() {
     assert!(missing.is_empty(), "add to {RULE_TESTS}:\n{}", missing.join("\n"));
 }
 
+/// Minutes of a case's time.
+fn minutes(case: &Value) -> u64 {
+    let told = case["eval_time"].as_str().unwrap_or_default();
+    humantime::parse_duration(told).unwrap_or_else(|e| panic!("{told}: {e}")).as_secs() / 60
+}
+
+#[test]
+fn every_alert_that_fires_in_a_case_is_over_once_its_cause_is() {
+    let rules = parsed(RULES);
+    let alerts: BTreeSet<&str> = entries(&rules, "groups")
+        .iter()
+        .flat_map(|group| entries(group, "rules"))
+        .filter_map(|rule| rule["alert"].as_str())
+        .collect();
+    let files: Vec<Value> = rule_tests().iter().map(|file| parsed(file)).collect();
+    let groups: Vec<&[Value]> =
+        files.iter().flat_map(|file| entries(file, "tests")).map(|test| entries(test, "promql_expr_test")).collect();
+    let recovers = |alert: &str| {
+        let fires = |case: &&Value| {
+            let named = format!("alertname=\"{alert}\"");
+            let mut samples = entries(case, "exp_samples").iter().filter_map(|sample| sample["labels"].as_str());
+            samples.any(|labels| labels.contains(&named))
+        };
+        // Of all alerts, or of some by name; the series go on, for without them everything is silent.
+        let over = |case: &Value| {
+            let expr = case["expr"].as_str().unwrap_or_default();
+            let asked = expr == "ALERTS" || (expr.starts_with("ALERTS{alertname=") && expr.contains(alert));
+            asked && entries(case, "exp_samples").is_empty()
+        };
+        groups.iter().any(|cases| {
+            let first = cases.iter().filter(fires).map(minutes).min();
+            first.is_some_and(|first| cases.iter().any(|case| over(case) && minutes(case) > first))
+        })
+    };
+    let missing: Vec<&&str> = alerts.iter().filter(|alert| !recovers(alert)).collect();
+    assert!(alerts.len() > 30 && missing.is_empty(), "add to {RULE_TESTS} a case in which it ends: {missing:?}");
+}
+
+#[test]
+fn a_promise_has_rules_of_its_own_that_its_pools_alone_are_judged_by() {
+    let config = tempfile::NamedTempFile::new().unwrap();
+    let text =
+        "slo:\n  - pools: { namespace: chat, model: m }\n    ttft: { share: 0.95, within: 500ms }\n    errors: 0.001\n";
+    std::fs::write(config.path(), text).unwrap();
+    let made = run(BINARY, &["generate", "rules", "--config", config.path().to_str().unwrap()]);
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let directory = tempfile::tempdir().unwrap();
+    let own = directory.path().join("own.rules.yaml");
+    std::fs::write(&own, &made.stdout).unwrap();
+    let cases = directory.path().join("own.test.yaml");
+    // First tokens within 1 s, of which nobody else's pool promises less than 2 s; one request of 500 fails.
+    let series = |namespace: &str| {
+        let bucket = |le: &str, values: &str| {
+            format!(
+                "      - {{ series: 'vllm:time_to_first_token_seconds_bucket{{namespace=\"{namespace}\", model_name=\"m\", \
+                 le=\"{le}\"}}', values: '{values}' }}\n"
+            )
+        };
+        let answers = |status: &str, values: &str| {
+            format!(
+                "      - {{ series: 'http_requests_total{{namespace=\"{namespace}\", job=\"v\", instance=\"{namespace}\", \
+                 handler=\"/v1/completions\", status=\"{status}\"}}', values: '{values}' }}\n"
+            )
+        };
+        let running = format!(
+            "      - {{ series: 'vllm:num_requests_running{{namespace=\"{namespace}\", model_name=\"m\", job=\"v\", \
+             instance=\"{namespace}\"}}', values: '3x60' }}\n"
+        );
+        [bucket("0.5", "0x60"), bucket("1.0", "0+60x60"), bucket("+Inf", "0+60x60"), running]
+            .into_iter()
+            .chain([answers("2xx", "0+998x60"), answers("5xx", "0+2x60")])
+            .collect::<String>()
+    };
+    let text = format!(
+        "rule_files: [own.rules.yaml]\nevaluation_interval: 5m\ntests:\n  - interval: 1m\n    input_series:\n{}{}    \
+         promql_expr_test:\n      - expr: count by (alertname, severity, namespace) (ALERTS{{alertstate=\"firing\"}})\n        \
+         eval_time: 50m\n        exp_samples:\n          \
+         - {{ labels: '{{alertname=\"LLMHighTTFT\", severity=\"critical\", namespace=\"chat\"}}', value: 1 }}\n          \
+         - {{ labels: '{{alertname=\"LLMElevatedTTFT\", severity=\"warning\", namespace=\"chat\"}}', value: 1 }}\n          \
+         - {{ labels: '{{alertname=\"LLMHighErrorRate\", severity=\"warning\", namespace=\"chat\"}}', value: 1 }}\n",
+        series("chat"),
+        series("other")
+    );
+    std::fs::write(&cases, text).unwrap();
+    assert_passes("promtool", &["test", "rules", cases.to_str().unwrap()]);
+}
+
 #[test]
 fn alertmanager_takes_the_example() {
     assert_passes("amtool", &["check-config", "config/alertmanager/llm-diagnose.yaml"]);

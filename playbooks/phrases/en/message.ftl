@@ -42,6 +42,10 @@ why-nowhere = no such pool
 
 symptom-confirmed = **Confirmed**: { $facts }. { $impact }
 symptom-was = **It was**: { $facts }. { $impact }
+promise-ttft = Promised: { $share } of first tokens within { $within }.
+promise-inter-token = Promised: { $share } of tokens within { $within } of the one before.
+promise-request = Promised: { $share } of requests within { $within }.
+promise-errors = Promised: { $share } of requests without a server error.
 symptom-absent = **Not confirmed**: { $facts } — it may be over, or the alert is stricter than this check.
 symptom-no-data = **Cannot tell**: no data for { $facts }.
 symptom-no-data-why = **Cannot tell**: no data for { $facts }, because { $why }.

@@ -44,7 +44,7 @@ pub(super) fn run(args: &BundleArgs) -> anyhow::Result<ExitCode> {
         Ok(library) => library,
         Err(code) => return Ok(code),
     };
-    library.put_first(&config.engines).map_err(anyhow::Error::msg).context("in the configuration")?;
+    config.put_into(&mut library)?;
     receivers(args, &library)?;
     confirm(args)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()

@@ -175,6 +175,7 @@ fn without_reasons_the_violation_counters_tell_in_nanoseconds() {
             ("gpu_heat_limited", 0.0),
             // A MIG device tells no utilisation but that of its graphics engine.
             ("gpu_utilization", 0.5),
+            ("gpu_utilization_peak", 0.5),
             ("gpu_sm_clock", 900e6),
             ("gpu_memory_used_ratio", 0.9),
             ("gpu_ecc_uncorrected", 2.0),
@@ -188,6 +189,7 @@ fn nvidia_gpu_exporter_tells_each_signal_although_it_names_no_pod() {
     let seen = read(SMI, "smi");
     let expected = [
         ("gpu_utilization", 0.9),
+        ("gpu_utilization_peak", 0.9),
         ("gpu_memory_used_ratio", 0.9),
         ("gpu_sm_clock", 900e6),
         ("gpu_throttled", 1.0),
@@ -206,8 +208,13 @@ fn nvidia_gpu_exporter_tells_each_signal_although_it_names_no_pod() {
 #[test]
 fn the_oldest_exporter_tells_what_it_reads() {
     let seen = read(MINDPRINCE, "mindprince");
-    let expected =
-        [("gpu_utilization", 0.9), ("gpu_memory_used_ratio", 0.9), ("gpu_temperature", 71.0), ("gpus_gone", 0.0)];
+    let expected = [
+        ("gpu_utilization", 0.9),
+        ("gpu_utilization_peak", 0.9),
+        ("gpu_memory_used_ratio", 0.9),
+        ("gpu_temperature", 71.0),
+        ("gpus_gone", 0.0),
+    ];
     assert_table(&seen, "mindprince", &expected, &[]);
     assert_no_data(&seen, &["gpu_throttled", "gpu_power_limited", "gpu_xid_critical"]);
 }

@@ -1,0 +1,212 @@
+//! Burn rates: the share of requests that broke a promise, both within the rate window and within the last hour.
+//!
+//! One number for both, the smaller one: the hour keeps a short burst silent, the window ends an alert with its cause.
+//! With too few requests or failures in the hour it is 0. Source: Google, The Site Reliability Workbook, chapter 5,
+//! "Multiwindow, Multi-Burn-Rate Alerts".
+//!
+//! Of a histogram the requests above a limit are those above the nearest bucket bound at or above it. Which bounds there
+//! are differs by engine and version, so the smallest of all bounds that are not below the limit is taken, target by target.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The longer of the two windows.
+const LONG: &str = "1h";
+/// Its seconds.
+const LONG_SECONDS: u32 = 3_600;
+/// Failures of the hour below which nothing is said.
+const LEAST_FAILURES: u32 = 5;
+/// Requests of the hour below which shares of errors say nothing.
+const LEAST_REQUESTS: u32 = 10;
+/// The same of latencies, where one long answer in a few is no news.
+const LEAST_TIMED: u32 = 30;
+
+/// What is promised of a pool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Term {
+    /// The time to the first token.
+    Ttft,
+    /// The time between two tokens.
+    InterToken,
+    /// The time of a whole request.
+    Request,
+    /// The share of requests that fail.
+    Errors,
+}
+
+/// A signal that is made of another one: see the module.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Burn {
+    /// A share, or a quantile of a histogram.
+    pub of: String,
+    /// Of a quantile: the seconds that a request may take where nothing else is promised.
+    pub limit: Option<f64>,
+    /// What a pool's promise calls it.
+    pub term: Option<Term>,
+}
+
+/// What a burn rate is made of, each a query.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BurnParts {
+    /// The share of failures within the rate window.
+    pub window: String,
+    /// The same within the hour.
+    pub hour: String,
+    /// The requests of the hour.
+    pub requests: String,
+    /// How few of these say nothing.
+    least: u32,
+}
+
+impl Burn {
+    /// The query, from the one of the signal that it is made of; none where that is no histogram and no share of counts.
+    pub fn query(&self, of: &str) -> Option<String> {
+        let BurnParts { window, hour, requests, least } = self.parts(of)?;
+        Some(joined(&format!("({window})"), &format!("({hour})"), &format!("({requests})"), least))
+    }
+
+    /// What the query is made of.
+    pub fn parts(&self, of: &str) -> Option<BurnParts> {
+        let (window, requests, least) = match self.limit {
+            Some(limit) => {
+                let (share, timed) = late(of, limit)?;
+                (share, timed, LEAST_TIMED)
+            }
+            None => (of.trim().to_owned(), all(of)?.to_owned(), LEAST_REQUESTS),
+        };
+        let long = |text: &str| text.replace("$window", LONG);
+        // What is made with `increase` counts by itself.
+        let requests = match requests.contains("increase(") {
+            true => long(&requests),
+            false => format!("{LONG_SECONDS} * ({})", long(&requests)),
+        };
+        Some(BurnParts { hour: long(&window), window, requests, least })
+    }
+}
+
+impl BurnParts {
+    /// The query over series that were recorded from the parts.
+    pub fn over(&self, window: &str, hour: &str, requests: &str) -> String {
+        joined(window, hour, requests, self.least)
+    }
+}
+
+fn joined(window: &str, hour: &str, requests: &str, least: u32) -> String {
+    format!(
+        "({window} <= {hour} or {hour} < {window})\n  and {requests} >= {least}\n  \
+         and {hour} * {requests} >= {LEAST_FAILURES}\n  or 0 * {requests}"
+    )
+}
+
+/// The share of a histogram's requests above the limit, and the rate of all, from a quantile's query.
+fn late(quantile: &str, limit: f64) -> Option<(String, String)> {
+    let inner = quantile.trim().strip_prefix("histogram_quantile(")?;
+    let end = closing(inner)?;
+    let (_, sum) = inner[..end].split_once(", ")?;
+    let buckets = sum.trim().strip_prefix("sum by (le, $by) (")?;
+    let buckets = &buckets[..closing(buckets)?];
+    let scale = inner[end + 1..].trim().strip_prefix('/').and_then(|scale| scale.trim().parse::<f64>().ok());
+    let of = |bounds: &str| buckets.replace("_bucket{", &format!("_bucket{{le=~\"{bounds}\", "));
+    let all = format!("sum by ($by) ({})", of("[+]Inf"));
+    let within = format!("sum by ($by) (min without (le) ({}))", of(&at_least(limit * scale.unwrap_or(1.0))));
+    Some((format!("1 - {within} / {all}"), all))
+}
+
+/// The requests of a share: what stands behind its last `/` outside of parentheses.
+fn all(share: &str) -> Option<&str> {
+    let (mut depth, mut quoted, mut at) = (0_i32, false, None);
+    for (i, c) in share.char_indices() {
+        match c {
+            '"' => quoted = !quoted,
+            _ if quoted => {}
+            '(' | '{' | '[' => depth += 1,
+            ')' | '}' | ']' => depth -= 1,
+            '/' if depth == 0 => at = Some(i),
+            _ => {}
+        }
+    }
+    at.map(|at| share[at + 1..].trim())
+}
+
+/// Where the parenthesis closes that was opened before the text.
+fn closing(text: &str) -> Option<usize> {
+    let (mut depth, mut quoted) = (0, false);
+    for (i, c) in text.char_indices() {
+        match c {
+            '"' => quoted = !quoted,
+            '(' if !quoted => depth += 1,
+            ')' if !quoted && depth == 0 => return Some(i),
+            ')' if !quoted => depth -= 1,
+            _ => {}
+        }
+    }
+    None
+}
+
+/// A pattern of the bounds, as exporters write numbers, that are not below a positive number.
+fn at_least(number: f64) -> String {
+    let written = format!("{number:.6}");
+    let (whole, part) = written.split_once('.').unwrap_or((&written, ""));
+    let part = part.trim_end_matches('0');
+    let digits = "[0-9]".repeat(whole.len());
+    let longer = if whole == "0" { "[1-9][0-9]*".to_owned() } else { format!("[1-9]{digits}+") };
+    let mut bounds = vec!["[+]Inf".to_owned(), "[0-9.]+e[+][0-9]+".to_owned(), format!("{longer}([.].*)?")];
+    let above = |digit: char| digit.to_digit(10).filter(|d| *d < 9).map(|d| format!("[{}-9]", d + 1));
+    if whole != "0" {
+        for (i, digit) in whole.char_indices() {
+            let rest = "[0-9]".repeat(whole.len() - i - 1);
+            bounds.extend(above(digit).map(|above| format!("{}{above}{rest}([.].*)?", &whole[..i])));
+        }
+    }
+    if part.is_empty() {
+        bounds.push(format!("{whole}([.].*)?"));
+    } else {
+        for (i, digit) in part.char_indices() {
+            bounds.extend(above(digit).map(|above| format!("{whole}[.]{}{above}[0-9]*", &part[..i])));
+        }
+        bounds.push(format!("{whole}[.]{part}[0-9]*"));
+    }
+    bounds.join("|")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_bounds_at_or_above_a_limit_are_known_by_how_they_are_written() {
+        let bounds =
+            ["0.001", "0.05", "0.1", "0.15", "0.25", "0.5", "1", "1.0", "2.0", "2.5", "10.0", "30", "99.5", "640.0"];
+        for limit in [0.05, 0.1, 0.15, 0.2, 1.0, 2.0, 2.2, 9.0, 30.0, 99.9, 100.0] {
+            let pattern = regex::Regex::new(&format!("^(?:{})$", at_least(limit))).unwrap();
+            for bound in bounds {
+                let above = bound.parse::<f64>().unwrap() >= limit;
+                assert_eq!(pattern.is_match(bound), above, "{bound} of {limit}: {pattern}");
+            }
+            assert!(pattern.is_match("+Inf") && pattern.is_match("1e+06") && !pattern.is_match("5e-05"), "{pattern}");
+        }
+    }
+
+    #[test]
+    fn a_quantile_of_milliseconds_has_its_limit_in_milliseconds() {
+        let of = "histogram_quantile(0.99, sum by (le, $by) (rate(x_ms_bucket{a=\")\", $scope}[$window]))) / 1000";
+        let (share, all) = late(of, 2.0).unwrap();
+        assert_eq!(all, "sum by ($by) (rate(x_ms_bucket{le=~\"[+]Inf\", a=\")\", $scope}[$window]))");
+        assert!(share.contains("|2000([.].*)?\", a=\")\""), "{share}");
+        assert_eq!(late("max by ($by) (x{quantile=\"0.99\", $scope})", 2.0), None);
+    }
+
+    #[test]
+    fn the_requests_of_a_share_stand_behind_its_line() {
+        assert_eq!(
+            all("(sum(rate(a{r=\"/v1/.*\"}[5m])) or 0 * b / c)\n  / sum(rate(d{r=\"/\"}[5m]))"),
+            Some("sum(rate(d{r=\"/\"}[5m]))")
+        );
+        assert_eq!(all("sum(a / b)"), None);
+        let burn = Burn { of: "x".to_owned(), limit: None, term: None };
+        let counted = burn.query("sum(increase(a[$window])) / sum(increase(b[$window]))").unwrap();
+        assert!(counted.contains("(sum(increase(b[1h]))) >= 10") && counted.contains("[$window]"), "{counted}");
+    }
+}
