@@ -239,7 +239,7 @@ fn a_promise_has_rules_of_its_own_that_its_pools_alone_are_judged_by() {
             .collect::<String>()
     };
     let text = format!(
-        "rule_files: [own.rules.yaml]\nevaluation_interval: 5m\ntests:\n  - interval: 1m\n    input_series:\n{}{}    \
+        "rule_files: [own.rules.yaml]\nevaluation_interval: 4m\ntests:\n  - interval: 1m\n    input_series:\n{}{}    \
          promql_expr_test:\n      - expr: count by (alertname, severity, namespace) (ALERTS{{alertstate=\"firing\"}})\n        \
          eval_time: 50m\n        exp_samples:\n          \
          - {{ labels: '{{alertname=\"LLMHighTTFT\", severity=\"critical\", namespace=\"chat\"}}', value: 1 }}\n          \
