@@ -40,9 +40,12 @@ pub(crate) fn captured_histories() -> [String; 2] {
 
 /// Simulated exporters as OpenMetrics lines.
 pub(crate) fn histories() -> Vec<String> {
-    let mut histories = exporters::histories();
-    histories.push(losses::history());
-    histories
+    exporters::histories()
+}
+
+/// What is lost or shared unevenly, as OpenMetrics lines of its own time.
+pub(crate) fn losses() -> String {
+    losses::history()
 }
 
 /// What the product reads of every signal there is, for an alert with these labels at a time; it computes what Prometheus does.

@@ -68,8 +68,8 @@ struct Shared {
 impl Shared {
     fn start() -> Self {
         let histories = tempfile::tempdir().unwrap();
-        let [engines, neighbours, simulated, gone] =
-            ["engines.txt", "neighbours.txt", "simulated.txt", "gone.txt"].map(|name| histories.path().join(name));
+        let [engines, neighbours, simulated, gone, lost] =
+            ["engines", "neighbours", "simulated", "gone", "lost"].map(|name| histories.path().join(name));
         for (path, history) in [&engines, &neighbours].into_iter().zip(crate::signals::captured_histories()) {
             fs::write(path, history).unwrap();
         }
@@ -79,9 +79,10 @@ impl Shared {
         }
         file.write_all(b"# EOF\n").unwrap();
         fs::write(&gone, crate::health::history() + "# EOF\n").unwrap();
+        fs::write(&lost, crate::signals::losses() + "# EOF\n").unwrap();
         run(async {
             let builder = stack::Prometheus::builder().backfill(engines).backfill(neighbours).backfill(simulated);
-            let server = builder.backfill(gone).start().await.unwrap();
+            let server = builder.backfill(gone).backfill(lost).start().await.unwrap();
             let flags = server.api("status/flags").await.unwrap();
             let guard = guard(Path::new(flags["storage.tsdb.path"].as_str().unwrap()));
             Self { client: client(&server.url), _guard: guard, _server: server }
