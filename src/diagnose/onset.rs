@@ -49,7 +49,8 @@ pub(super) async fn trace(
 ) -> bool {
     let wanted = wanted(library, judged);
     // A shorter window blurs less; all share it, so that their order stays. What is recorded has its own.
-    let window = if observed.found.recorded.is_empty() { request.window.min(WINDOW) } else { request.window };
+    let recorded = wanted.iter().any(|e| observed.found.recorded.has(&e.signal));
+    let window = if recorded { request.window } else { request.window.min(WINDOW) };
     let sharp = Request { window, ..request.clone() };
     let asks = asks(library, &sharp, &observed.found, &wanted);
     if asks.is_empty() {

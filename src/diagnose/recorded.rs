@@ -1,8 +1,9 @@
 //! The recorded series `llm:<signal>` of a pool: where the generated rules are loaded, nobody has to read the histograms of all
 //! its replicas again.
 //!
-//! Only what is read from histograms is taken from them, and only where they are about this pool alone, are fresh, and reach back
-//! as far as the diagnosis looks. What is counted is asked of the engines: it costs little, and is of this moment.
+//! Only what is read from histograms is taken from them, and only where they are about this pool alone, are fresh, have the
+//! request's rate window, and reach back as far as the diagnosis looks. What is counted is asked of the engines: it costs little,
+//! and is of this moment.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -10,14 +11,14 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 
 use super::Request;
-use super::batch::ask_all;
+use super::batch::{ask_all, pack};
 use super::onset;
 use super::plan::{Ask, Side};
 use super::scope::{EngineSeen, Found};
 use crate::alert::Labels;
 use crate::clock;
 use crate::playbook::Library;
-use crate::prom::Prometheus;
+use crate::prom::{Prometheus, Row};
 use crate::signal::{
     Engine, Matcher, RECORDED_POOL, RECORDED_WINDOW, histograms, matchers, prometheus_duration, recorded_name,
 };
@@ -25,9 +26,14 @@ use crate::signal::{
 /// Rules are evaluated every minute as a rule; what is older was recorded by nobody who still runs.
 const FRESH: Duration = Duration::from_secs(150);
 
+/// The mean of quantiles over a longer past is not that past's quantile.
+const LONGEST_PAST: Duration = Duration::from_secs(600);
+
 /// The recorded series that may be read, by engine and name.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Recorded {
+    /// The rate window of all of them.
+    window: Duration,
     series: BTreeMap<(String, String), Series>,
 }
 
@@ -39,9 +45,10 @@ struct Series {
 }
 
 impl Recorded {
-    /// Whether nothing may be read.
-    pub(super) fn is_empty(&self) -> bool {
-        self.series.is_empty()
+    /// Whether a signal of the pool may be read.
+    pub(super) fn has(&self, signal: &str) -> bool {
+        let name = recorded_name(signal, false);
+        self.series.keys().any(|(_, recorded)| *recorded == name)
     }
 
     /// What is asked instead of a signal's own query; none where that has to be asked.
@@ -57,14 +64,14 @@ impl Recorded {
         let selector = format!("{name}{{{}}}", matchers(&series.matchers));
         match (by_replica, of_past) {
             // A quantile of no request is no number, and a mean over one such moment would be none either.
-            (_, true) if series.has_past => {
+            (_, true) if series.has_past && window <= LONGEST_PAST => {
                 let window = prometheus_duration(window);
                 Some(format!("avg(avg_over_time(({selector} >= 0)[{window}:1m]))"))
             }
             (_, true) => None,
             (true, false) => Some(format!("max by ({}) ({selector})", engine.replica.join(", "))),
             // Rates over another window are other numbers.
-            (false, false) if window == RECORDED_WINDOW => Some(format!("max({selector})")),
+            (false, false) if window == self.window => Some(format!("max({selector})")),
             (false, false) => None,
         }
     }
@@ -79,47 +86,60 @@ pub(super) async fn look(
     found: &Found,
     deadline: Instant,
 ) -> (Recorded, usize) {
-    let pool: Vec<(&Engine, &EngineSeen)> = found.pool(library).collect();
-    let scopes = pool.iter().filter_map(|(engine, seen)| Some((*engine, scope(engine, seen)?)));
-    let scopes: Vec<(&Engine, Vec<Matcher>)> = scopes.filter(|_| request.window == RECORDED_WINDOW).collect();
-    // The last of the moments is that of the past.
-    let moments: Vec<Timestamp> =
-        [request.at, onset::range(request).from].into_iter().chain(found.past.map(|p| p.at)).collect();
-    let there = |(engine, scope): &(&Engine, Vec<Matcher>), at: &Timestamp| Ask {
+    let scopes = found.pool(library).filter_map(|(engine, seen)| Some((engine, scope(engine, seen)?)));
+    let scopes: Vec<(&Engine, Vec<Matcher>)> = scopes.collect();
+    let past = found.past.iter().flat_map(|past| [past.begins(), past.at]);
+    let moments: Vec<Timestamp> = [request.at, onset::range(request).from].into_iter().chain(past).collect();
+    let ask = |engine: &Engine, query: String| Ask {
         signal: String::new(),
         engine: engine.engine.clone(),
         side: Side::Pool,
-        query: there(engine, scope, clock::between(*at, request.at)),
+        query,
         at: request.at,
     };
-    let asks: Vec<Ask> = scopes.iter().flat_map(|scope| moments.iter().map(move |at| there(scope, at))).collect();
+    let asks = scopes.iter().flat_map(|(engine, scope)| {
+        let there =
+            moments.iter().map(|at| ask(engine, there(library, engine, scope, clock::between(*at, request.at))));
+        there.chain([ask(engine, format!("max({RECORDED_WINDOW}{{engine=\"{}\"}})", engine.engine))])
+    });
+    let asks: Vec<Ask> = asks.collect();
     if asks.is_empty() {
         return (Recorded::default(), 0);
     }
-    let questions = super::batch::pack(&asks).len();
     let answers = ask_all(prometheus, &asks, deadline).await;
-    let mut recorded = Recorded::default();
-    for ((engine, _), answers) in scopes.iter().zip(answers.chunks(moments.len())) {
-        let of = |i: usize| -> BTreeMap<String, Vec<&Labels>> {
-            let rows = answers.get(i).and_then(|answer| answer.as_ref().ok());
-            let mut by_name: BTreeMap<String, Vec<&Labels>> = BTreeMap::new();
-            for row in rows.into_iter().flat_map(|rows| rows.iter()) {
-                by_name.entry(row.labels.get("__name__").cloned().unwrap_or_default()).or_default().push(&row.labels);
-            }
-            by_name
-        };
-        let (now, start, past) = (of(0), of(1), of(2));
-        for (name, rows) in &now {
+    let mut recorded = Recorded { window: request.window, ..Recorded::default() };
+    for ((engine, _), answers) in scopes.iter().zip(answers.chunks(moments.len() + 1)) {
+        let answers = answers.iter().map(|answer| answer.as_deref().map_or(&[][..], Vec::as_slice));
+        let answers: Vec<&[Row]> = answers.collect();
+        let [there @ .., window] = answers.as_slice() else { continue };
+        if window.first().is_none_or(|row| row.value != request.window.as_secs_f64()) {
+            continue;
+        }
+        let there: Vec<_> = there.iter().map(|rows| by_name(rows)).collect();
+        for (name, rows) in &there[0] {
             // Quantiles of several pools cannot be put together.
-            let ([row], true) = (rows.as_slice(), start.get(name) == Some(rows)) else { continue };
-            let own = RECORDED_POOL.iter().map(|(_, label)| (*label, row.get(*label).map_or("", String::as_str)));
+            let [pool] = rows.as_slice() else { continue };
+            let is_there = |moments: &[BTreeMap<&str, Vec<&Labels>>]| moments.iter().all(|m| m.get(name) == Some(rows));
+            if !is_there(&there[1..2]) {
+                continue;
+            }
+            let own = RECORDED_POOL.iter().map(|(_, label)| (*label, pool.get(*label).map_or("", String::as_str)));
             let own = own.chain([("engine", engine.engine.as_str())]);
             let matchers = own.map(|(label, value)| Matcher::one(label, value)).collect();
-            let has_past = past.get(name) == Some(rows);
-            recorded.series.insert((engine.engine.clone(), name.clone()), Series { matchers, has_past });
+            let has_past = there.len() > 2 && is_there(&there[2..]);
+            recorded.series.insert((engine.engine.clone(), (*name).to_owned()), Series { matchers, has_past });
         }
     }
-    (recorded, questions)
+    (recorded, pack(&asks).len())
+}
+
+/// The pools of each recorded series.
+fn by_name(rows: &[Row]) -> BTreeMap<&str, Vec<&Labels>> {
+    let mut by_name: BTreeMap<&str, Vec<&Labels>> = BTreeMap::new();
+    for row in rows {
+        by_name.entry(row.labels.get("__name__").map_or("", String::as_str)).or_default().push(&row.labels);
+    }
+    by_name
 }
 
 /// An engine's scope in the labels of recorded series; none where it is narrowed by what they do not have.
@@ -134,10 +154,12 @@ fn scope(engine: &Engine, seen: &EngineSeen) -> Option<Vec<Matcher>> {
 }
 
 /// Asks which series were recorded so long ago.
-fn there(engine: &Engine, scope: &[Matcher], ago: Duration) -> String {
-    let dear = engine.signals.iter().filter(|(_, entry)| {
+fn there(library: &Library, engine: &Engine, scope: &[Matcher], ago: Duration) -> String {
+    // Burn rates are recorded for the limits that the rules were made with.
+    let burns = |signal: &str| library.signals.get(signal).is_some_and(|signal| signal.burn.is_some());
+    let dear = engine.signals.iter().filter(|(signal, entry)| {
         let query = entry.query.as_deref().unwrap_or_default();
-        entry.window.is_none() && histograms(query).next().is_some()
+        entry.window.is_none() && !burns(signal) && histograms(query).next().is_some()
     });
     let names: Vec<String> =
         dear.flat_map(|(signal, _)| [false, true].map(|by_replica| recorded_name(signal, by_replica))).collect();

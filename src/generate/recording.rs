@@ -10,7 +10,9 @@ use std::time::Duration;
 
 use super::yaml::{block, text};
 use crate::playbook::{AlertRule, Each, Evidence, Library};
-use crate::signal::{Engine, EngineKind, Fill, RECORDED_POOL, Signal, fill, histograms, matchers, recorded_name};
+use crate::signal::{
+    Engine, EngineKind, Fill, RECORDED_POOL, RECORDED_WINDOW, Signal, fill, histograms, matchers, recorded_name,
+};
 
 /// A series that is recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -88,6 +90,7 @@ pub(super) fn groups(library: &Library, window: Duration) -> String {
             continue;
         }
         out.push_str(&format!("  - name: llm-diagnose.record.{}\n    rules:\n", engine.engine));
+        rule(&mut out, engine, RECORDED_WINDOW, &format!("vector({})", window.as_secs()));
         for recorded in own {
             write(&mut out, library, engine, recorded, &recorded.name(), window);
         }
@@ -111,13 +114,15 @@ pub(super) fn promised_name(name: &str, i: usize) -> String {
     format!("{name}:slo{}", i + 1)
 }
 
+fn rule(out: &mut String, engine: &Engine, name: &str, expr: &str) {
+    out.push_str(&format!("      - record: {name}\n"));
+    block(out, 8, "expr", expr);
+    out.push_str("        labels:\n");
+    text(out, 10, "engine", &engine.engine);
+}
+
 fn write(out: &mut String, library: &Library, engine: &Engine, recorded: &Recorded<'_>, name: &str, window: Duration) {
-    let mut rule = |name: &str, expr: &str| {
-        out.push_str(&format!("      - record: {name}\n"));
-        block(out, 8, "expr", expr);
-        out.push_str("        labels:\n");
-        text(out, 10, "engine", &engine.engine);
-    };
+    let mut rule = |name: &str, expr: &str| rule(out, engine, name, expr);
     let burn = library.signals.get(recorded.signal).and_then(|signal| signal.burn.as_ref());
     let parts = burn.and_then(|burn| burn.parts(engine.signals.get(&burn.of)?.query.as_deref()?));
     let Some(parts) = parts else {

@@ -1,9 +1,7 @@
 //! The names and labels of the series that the generated rules record: `llm:<signal>`, and `llm:<signal>:replica`.
 
-use std::time::Duration;
-
-/// The rate window that the shipped rules are recorded with.
-pub const RECORDED_WINDOW: Duration = Duration::from_secs(300);
+/// The series that tells, for each engine, the rate window of what is recorded, in seconds.
+pub const RECORDED_WINDOW: &str = "llm:rate_window_seconds";
 
 /// The labels of a pool, as the scope's dimension and the name that every recorded series has for it.
 pub const RECORDED_POOL: [(&str, &str); 3] =

@@ -1,5 +1,6 @@
 //! A diagnosis on the recorded series of the generated rules, and when it asks the engines all the same.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ const MINUTE: i64 = 60;
 const RULES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/config/prometheus/llm-diagnose.rules.yaml");
 const GROUP: &str = "llm-diagnose.record.vllm";
 
-/// A fleet of four replicas whose prompts became longer ten minutes ago.
+/// A fleet of four replicas whose prompts became longer ten minutes ago, and in another namespace two models that are like it.
 async fn fleet() -> stack::Prometheus {
     let mut fleet = Fleet::new(FleetSpec::sized(4), 7, (NOW - 90 * MINUTE) as f64).unwrap();
     let mut history = History::new(30.0);
@@ -26,24 +27,37 @@ async fn fleet() -> stack::Prometheus {
     let mut text = Vec::new();
     history.write(&mut text).unwrap();
     let text = String::from_utf8(text).unwrap();
-    stack::Prometheus::builder().backfill_text(&text).unwrap().start().await.unwrap()
+    let mut builder = stack::Prometheus::builder().backfill_text(&text).unwrap();
+    let own = FleetSpec::sized(4).model_name;
+    for model in [own.as_str(), "another"] {
+        let text = text.replace("namespace=\"llm\"", "namespace=\"two\"");
+        builder = builder.backfill_text(&text.replace(&format!("\"{own}\""), &format!("\"{model}\""))).unwrap();
+    }
+    builder.start().await.unwrap()
 }
 
 fn asked() -> Request {
-    Request { since: Some(at(NOW - 5 * MINUTE)), ..request("high-ttft", &[("namespace", "llm")], NOW) }
+    scoped(&[("namespace", "llm")])
 }
 
-/// What is read from histograms: whether each question asks for a recorded series.
-fn of_quantiles(diagnosis: &Diagnosis) -> Vec<(&str, bool)> {
-    let told =
-        evidence(diagnosis).into_iter().filter(|e| ["ttft_p99", "ttft_p50", "itl_p50"].contains(&e.signal.as_str()));
-    told.map(|e| (e.signal.as_str(), e.query.as_deref().is_some_and(|query| query.contains("(llm:")))).collect()
+fn scoped(labels: &[(&str, &str)]) -> Request {
+    Request { since: Some(at(NOW - 5 * MINUTE)), ..request("high-ttft", labels, NOW) }
 }
 
-/// What a reader is told: the chains, and each check with its outcome.
-fn told(diagnosis: &Diagnosis) -> (Vec<Vec<String>>, Vec<String>) {
+/// Of the signals that are read from histograms, how many questions asked for a recorded series, and how many for the histograms.
+fn of_quantiles(diagnosis: &Diagnosis) -> (usize, usize) {
+    let told = evidence(diagnosis).into_iter();
+    let told = told.filter(|e| ["ttft_p99", "ttft_p50", "itl_p50"].contains(&e.signal.as_str()));
+    let queries: Vec<&str> = told.filter_map(|e| e.query.as_deref()).collect();
+    let recorded = queries.iter().filter(|query| query.contains("(llm:")).count();
+    (recorded, queries.len() - recorded)
+}
+
+/// What a reader is told: the chains, each check with its outcome, and the replicas that are affected.
+fn told(diagnosis: &Diagnosis) -> (Vec<Vec<String>>, Vec<String>, BTreeSet<String>) {
     let checks = evidence(diagnosis).into_iter().map(|e| format!("{} {} {:?}", e.signal, e.when, e.outcome));
-    (diagnosis.causes.iter().map(|cause| cause.chain.clone()).collect(), checks.collect())
+    let chains = diagnosis.causes.iter().map(|cause| cause.chain.clone());
+    (chains.collect(), checks.collect(), diagnosis.replicas.affected.iter().cloned().collect())
 }
 
 #[test]
@@ -55,22 +69,30 @@ fn where_rules_are_loaded_their_series_are_read_and_the_answer_is_the_same() {
         };
         let raw = diagnosed(&server, &asked()).await;
         assert_eq!(raw.root().unwrap().chain, ["high-ttft", "kv-cache-exhaustion", "longer-prompts"]);
-        assert!(of_quantiles(&raw).iter().all(|(_, recorded)| !recorded));
+        let (none, some) = of_quantiles(&raw);
+        assert!(none == 0 && some > 0);
 
         server.record(Path::new(RULES), GROUP, NOW - 45 * MINUTE, NOW - 5 * MINUTE).await.unwrap();
         let stale = diagnosed(&server, &asked()).await;
-        assert!(of_quantiles(&stale).iter().all(|(_, recorded)| !recorded), "nobody records any more");
+        assert_eq!(of_quantiles(&stale), (0, some), "nobody records any more");
         assert_eq!(told(&stale), told(&raw));
+        assert!(!raw.replicas.affected.is_empty());
 
         server.record(Path::new(RULES), GROUP, NOW - 45 * MINUTE, NOW).await.unwrap();
         let recorded = diagnosed(&server, &asked()).await;
         assert_eq!(recorded.problems, Vec::<String>::new());
-        assert!(of_quantiles(&recorded).iter().all(|(_, recorded)| *recorded), "{:?}", of_quantiles(&recorded));
+        assert_eq!(of_quantiles(&recorded), (some, 0));
         assert_eq!(told(&recorded), told(&raw));
-        assert_eq!(recorded.replicas.total, raw.replicas.total);
 
-        let narrow = Request { window: Duration::from_secs(120), ..asked() };
-        let narrow = diagnosed(&server, &narrow).await;
-        assert!(of_quantiles(&narrow).iter().all(|(_, recorded)| !recorded), "rates over another window are asked for");
+        for (why, request) in [
+            ("rates over another window are other numbers", Request { window: Duration::from_secs(120), ..asked() }),
+            ("no recorded series tells the job", scoped(&[("namespace", "llm"), ("job", "vllm")])),
+            ("quantiles of two pools cannot be put together", scoped(&[("namespace", "two")])),
+        ] {
+            let (recorded, raw) = of_quantiles(&diagnosed(&server, &request).await);
+            assert!(recorded == 0 && raw > 0, "{why}");
+        }
+        let one_of_two = diagnosed(&server, &scoped(&[("namespace", "two"), ("model_name", "another")])).await;
+        assert_eq!(of_quantiles(&one_of_two), (some, 0));
     });
 }

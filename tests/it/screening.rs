@@ -261,7 +261,7 @@ async fn ending(after: usize) -> (String, Arc<AtomicUsize>) {
 #[test]
 fn a_screening_that_prometheus_did_not_answer_is_not_told_as_a_quiet_pool() {
     let _ = shared();
-    let own = asked("longer-prompts", "replica-down");
+    let own = asked("longer-prompts", "gpu-fault");
     let looked = |after: usize, request: Request| {
         run(async move {
             let (url, asked) = ending(after).await;
@@ -273,7 +273,7 @@ fn a_screening_that_prometheus_did_not_answer_is_not_told_as_a_quiet_pool() {
     let (alone, n) = looked(usize::MAX, own.clone());
     assert_eq!(alone.symptom.verdict, SymptomVerdict::Absent);
     let (late, _) = looked(n, Request { screen: true, ..own });
-    assert_eq!((late.symptom.playbook.as_str(), late.symptom.verdict), ("replica-down", SymptomVerdict::Absent));
+    assert_eq!((late.symptom.playbook.as_str(), late.symptom.verdict), ("gpu-fault", SymptomVerdict::Absent));
     assert!(late.degraded && !late.problems.is_empty() && late.queries > alone.queries, "{late:#?}");
     assert!(!told(&late).contains("Nothing is abnormal"), "{}", told(&late));
 }

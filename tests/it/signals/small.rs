@@ -355,6 +355,7 @@ fn a_self_made_exporter_is_read_and_its_percent_become_ratios() {
         ("replicas_down", 0.0),
         ("replicas_idle", 0.0),
         ("gpu_utilization", 0.88),
+        ("gpu_utilization_peak", 0.88),
     ];
     assert_values(&seen, &expected);
     assert_complete("generic", &expected, &["down_on_live_host"]);
