@@ -114,7 +114,9 @@ fn values(library: &Library, diagnosis: &Diagnosis) -> Values {
                 out.now.insert(e.signal.clone(), value.to_string());
             }
             // Asked and answered with nothing, which is what `absent` and `present` are about.
-            (None, Some(Condition::Absent | Condition::Present)) if e.outcome != Outcome::NoData => {
+            (None, Some(Condition::Absent | Condition::Present | Condition::NoData))
+                if e.outcome != Outcome::NoData =>
+            {
                 out.now.entry(e.signal.clone()).or_insert_with(|| "no data".to_owned());
             }
             _ => {}

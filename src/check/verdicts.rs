@@ -41,7 +41,7 @@ pub(crate) struct Case {
     pub expect: Expect,
 }
 
-/// A number, or `no data`.
+/// A number, `no data` or `no series`.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub(crate) enum Value {
@@ -51,12 +51,15 @@ pub(crate) enum Value {
     NoData(NoData),
 }
 
-/// The words `no data`.
+/// Why there is no number.
 #[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
 pub(crate) enum NoData {
-    /// The only value.
+    /// Nothing here could be asked for it.
     #[serde(rename = "no data")]
     NoData,
+    /// It was asked for, and there is no series.
+    #[serde(rename = "no series")]
+    NoSeries,
 }
 
 /// What must come out; what is not written is not compared.
@@ -158,7 +161,7 @@ pub(super) fn healthy(library: &Library, test: &TestFile) -> Observations {
 pub(super) fn observations(library: &Library, test: &TestFile, case: &Case) -> Observations {
     let number = |value: Option<&Value>| match value {
         Some(Value::Number(n)) => Some(*n),
-        Some(Value::NoData(NoData::NoData)) | None => None,
+        Some(Value::NoData(_)) | None => None,
     };
     let names: BTreeSet<&String> =
         test.baseline.keys().chain(case.now.keys()).chain(case.past.keys()).chain(case.replicas.keys()).collect();
@@ -183,11 +186,11 @@ pub(super) fn observations(library: &Library, test: &TestFile, case: &Case) -> O
             None => reduced.or_else(|| number(test.baseline.get(name))),
         };
         let baseline = number(case.past.get(name).or_else(|| test.baseline.get(name)));
-        let why = value.is_none().then(|| "no series".to_owned());
-        seen.signals.insert(
-            name.clone(),
-            Observation { value, replicas, baseline, answered: true, why, ..Observation::default() },
-        );
+        let told = case.now.get(name).or_else(|| test.baseline.get(name));
+        let answered = value.is_some() || matches!(told, Some(Value::NoData(NoData::NoSeries)));
+        let why = value.is_none().then(|| if answered { "no series" } else { "nothing tells it" }.to_owned());
+        seen.signals
+            .insert(name.clone(), Observation { value, replicas, baseline, answered, why, ..Observation::default() });
     }
     seen.pool = pool.into_iter().collect();
     seen

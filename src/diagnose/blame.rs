@@ -156,7 +156,16 @@ fn timeline(best: Option<&CauseFound>, entry: &str, judged: &Judged) -> Vec<Onse
     out
 }
 
-fn radius<'a>(evidence: impl Iterator<Item = &'a [EvidenceResult]>, seen: &Observations) -> BlastRadius {
+fn radius<'a>(mut evidence: impl Iterator<Item = &'a [EvidenceResult]>, seen: &Observations) -> BlastRadius {
+    let named = |list: &'a [EvidenceResult]| Some(affected(list, seen)).filter(|names| !names.is_empty());
+    let affected = evidence.find_map(named).unwrap_or_default();
+    let (places, traffic) =
+        if affected.len() <= NAMED { (places(&affected, seen), traffic(&affected, seen)) } else { Default::default() };
+    BlastRadius { affected, total: seen.pool.len(), places, traffic }
+}
+
+/// The replicas that the checks of one node name, worst first; none where they are about the pool as a whole.
+pub(super) fn affected(evidence: &[EvidenceResult], seen: &Observations) -> Vec<String> {
     let workloads: BTreeSet<&str> = seen.pool.iter().map(|replica| workload_of(replica)).collect();
     // Evidence may also name Deployments and nodes, which are no replicas; a pod that never served is one.
     let is_replica = |name: &str| {
@@ -164,19 +173,10 @@ fn radius<'a>(evidence: impl Iterator<Item = &'a [EvidenceResult]>, seen: &Obser
             || seen.pool.iter().any(|replica| replica == name)
             || (workloads.contains(workload_of(name)) && !workloads.contains(name))
     };
-    let mut evidence = evidence;
-    let affected = evidence
-        .find_map(|list| {
-            let met = list.iter().filter(|e| e.outcome == Outcome::Met);
-            let named =
-                met.map(|e| e.replicas.iter().map(|r| r.name.clone()).filter(|name| is_replica(name)).collect());
-            // The check with the fewest replicas is the most specific one.
-            named.filter(|names: &Vec<String>| !names.is_empty()).min_by_key(Vec::len)
-        })
-        .unwrap_or_default();
-    let (places, traffic) =
-        if affected.len() <= NAMED { (places(&affected, seen), traffic(&affected, seen)) } else { Default::default() };
-    BlastRadius { affected, total: seen.pool.len(), places, traffic }
+    let met = evidence.iter().filter(|e| e.outcome == Outcome::Met);
+    let named = met.map(|e| e.replicas.iter().map(|r| r.name.clone()).filter(|name| is_replica(name)).collect());
+    // The check with the fewest replicas is the most specific one.
+    named.filter(|names: &Vec<String>| !names.is_empty()).min_by_key(Vec::len).unwrap_or_default()
 }
 
 /// Where replicas run.

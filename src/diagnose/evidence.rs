@@ -82,7 +82,12 @@ pub(crate) fn holds(library: &Library, signal: &str, when: &Condition, seen: &Ob
 pub(super) fn check(library: &Library, signal: &str, when: &Condition, seen: &Observations) -> EvidenceResult {
     let observation = seen.signals.get(signal);
     let mut result = nothing(library, signal, &when.to_string(), observation);
-    let Some(o) = observation else { return result };
+    let unasked = Observation::default();
+    let o = match observation {
+        Some(o) => o,
+        None if *when == Condition::NoData => &unasked,
+        None => return result,
+    };
     let decide = |result: &mut EvidenceResult, met: bool, support: f64| {
         result.outcome = if met { Outcome::Met } else { Outcome::NotMet };
         result.support = support;
@@ -93,7 +98,9 @@ pub(super) fn check(library: &Library, signal: &str, when: &Condition, seen: &Ob
     match when {
         Condition::Absent if o.answered => decide(&mut result, !there, sign(!there)),
         Condition::Present if o.answered => decide(&mut result, there, sign(there)),
-        Condition::Absent | Condition::Present => {}
+        // A question that was asked and failed says nothing.
+        Condition::NoData if there || o.answered || o.query.is_none() => decide(&mut result, !there, sign(!there)),
+        Condition::Absent | Condition::Present | Condition::NoData => {}
         Condition::All(comparisons) if when.needs_peers() => compare_peers(&mut result, comparisons, o),
         Condition::All(comparisons) => {
             let Some(value) = o.value else { return result };
@@ -191,4 +198,25 @@ fn holding(comparisons: &[Comparison], o: &Observation, fleet: Option<Fleet>) ->
         order.then_with(|| a.name.cmp(&b.name))
     });
     holding
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_tells_where_nothing_was_asked_or_nothing_is_there_and_a_failed_question_leaves_it_open() {
+        let library = crate::playbook::load(None).unwrap();
+        let outcome = |o: Option<Observation>| {
+            let signals = o.map(|o| ("replicas_unready".to_owned(), o)).into_iter().collect();
+            let seen = Observations { signals, ..Observations::default() };
+            holds(&library, "replicas_unready", &Condition::NoData, &seen)
+        };
+        let asked = Observation { query: Some("up".to_owned()), ..Observation::default() };
+        assert_eq!(outcome(None), Outcome::Met);
+        assert_eq!(outcome(Some(Observation::default())), Outcome::Met);
+        assert_eq!(outcome(Some(Observation { answered: true, ..asked.clone() })), Outcome::Met);
+        assert_eq!(outcome(Some(asked.clone())), Outcome::NoData);
+        assert_eq!(outcome(Some(Observation { answered: true, value: Some(0.0), ..asked })), Outcome::NotMet);
+    }
 }

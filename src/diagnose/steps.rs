@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
+use super::blame::affected;
 use super::evidence::holds;
 use super::scope::{Found, workload_of};
 use super::{CauseFound, EvidenceResult, Fix, FixCheck, Fixes, Observations, Outcome, Request};
@@ -33,10 +34,10 @@ pub(super) fn fixes(library: &Library, nodes: &BTreeMap<&str, Node<'_>>, found: 
         Some(Err(_)) => false,
         Some(Ok(req)) => found.engines.iter().any(|e| req.allows(&e.engine, e.version.as_ref())),
     };
-    let known = known(about);
     let mut out = Fixes::default();
     let mut said = BTreeSet::new();
     for node in about.cause.chain.iter().rev().filter_map(|id| nodes.get(id.as_str())) {
+        let known = known(about, node.id);
         for (steps, into) in [(node.now, &mut out.now), (node.lasting, &mut out.lasting)] {
             for step in steps.iter().filter(|s| applies(s)) {
                 if into.len() < STEPS && said.insert(step.action.clone()) {
@@ -53,10 +54,11 @@ pub(super) fn fixes(library: &Library, nodes: &BTreeMap<&str, Node<'_>>, found: 
     out
 }
 
-/// What shows that a step worked. What holds already, before anything was done, shows nothing: the symptom tells then.
+/// What shows that a step worked. What holds already, before anything was done, or has no data, shows nothing: the symptom
+/// tells then.
 fn shows(library: &Library, step: &Step, about: &About<'_>) -> Option<FixCheck> {
     match (&step.verify, step.no_verify) {
-        (Some(own), _) if holds(library, &own.signal, &own.when, about.seen) != Outcome::Met => {
+        (Some(own), _) if holds(library, &own.signal, &own.when, about.seen) == Outcome::NotMet => {
             Some(check(library, own, about.seen))
         }
         (Some(_), _) | (None, Some(NoVerify::Symptom)) => eased(library, about.symptom),
@@ -88,14 +90,15 @@ pub(crate) fn eased(library: &Library, symptom: &[EvidenceResult]) -> Option<Fix
     })
 }
 
-/// What placeholders of steps stand for, as far as it is known. What a shell would read as more than a word is left out:
+/// What placeholders of a node's steps stand for, as far as it is known. A pod is put in only where the node's own checks
+/// name it: another link's replicas may be the healthy ones. What a shell would read as more than a word is left out:
 /// labels are untrusted, and a step is there to be copied.
-fn known(about: &About<'_>) -> BTreeMap<&'static str, String> {
-    let About { request, cause, seen, nodes, .. } = about;
-    let affected = &cause.replicas.affected;
-    let named: Vec<&String> =
-        if affected.is_empty() { request.scope.replicas.iter().collect() } else { affected.iter().collect() };
-    let pod = only(named.into_iter().map(String::as_str)).filter(|pod| is_pod(pod));
+fn known(about: &About<'_>, node: &str) -> BTreeMap<&'static str, String> {
+    let About { request, cause, symptom, seen, nodes } = about;
+    let via = || cause.via.iter().find(|link| link.id == node).map(|link| link.evidence.as_slice());
+    let own = if cause.id == node { &cause.evidence } else { via().unwrap_or(symptom) };
+    let named = affected(own, seen);
+    let pod = only(named.iter().map(String::as_str)).filter(|pod| is_pod(pod));
     let dimension = |name: &str| request.scope.dimensions.get(name).map(String::as_str);
     let all: [(&'static str, Option<String>); 6] = [
         ("<pod>", pod.map(str::to_owned)),
@@ -171,7 +174,7 @@ fn replicas_before(seen: &Observations) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::diagnose::{Baseline, Diagnosis, Observation, Scope};
+    use crate::diagnose::{Baseline, Diagnosis, Judgement, Observation, ReplicaValue, Scope, Verdict};
 
     #[test]
     fn placeholders_that_are_known_are_filled_and_the_others_stay() {
@@ -246,19 +249,55 @@ mod tests {
         let wanted = Observation { value: Some(2.0), baseline: Some(4.0), ..Observation::default() };
         let seen = Observations { signals: [(WANTED.to_owned(), wanted)].into(), ..Observations::default() };
         let request = request(&[("namespace", "prod"), ("model", "$(reboot)")]);
-        let known = known(&about(&diagnosis, &request, &seen, &nodes));
+        let known = known(&about(&diagnosis, &request, &seen, &nodes), "bad-replica");
         let told: Vec<_> = known.iter().map(|(name, value)| (*name, value.as_str())).collect();
         let expected =
             [("<namespace>", "prod"), ("<node>", "gpu-node-0"), ("<pod>", "vllm-llama-8b-1"), ("<replicas>", "4")];
         assert_eq!(told, expected);
     }
 
+    /// A check that holds on these replicas.
+    fn names(replicas: &[&str]) -> EvidenceResult {
+        let mut check = bad_replica().causes.swap_remove(0).evidence.swap_remove(0);
+        let value = |name: &&str| ReplicaValue { name: (*name).to_owned(), value: 1.0 };
+        (check.outcome, check.replicas) = (Outcome::Met, replicas.iter().map(value).collect());
+        check
+    }
+
     #[test]
     fn of_several_affected_replicas_none_is_put_into_a_command() {
         let mut diagnosis = bad_replica();
-        diagnosis.causes[0].replicas.affected.push("vllm-llama-8b-2".to_owned());
+        diagnosis.causes[0].evidence = vec![names(&["vllm-0", "vllm-1"])];
         let (seen, nodes, request) = (Observations::default(), BTreeMap::new(), request(&[]));
-        assert_eq!(known(&about(&diagnosis, &request, &seen, &nodes)), BTreeMap::new());
+        assert_eq!(known(&about(&diagnosis, &request, &seen, &nodes), "bad-replica"), BTreeMap::new());
+    }
+
+    #[test]
+    fn a_step_names_the_replica_of_its_own_checks_and_never_another_links_or_the_alerts() {
+        let mut diagnosis = bad_replica();
+        let cause = &mut diagnosis.causes[0];
+        let link = |id: &str, replica: &str| Judgement {
+            id: id.to_owned(),
+            title: String::new(),
+            verdict: Verdict::Likely,
+            score: 1.0,
+            explained: None,
+            evidence: vec![names(&[replica])],
+        };
+        cause.chain = ["high-itl", "slot-limit", "idle-replica"].map(str::to_owned).to_vec();
+        (cause.id, cause.via) = ("idle-replica".to_owned(), vec![link("slot-limit", "vllm-busy")]);
+        cause.evidence = vec![names(&[])];
+        cause.replicas.affected = vec!["vllm-busy".to_owned()];
+        let mut request = request(&[]);
+        request.scope.replicas.insert("vllm-busy".to_owned());
+        let (seen, nodes) = (Observations::default(), BTreeMap::new());
+        let pod = |diagnosis: &Diagnosis, node: &str| {
+            known(&about(diagnosis, &request, &seen, &nodes), node).get("<pod>").cloned()
+        };
+        assert_eq!(pod(&diagnosis, "idle-replica"), None);
+        assert_eq!(pod(&diagnosis, "slot-limit").as_deref(), Some("vllm-busy"));
+        diagnosis.causes[0].evidence = vec![names(&["vllm-idle"])];
+        assert_eq!(pod(&diagnosis, "idle-replica").as_deref(), Some("vllm-idle"));
     }
 
     #[test]
@@ -268,18 +307,19 @@ mod tests {
         let (nodes, request) = (BTreeMap::new(), request(&[]));
         let verify = Verify { signal: "waiting_per_replica".to_owned(), when: "< 0.25".parse().unwrap() };
         let step = Step { action: String::new(), engine: None, verify: Some(verify), no_verify: None, source: None };
-        let shown = |waiting: f64, step: &Step| {
-            let o = Observation { value: Some(waiting), answered: true, ..Observation::default() };
+        let shown = |waiting: Option<f64>, step: &Step| {
+            let o = Observation { value: waiting, answered: true, ..Observation::default() };
             let signals = [("waiting_per_replica".to_owned(), o)].into();
             let seen = Observations { signals, ..Observations::default() };
             let check = shows(&library, step, &about(&diagnosis, &request, &seen, &nodes));
             check.map(|check| format!("{} {}", check.signal, check.when))
         };
-        assert_eq!(shown(3.0, &step).as_deref(), Some("waiting_per_replica < 0.25"));
-        assert_eq!(shown(0.0, &step).as_deref(), Some("itl_p99 <= 0.1"));
+        assert_eq!(shown(Some(3.0), &step).as_deref(), Some("waiting_per_replica < 0.25"));
+        assert_eq!(shown(Some(0.0), &step).as_deref(), Some("itl_p99 <= 0.1"));
+        assert_eq!(shown(None, &step).as_deref(), Some("itl_p99 <= 0.1"), "a check without data would never tell");
         let step = Step { verify: None, no_verify: Some(NoVerify::Symptom), ..step };
-        assert_eq!(shown(0.0, &step).as_deref(), Some("itl_p99 <= 0.1"));
+        assert_eq!(shown(Some(0.0), &step).as_deref(), Some("itl_p99 <= 0.1"));
         let step = Step { no_verify: Some(NoVerify::Looks), ..step };
-        assert_eq!(shown(0.0, &step), None);
+        assert_eq!(shown(Some(0.0), &step), None);
     }
 }

@@ -1,7 +1,7 @@
 //! `when:` — the conditions of evidence.
 //!
 //! Forms: `> 0.90` (the signal's unit), `> 1.5x baseline` (its own past), `> 2x peers` (one replica against the
-//! median of the others), several joined by `and`, `absent`, `present`. No programming language.
+//! median of the others), several joined by `and`, `absent`, `present`, `no data`. No programming language.
 
 use std::fmt;
 use std::str::FromStr;
@@ -83,15 +83,17 @@ pub enum Condition {
     Absent,
     /// Any series.
     Present,
+    /// Nobody tells: no series, or nothing here that could be asked. A question that failed leaves it open.
+    NoData,
     /// All of these hold at once, on the same replica where replicas are compared.
     All(Vec<Comparison>),
 }
 
 impl Condition {
-    /// The comparisons inside; none for `absent` and `present`.
+    /// The comparisons inside; none for the other forms.
     pub fn comparisons(&self) -> &[Comparison] {
         match self {
-            Self::Absent | Self::Present => &[],
+            Self::Absent | Self::Present | Self::NoData => &[],
             Self::All(list) => list,
         }
     }
@@ -159,6 +161,7 @@ impl FromStr for Condition {
         match text.trim() {
             "absent" => Ok(Self::Absent),
             "present" => Ok(Self::Present),
+            "no data" => Ok(Self::NoData),
             text => text.split(" and ").map(str::parse).collect::<Result<_, _>>().map(Self::All),
         }
     }
@@ -193,6 +196,7 @@ impl fmt::Display for Condition {
         match self {
             Self::Absent => f.write_str("absent"),
             Self::Present => f.write_str("present"),
+            Self::NoData => f.write_str("no data"),
             Self::All(list) => {
                 for (i, comparison) in list.iter().enumerate() {
                     let sep = if i == 0 { "" } else { " and " };
@@ -210,9 +214,8 @@ mod tests {
 
     #[test]
     fn every_form_reads_and_prints_the_same() {
-        for text in
-            ["> 0.9", "<= 5", "> 1.5x baseline", "< 0.9x baseline", "> 2x peers and > 0.05", "absent", "present"]
-        {
+        let forms = ["> 0.9", "<= 5", "> 1.5x baseline", "< 0.9x baseline", "> 2x peers and > 0.05"];
+        for text in forms.into_iter().chain(["absent", "present", "no data"]) {
             assert_eq!(text.parse::<Condition>().unwrap().to_string(), text);
         }
     }

@@ -231,7 +231,21 @@ fn what_shows_that_a_step_worked_does_not_hold_while_the_fault_is_there_and_hold
 
 #[test]
 fn every_flag_and_variable_that_a_step_names_stands_in_the_table_for_its_engine() {
-    const TOOLS: [&str; 7] = ["kubectl", "nvidia-smi", "dcgmi", "py-spy", "curl", "dmesg", "llm-diagnose"];
+    const TOOLS: [&str; 13] = [
+        "kubectl",
+        "nvidia-smi",
+        "dcgmi",
+        "py-spy",
+        "curl",
+        "dmesg",
+        "llm-diagnose",
+        "docker",
+        "openssl",
+        "etcdctl",
+        "sacct",
+        "journalctl",
+        "systemctl",
+    ];
     let word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
     let is_flag =
         |word: &str| word.len() > 2 && ["--", "VLLM_", "SGLANG_", "DYN_"].iter().any(|prefix| word.starts_with(prefix));

@@ -210,7 +210,7 @@ fn a_healthy_minute_of_litellm_tells_each_signal_or_says_that_it_cannot() {
     ];
     // No admission control.
     // Neither admission control nor metrics of its stores are on.
-    let silent = ["requests_queued", "gateway_queued", "gateway_overload_ratio", "gateway_store_failure_rate"];
+    let silent = ["requests_queued", "gateway_queued", "gateway_overload_ratio", "gateway_store_failure_ratio"];
     assert_table(&seen, "litellm", &expected, &silent);
 }
 
@@ -319,7 +319,7 @@ fn a_backend_is_slow_beside_one_of_the_same_model_that_answers_in_a_third_of_its
 #[test]
 fn fallbacks_that_answer_and_those_that_fail_are_told_of_the_model_that_was_asked() {
     let of = |model: &str| read(FALLBACKS, &[("namespace", "fallbacks"), ("model", model)]);
-    let store = ("gateway_store_failure_rate", 2.0);
+    let store = ("gateway_store_failure_ratio", 120.0 / 900.0);
     let ratios =
         |used: f64, failed: f64| [("gateway_fallback_ratio", used), ("gateway_fallback_failed_ratio", failed), store];
     assert_values(&of("rescued"), &ratios(0.4, 0.0));

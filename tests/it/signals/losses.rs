@@ -1,10 +1,10 @@
 //! What is no longer there, or not yet: replicas with and without their host, nodes, GPUs, images, weights; and work that
 //! is shared unevenly. Minutes of hand-written series, because a page cannot say that it was not answered.
 
-use llm_diagnose::diagnose::Observed;
+use llm_diagnose::diagnose::{Observed, judge};
 
 use super::{assert_no_data, assert_values, observed, replicas};
-use crate::harness::slot;
+use crate::harness::{library, slot};
 
 /// Far from the slots of pages, so that importing it stays cheap.
 const SLOT: usize = 162;
@@ -69,6 +69,10 @@ fn machines() -> Vec<(i64, String)> {
         engine("host-gone", "10.9.0.2"),
         beside("host-gone", "10.9.0.2", dies),
         engine("host-unknown", "10.9.0.3"),
+        // A prober under the target's own address answers by itself, whatever it finds.
+        engine("host-probed", "10.9.0.4"),
+        beside("host-probed", "10.9.0.4", |_| Some(1.0)),
+        series("probe_success", &target("host-probed", "10.9.0.4", "node", 9100), always(0.0)),
     ]
     .concat()
 }
@@ -114,17 +118,29 @@ fn cluster() -> Vec<(i64, String)> {
     lines.extend(series("kube_pod_status_reason", &of("m-1", ",reason=\"Shutdown\""), |minute| {
         (minute == LOST).then_some(1.0)
     }));
-    for (on, capacity, allocatable) in [("n0", 8.0, 7.0), ("elsewhere", 8.0, 0.0)] {
+    for (on, capacity, allocatable) in [("n0", 8.0, 7.0), ("elsewhere", 8.0, 1.0), ("n3", 8.0, 0.0)] {
         lines.extend(series("kube_node_status_capacity", &node(on, gpu), always(capacity)));
         lines.extend(series("kube_node_status_allocatable", &node(on, gpu), always(allocatable)));
     }
+    // A device plugin that has just begun anew offers its GPUs one by one.
+    lines.extend(series("kube_node_status_capacity", &node("n2", gpu), always(8.0)));
+    lines.extend(series("kube_node_status_allocatable", &node("n2", gpu), |minute| {
+        Some(if minute < MINUTES - 3 { 8.0 } else { 5.0 })
+    }));
     // The image of m-2 is on its way for longer than that of a pod that has just been placed.
     for (pod, placed) in [("m-2", 400.0), ("m-3", 4_000.0), ("m-0", 90_000.0)] {
         lines.extend(series("kube_pod_start_time", &of(pod, ""), always(end - placed)));
     }
     let creating = ",container=\"main\",reason=\"ContainerCreating\"";
     lines.extend(series("kube_pod_container_status_waiting_reason", &of("m-2", creating), since(1.0)));
-    for (pod, started, ready) in [("m-0", 80_000.0, 1.0), ("m-3", 900.0, 0.0)] {
+    // One was evicted days ago and is still listed; one downloads weights in an init container.
+    lines.extend(series("kube_pod_status_phase", &of("old", ",phase=\"Running\""), always(0.0)));
+    lines.extend(series("kube_pod_status_phase", &of("m-4", ",phase=\"Running\""), always(0.0)));
+    lines.extend(series("kube_pod_start_time", &of("m-4", ""), always(end - 800.0)));
+    lines.extend(series("kube_pod_status_ready", &of("m-4", ",condition=\"true\""), always(0.0)));
+    let initializing = ",container=\"main\",reason=\"PodInitializing\"";
+    lines.extend(series("kube_pod_container_status_waiting_reason", &of("m-4", initializing), always(1.0)));
+    for (pod, started, ready) in [("m-0", 80_000.0, 1.0), ("m-3", 900.0, 0.0), ("old", 90_000.0, 0.0)] {
         lines.extend(series(
             "kube_pod_container_state_started",
             &of(pod, ",container=\"main\""),
@@ -164,7 +180,8 @@ fn uneven() -> Vec<(i64, String)> {
     };
     let vllm = format!("{},model_name=\"m\",engine=\"0\"", target("ranks"));
     let sglang = format!("{},model_name=\"m\",engine_type=\"unified\"", target("experts"));
-    let ups = ["ranks", "few", "experts"].map(|namespace| series("up", &target(namespace), always(1.0)));
+    let light = format!("{},model_name=\"m\",engine_type=\"unified\"", target("few-experts"));
+    let ups = ["ranks", "few", "experts", "few-experts"].map(|namespace| series("up", &target(namespace), always(1.0)));
     [
         ups.concat(),
         rank("ranks", 0, 12.0),
@@ -176,7 +193,12 @@ fn uneven() -> Vec<(i64, String)> {
         series("vllm:spec_decode_num_drafts_total", &vllm, per_minute(20.0)),
         series("vllm:spec_decode_num_draft_tokens_total", &vllm, per_minute(100.0)),
         series("vllm:spec_decode_num_accepted_tokens_total", &vllm, per_minute(30.0)),
-        series("sglang:num_running_reqs", &sglang, always(9.0)),
+        series("sglang:num_running_reqs", &sglang, always(40.0)),
+        series("sglang:num_running_reqs", &light, always(3.0)),
+        series("sglang:dp_attention_token_imbalance_ratio_sum", &light, per_minute(800.0)),
+        series("sglang:dp_attention_token_imbalance_ratio_count", &light, per_minute(100.0)),
+        series("sglang:eplb_balancedness_sum", &format!("{light},forward_mode=\"decode\""), per_minute(20.0)),
+        series("sglang:eplb_balancedness_count", &format!("{light},forward_mode=\"decode\""), per_minute(100.0)),
         series("sglang:num_grammar_queue_reqs", &sglang, always(7.0)),
         series("sglang:dp_attention_token_imbalance_ratio_sum", &sglang, per_minute(250.0)),
         series("sglang:dp_attention_token_imbalance_ratio_count", &sglang, per_minute(100.0)),
@@ -201,6 +223,18 @@ fn a_replica_that_ended_is_told_from_one_whose_host_is_gone_and_from_one_that_no
     let unknown = read("host-unknown");
     assert_values(&unknown, &[("replicas_down", 1.0)]);
     assert_no_data(&unknown, &["down_on_live_host"]);
+    assert_no_data(&read("host-probed"), &["down_on_live_host"]);
+}
+
+#[test]
+fn without_an_orchestrator_the_end_of_a_replica_is_told_by_its_host() {
+    let root = |namespace: &str| {
+        let seen = read(namespace).seen;
+        judge(library(), "replica-down", &seen).unwrap().chains.first().and_then(|chain| chain.last().cloned())
+    };
+    assert_eq!(root("host-lives").as_deref(), Some("ended-alone"));
+    assert_eq!(root("host-gone").as_deref(), Some("host-silent"));
+    assert_eq!(root("host-unknown").as_deref(), Some("end-unknown"));
 }
 
 #[test]
@@ -221,7 +255,7 @@ fn a_cluster_tells_of_lost_nodes_missing_gpus_slow_images_and_slow_weights_of_th
             ("pods_evicted", 1.0),
             ("gpus_not_offered", 1.0),
             ("images_slow", 1.0),
-            ("loading_long", 1.0),
+            ("loading_long", 2.0),
             ("container_age_min", 900.0),
         ],
     );
@@ -256,4 +290,6 @@ fn uneven_ranks_and_experts_drafts_and_the_outer_cache_are_means_over_the_window
         ("external_cache_hit_ratio", 0.25),
     ];
     assert_values(&read("experts"), &sglang);
+    // One running request of eight ranks reads 8, and says nothing.
+    assert_no_data(&read("few-experts"), &["rank_imbalance", "expert_balance"]);
 }
