@@ -11,7 +11,7 @@ use std::time::Duration;
 use super::yaml::{block, text};
 use crate::playbook::{AlertRule, Each, Evidence, Library};
 use crate::signal::{
-    Engine, EngineKind, Fill, RECORDED_POOL, RECORDED_WINDOW, Signal, fill, histograms, matchers, recorded_name,
+    Engine, EngineKind, Fill, RECORDED_POOL, RECORDED_WINDOW, Signal, choice, fill, histograms, matchers, recorded_name,
 };
 
 /// A series that is recorded.
@@ -69,8 +69,10 @@ fn of_histograms(library: &Library) -> impl Iterator<Item = Recorded<'_>> {
         let queries = library.engines.values().filter_map(|engine| engine.signals.get(*signal)?.query.as_deref());
         queries.into_iter().any(|query| histograms(query).next().is_some())
     };
+    // Nobody reads the burn rate of a replica, and its four parts are costly.
+    let counted = |signal: &str| library.signals.get(signal).is_some_and(|signal| signal.burn.is_none());
     library.signals.keys().filter(reads).flat_map(move |signal| {
-        let replica = symptoms.contains(signal.as_str()).then_some(Each::Replica);
+        let replica = (symptoms.contains(signal.as_str()) && counted(signal)).then_some(Each::Replica);
         [Some(Each::Pool), replica].into_iter().flatten().map(move |each| Recorded { signal, each })
     })
 }
@@ -130,11 +132,13 @@ fn write(out: &mut String, library: &Library, engine: &Engine, recorded: &Record
         return rule(name, &expression(library, engine, recorded, query.unwrap_or_default(), window));
     };
     // In parts, so that the rules stay readable and each is asked once.
-    for (part, query) in [("window", &parts.window), ("hour", &parts.hour), ("requests", &parts.requests)] {
+    for (part, query) in
+        [("window", &parts.window), ("hour", &parts.hour), ("requests", &parts.requests), ("recent", &parts.recent)]
+    {
         rule(&format!("{name}:{part}"), &expression(library, engine, recorded, query, window));
     }
     let of = |part: &str| format!("{name}:{part}{{engine=\"{}\"}}", engine.engine);
-    rule(name, &parts.over(&of("window"), &of("hour"), &of("requests")));
+    rule(name, &parts.over(&of("window"), &of("hour"), &of("requests"), &of("recent")));
 }
 
 fn expression(library: &Library, engine: &Engine, recorded: &Recorded<'_>, query: &str, window: Duration) -> String {
@@ -176,7 +180,7 @@ fn expression(library: &Library, engine: &Engine, recorded: &Recorded<'_>, query
 /// The matchers, and those that leave out what names no model: whoever asks for an unknown name is no pool.
 fn named(engine: &Engine, scope: String) -> String {
     let labels = engine.scope.get("model").into_iter().flatten().filter(|_| !engine.no_model.is_empty());
-    let none = labels.map(|label| format!("{label}!~\"{}\"", engine.no_model.join("|")));
+    let none = labels.map(|label| format!("{label}!~{}", choice(&engine.no_model)));
     Some(scope).filter(|scope| !scope.is_empty()).into_iter().chain(none).collect::<Vec<_>>().join(",")
 }
 

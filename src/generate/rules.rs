@@ -9,6 +9,9 @@ use super::yaml::{block, text};
 use crate::playbook::{AlertRule, Condition, Each, Evidence, Library, Playbook, Promised, Reference};
 use crate::signal::{Engine, EngineKind, Matcher, Signal, Unit, matchers};
 
+/// How long an alert on a burn rate goes on after it: a few late requests an hour are one alert, not one each.
+const KEPT: &str = "10m";
+
 /// How the rules are made.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RuleOptions {
@@ -87,7 +90,12 @@ fn write_rule(
 ) {
     out.push_str(&format!("      - alert: {}\n", alert.alert));
     block(out, 8, "expr", expr);
-    out.push_str(&format!("        for: {}\n        labels:\n", held(hold)));
+    out.push_str(&format!("        for: {}\n", held(hold)));
+    let burns = |signal: &str| library.signals.get(signal).is_some_and(|signal| signal.burn.is_some());
+    if alert.when.iter().flat_map(Evidence::checks).any(|(signal, _)| burns(signal)) {
+        out.push_str(&format!("        keep_firing_for: {KEPT}\n"));
+    }
+    out.push_str("        labels:\n");
     text(out, 10, "severity", &alert.severity.to_string());
     text(out, 10, "playbook", &playbook.playbook);
     out.push_str("        annotations:\n");
@@ -147,20 +155,19 @@ fn humanized(signal: &Signal) -> &'static str {
 
 /// The alert's expression, and one more for each promise that judges it by other numbers.
 fn expressions(library: &Library, playbook: &Playbook, alert: &AlertRule) -> Result<Vec<String>, String> {
-    let mut whole = expression(library, alert)?;
+    let plain = |recorded: Recorded<'_>| recorded.name();
+    let mut whole = expression(library, alert, &plain)?;
     let mut exprs = Vec::new();
     let mut before = String::new();
     let place = playbook.alerts.iter().position(|own| own == alert).unwrap_or_default();
-    for (i, promised) in library.promised.iter().enumerate().filter(|(_, promised)| promised.changes(alert)) {
-        let own = promised.library.playbooks.get(&playbook.playbook).and_then(|own| own.alerts.get(place));
-        let own = own.ok_or("the promise's library lacks it")?;
-        let mut expr = expression(&promised.library, own)?;
-        for (signal, _) in own.when.iter().flat_map(Evidence::checks).filter(|(signal, _)| promised.is_moved(signal)) {
-            let name = Recorded { signal, each: own.each }.name();
-            expr = expr.replace(&format!("{name} "), &format!("{} ", recording::promised_name(&name, i)));
-        }
+    for (i, promised) in library.promised.iter().enumerate() {
+        let Some(own) = promised.changed(&playbook.playbook, place, alert) else { continue };
+        let series = |recorded: Recorded<'_>| match promised.is_moved(recorded.signal) {
+            true => recording::promised_name(&recorded.name(), i),
+            false => recorded.name(),
+        };
         let pools = pools_of(promised, alert);
-        exprs.push(format!("{expr}\nand {pools}{before}"));
+        exprs.push(format!("{}\nand {pools}", expression(&promised.library, own, &series)?));
         before.push_str(&format!("\nunless {pools}"));
     }
     whole.push_str(&before);
@@ -178,9 +185,12 @@ fn pools_of(promised: &Promised, alert: &AlertRule) -> String {
     format!("on ({}) {name}{{{}}}", on.join(", "), matchers(&own))
 }
 
+/// How a recorded series is called.
+type Named<'a> = &'a dyn Fn(Recorded<'_>) -> String;
+
 /// The alert's checks over the recorded series, joined on the labels that they share.
-fn expression(library: &Library, alert: &AlertRule) -> Result<String, String> {
-    let mut parts = alert.when.iter().map(|evidence| part(library, evidence, alert.each));
+fn expression(library: &Library, alert: &AlertRule, named: Named<'_>) -> Result<String, String> {
+    let mut parts = alert.when.iter().map(|evidence| part(library, evidence, alert.each, named));
     let mut whole = parts.next().ok_or("`when` is empty")??;
     for next in parts {
         let next = next?;
@@ -231,12 +241,17 @@ fn models_only(library: &Library, expr: &str, each: Each) -> String {
     }
 }
 
-fn part(library: &Library, evidence: &Evidence, each: Each) -> Result<Part, String> {
+fn part(library: &Library, evidence: &Evidence, each: Each, named: Named<'_>) -> Result<Part, String> {
     if let (Some(signal), Some(when)) = (&evidence.signal, &evidence.when) {
-        return compared(library, Recorded { signal, each }, when);
+        let recorded = Recorded { signal, each };
+        let mut own = compared(library, recorded, when, named)?;
+        if evidence.without_past {
+            own.expr = format!("{} unless ({} offset 1d) >= 0", own.expr, named(recorded));
+        }
+        return Ok(own);
     }
     let mut alternatives =
-        evidence.any.iter().map(|e| part(library, e, each)).collect::<Result<Vec<_>, _>>()?.into_iter();
+        evidence.any.iter().map(|e| part(library, e, each, named)).collect::<Result<Vec<_>, _>>()?.into_iter();
     let mut whole = alternatives.next().ok_or("each entry of `when` needs either `signal` with `when`, or `any`")?;
     let mut either = vec![indented(&whole.expr)];
     for other in alternatives {
@@ -249,7 +264,7 @@ fn part(library: &Library, evidence: &Evidence, each: Each) -> Result<Part, Stri
     Ok(whole)
 }
 
-fn compared(library: &Library, recorded: Recorded<'_>, when: &Condition) -> Result<Part, String> {
+fn compared(library: &Library, recorded: Recorded<'_>, when: &Condition, named: Named<'_>) -> Result<Part, String> {
     let signal = recorded.signal;
     let tellers: Vec<&Engine> = library.engines.values().filter(|engine| tells(engine, signal)).collect();
     if tellers.is_empty() {
@@ -258,7 +273,7 @@ fn compared(library: &Library, recorded: Recorded<'_>, when: &Condition) -> Resu
     if when.comparisons().is_empty() {
         return Err(format!("`{signal} {when}` compares with no number"));
     }
-    let name = recorded.name();
+    let name = named(recorded);
     let comparisons: Vec<String> = when
         .comparisons()
         .iter()
@@ -307,7 +322,10 @@ mod tests {
     #[test]
     fn a_rule_is_written_as_prometheus_reads_it() {
         let rule = with_alert("90min", Some("> 2 and < 9")).unwrap();
-        assert!(rule.contains("for: 90m\n") && rule.contains("(llm:ttft_burn > 2) < 9\n"), "{rule}");
+        assert!(
+            rule.contains("for: 90m\n        keep_firing_for: 10m\n") && rule.contains("(llm:ttft_burn > 2) < 9\n"),
+            "{rule}"
+        );
         assert!(rule.contains(r#"a {{ \"{{\" }} brace }}"#) && rule.contains("https://r/high-ttft.md"), "{rule}");
         let relative = with_alert("5m", Some("> 2x baseline")).unwrap();
         assert!(relative.contains("llm:ttft_burn > 2 * (llm:ttft_burn offset 1d)\n"), "{relative}");
@@ -331,7 +349,7 @@ mod tests {
             alert.when.truncate(2);
             alert.when[0].signal = Some(first.to_owned());
             alert.when[1].signal = Some(second.to_owned());
-            let expr = expression(&library, &alert).unwrap();
+            let expr = expression(&library, &alert, &|recorded| recorded.name()).unwrap();
             expr.lines().find(|line| line.starts_with("and on")).unwrap().contains("engine")
         };
         assert!(joined("requests_queued", "generation_token_rate"));

@@ -106,6 +106,11 @@ impl Condition {
         }
     }
 
+    /// Whether it only says on which side of a number the signal is.
+    pub fn is_limit(&self, limit: f64) -> bool {
+        matches!(self.comparisons(), [Comparison { to: Reference::Number(n), .. }] if (n - limit).abs() < 1e-9)
+    }
+
     /// Whether it compares with the signal's own past.
     pub fn needs_baseline(&self) -> bool {
         self.comparisons().iter().any(|c| matches!(c.to, Reference::Baseline(_)))

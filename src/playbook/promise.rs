@@ -11,12 +11,14 @@ use serde::{Deserialize, Serialize};
 
 use super::{AlertRule, Comparison, Condition, Evidence, Library, Reference, Step};
 use crate::clock::duration;
-use crate::signal::{Burn, SignalQuery, Term, Unit};
+use crate::signal::{Burn, SignalQuery, Term};
 
 /// The share of requests that may break a promise where nothing else is promised.
 const BUDGET: f64 = 0.01;
-/// A share above which a promise is broken whatever it allows.
-const MOST: f64 = 0.5;
+/// The highest limit of a share. Half an hour passes until the hour's share is a half; of this one a third of it does.
+const MOST: f64 = 0.3;
+/// The largest share of requests that a promise may allow to miss it; above, limits have no room below [`MOST`].
+const LOOSEST: f64 = 0.2;
 /// The labels that tell a pool.
 const POOL: [&str; 3] = ["cluster", "namespace", "model"];
 
@@ -24,7 +26,7 @@ const POOL: [&str; 3] = ["cluster", "namespace", "model"];
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Slo {
-    /// `cluster`, `namespace`, `model` of the pools it is about; the first entry that fits a pool counts.
+    /// `cluster`, `namespace`, `model` of the pools it is about; no two entries may be about the same pool.
     pub pools: BTreeMap<String, String>,
     /// The time to the first token.
     pub ttft: Option<Within>,
@@ -76,11 +78,11 @@ impl Promised {
         burn.is_some_and(|burn| burn.limit.is_some() && burn.term.is_some_and(|term| self.slo.promise(term).is_some()))
     }
 
-    /// Whether it judges an alert by other numbers than everybody's.
-    pub fn changes(&self, alert: &AlertRule) -> bool {
-        let terms = |signal: &str| self.library.signals.get(signal)?.burn.as_ref()?.term;
-        let mut checks = alert.when.iter().flat_map(Evidence::checks);
-        checks.any(|(signal, _)| terms(signal).is_some_and(|term| self.slo.promise(term).is_some()))
+    /// Its own form of an alert, the one at this place of the playbook, where it judges it by other numbers than everybody's.
+    pub fn changed(&self, playbook: &str, place: usize, alert: &AlertRule) -> Option<&AlertRule> {
+        let own = self.library.playbooks.get(playbook)?.alerts.get(place)?;
+        let mut checks = own.when.iter().flat_map(Evidence::checks);
+        (own != alert || checks.any(|(signal, _)| self.is_moved(signal))).then_some(own)
     }
 }
 
@@ -102,6 +104,11 @@ impl Slo {
         self.pools.iter().all(|(name, value)| pool.get(name) == Some(value))
     }
 
+    /// Whether one pool may be in both.
+    fn overlaps(&self, other: &Self) -> bool {
+        self.pools.iter().all(|(name, value)| other.pools.get(name).is_none_or(|own| own == value))
+    }
+
     /// # Errors
     /// What is wrong, with the key.
     pub fn validate(&self) -> Result<(), String> {
@@ -110,16 +117,20 @@ impl Slo {
         }
         let timed = [("ttft", &self.ttft), ("inter_token", &self.inter_token), ("request", &self.request)];
         for (key, within) in timed.iter().filter_map(|(key, within)| Some((key, within.as_ref()?))) {
-            if !(within.share > 0.0 && within.share < 1.0) {
-                return Err(format!("`{key}.share: {}` is no share between 0 and 1, such as 0.99", within.share));
+            if !(within.share >= 1.0 - LOOSEST && within.share < 1.0) {
+                let least = 1.0 - LOOSEST;
+                return Err(format!(
+                    "`{key}.share: {}` is no share from {least} to below 1, such as 0.99",
+                    within.share
+                ));
             }
             if within.within.is_zero() {
                 return Err(format!("`{key}.within` is no time: write it like 2s or 80ms"));
             }
         }
         match self.errors {
-            Some(errors) if !(errors > 0.0 && errors < 1.0) => {
-                Err(format!("`errors: {errors}` is no share between 0 and 1, such as 0.01"))
+            Some(errors) if !(errors > 0.0 && errors <= LOOSEST) => {
+                Err(format!("`errors: {errors}` is no share above 0 up to {LOOSEST}, such as 0.01"))
             }
             None if timed.iter().all(|(_, within)| within.is_none()) => {
                 Err("it promises nothing: expected one of `ttft`, `inter_token`, `request`, `errors`".to_owned())
@@ -155,6 +166,13 @@ impl Library {
         let mut promised = Vec::new();
         for (i, slo) in slos.iter().enumerate() {
             slo.validate().map_err(|error| format!("`slo:` entry {}: {error}", i + 1))?;
+            if let Some(other) = slos.iter().take(i).position(|other| other.overlaps(slo)) {
+                return Err(format!(
+                    "`slo:` entries {} and {}: one pool may be in both; tell them apart by the same label of `pools`",
+                    other + 1,
+                    i + 1
+                ));
+            }
             promised.push(Promised { slo: slo.clone(), library: Box::new(self.promising(slo)) });
         }
         self.promised = promised;
@@ -179,27 +197,34 @@ impl Library {
     fn promising(&self, slo: &Slo) -> Self {
         let mut library = self.clone();
         library.slo = Some(slo.clone());
-        // Signal to the factor by which the numbers move with which it is compared.
-        let mut factors: BTreeMap<String, f64> = BTreeMap::new();
+        let tops = self.tops();
+        let top = |signal: &str| tops.get(signal).copied();
+        let mut moves: BTreeMap<String, Move> = BTreeMap::new();
         for (name, signal) in &mut library.signals {
             let Some(burn) = &mut signal.burn else { continue };
             let Some(promise) = burn.term.and_then(|term| slo.promise(term)) else { continue };
-            let budget = (1.0 - promise.share) / BUDGET;
-            factors.insert(name.clone(), budget);
+            let budget = 1.0 - promise.share;
+            moves.insert(name.clone(), Move::Share { budget, top: top(name) });
             match (burn.limit, promise.within_seconds) {
                 (Some(limit), Some(within)) => {
-                    factors.insert(burn.of.clone(), within / limit);
+                    // A 99th percentile above the limit is one late request of a hundred. Where more may be late, only
+                    // the share tells whether the promise is kept.
+                    let share = (budget > BUDGET + 1e-9).then(|| (name.clone(), limit, budget));
+                    moves.insert(burn.of.clone(), Move::Time { factor: within / limit, share });
                     burn.limit = Some(within);
                 }
-                _ => drop(factors.insert(burn.of.clone(), budget)),
+                _ => drop(moves.insert(burn.of.clone(), Move::Share { budget, top: top(&burn.of) })),
             }
         }
         library.derive_burns();
-        let signals = &library.signals;
-        let moved = |signal: &str, when: &mut Condition| {
-            let Some(factor) = factors.get(signal).filter(|_| !when.needs_baseline()) else { return };
-            let ratio = signals.get(signal).is_some_and(|signal| signal.unit == Unit::Ratio);
-            *when = scaled(when, *factor, if ratio { MOST } else { f64::INFINITY });
+        let moved = |signal: &mut String, when: &mut Condition| match moves.get(signal.as_str()) {
+            Some(Move::Time { share: Some((burn, limit, budget)), .. }) if when.is_limit(*limit) => {
+                *signal = burn.clone();
+                *when = numbers(when, |_| *budget);
+            }
+            Some(Move::Time { factor, .. }) => *when = numbers(when, |n| n * factor),
+            Some(Move::Share { budget, top }) => *when = numbers(when, |n| share(n, *budget, top.unwrap_or(n))),
+            None => {}
         };
         for playbook in library.playbooks.values_mut() {
             let alerts = playbook.alerts.iter_mut().flat_map(|alert| &mut alert.when);
@@ -216,28 +241,54 @@ impl Library {
         }
         library
     }
+
+    /// The largest number with which an alert compares each signal.
+    fn tops(&self) -> BTreeMap<String, f64> {
+        let mut tops: BTreeMap<String, f64> = BTreeMap::new();
+        let alerts = self.playbooks.values().flat_map(|playbook| &playbook.alerts);
+        for (signal, when) in alerts.flat_map(|alert| &alert.when).flat_map(Evidence::checks) {
+            for comparison in when.comparisons() {
+                if let Reference::Number(n) = comparison.to {
+                    let top = tops.entry(signal.to_owned()).or_insert(n);
+                    *top = top.max(n);
+                }
+            }
+        }
+        tops
+    }
 }
 
-fn each(evidence: &mut Evidence, apply: &impl Fn(&str, &mut Condition)) {
-    if let (Some(signal), Some(when)) = (&evidence.signal, &mut evidence.when) {
+/// How the numbers move with which a signal is compared.
+#[derive(Debug, Clone, PartialEq)]
+enum Move {
+    /// A share: with the one that may miss the promise; and the largest number of an alert.
+    Share { budget: f64, top: Option<f64> },
+    /// A latency: by a factor; and the burn rate, limit and budget that judge in its place.
+    Time { factor: f64, share: Option<(String, f64, f64)> },
+}
+
+/// The limit of a share for another budget: below [`MOST`], in the order of the alerts' limits, and never below the budget.
+fn share(n: f64, budget: f64, top: f64) -> f64 {
+    let moved = n * budget / BUDGET;
+    if n > MOST { moved.min(n) } else { moved.min(MOST * (n / top).min(1.0)).max(budget.min(moved)) }
+}
+
+fn each(evidence: &mut Evidence, apply: &impl Fn(&mut String, &mut Condition)) {
+    if let (Some(signal), Some(when)) = (&mut evidence.signal, &mut evidence.when) {
         apply(signal, when);
     }
     evidence.any.iter_mut().for_each(|inner| each(inner, apply));
 }
 
-fn verified(now: &mut [Step], lasting: &mut [Step], apply: &impl Fn(&str, &mut Condition)) {
+fn verified(now: &mut [Step], lasting: &mut [Step], apply: &impl Fn(&mut String, &mut Condition)) {
     let checks = now.iter_mut().chain(lasting).filter_map(|step| step.verify.as_mut());
-    checks.for_each(|verify| apply(&verify.signal, &mut verify.when));
+    checks.for_each(|verify| apply(&mut verify.signal, &mut verify.when));
 }
 
-/// The same condition with its numbers multiplied.
-fn scaled(when: &Condition, factor: f64, most: f64) -> Condition {
-    let number = |n: f64| {
-        let moved = (n * factor * 1e6).round() / 1e6;
-        if n <= most { moved.min(most) } else { moved }
-    };
+/// The same condition with its numbers moved.
+fn numbers(when: &Condition, to: impl Fn(f64) -> f64) -> Condition {
     let moved = |c: &Comparison| match c.to {
-        Reference::Number(n) => Comparison { to: Reference::Number(number(n)), ..*c },
+        Reference::Number(n) => Comparison { to: Reference::Number((to(n) * 1e6).round() / 1e6), ..*c },
         _ => *c,
     };
     match when {
@@ -268,20 +319,68 @@ mod tests {
         let number = |library: &Library, playbook: &str, signal: &str| {
             library.playbooks[playbook].threshold(signal).map(ToString::to_string)
         };
-        assert_eq!(number(own, "high-ttft", "ttft_p99").as_deref(), Some("> 1"));
         assert_eq!(number(&library, "high-ttft", "ttft_p99").as_deref(), Some("> 2"));
         assert_eq!(number(own, "high-error-rate", "error_ratio").as_deref(), Some("> 0.001"));
         assert_eq!(number(own, "high-itl", "itl_p99"), number(&library, "high-itl", "itl_p99"));
         let query = |library: &Library| library.engines["vllm"].signals["ttft_burn"].query.clone().unwrap();
         assert_ne!(query(own), query(&library));
         let critical = |library: &Library| library.playbooks["high-ttft"].alerts[0].when[0].when.clone().unwrap();
-        // Five times as many may be late; more than half of them never.
+        // Five times as many may be late; a page waits for no more than three of ten.
         assert_eq!(critical(&library).to_string(), "> 0.144");
-        assert_eq!(critical(own).to_string(), "> 0.5");
+        assert_eq!(critical(own).to_string(), "> 0.3");
+        assert_eq!(own.playbooks["high-ttft"].alerts[1].when[0].when.clone().unwrap().to_string(), "> 0.125");
+        // Five of a hundred may be late, so that their 99th percentile says nothing; the jump's floor moves with the time.
+        let symptom: Vec<String> = own.playbooks["high-ttft"].symptom[0]
+            .checks()
+            .iter()
+            .map(|(signal, when)| format!("{signal} {when}"))
+            .collect();
+        assert_eq!(symptom, ["ttft_burn > 0.05", "ttft_burn > 0.125", "ttft_p99 > 2x baseline and > 0.25"]);
         assert!(std::ptr::eq(library.for_pool(&pool("other")), &library));
         let promise = own.promise_of("high-ttft").unwrap();
         assert_eq!((promise.term, promise.share, promise.within_seconds), (Term::Ttft, 0.95, Some(1.0)));
         assert_eq!(library.promise_of("high-ttft"), None);
+    }
+
+    #[test]
+    fn a_loose_promise_warns_before_it_pages_and_not_while_it_is_kept() {
+        for budget in [0.001, 0.01, 0.02, 0.05, 0.1, 0.2] {
+            for (warning, critical) in [(0.06, 0.144), (0.01, 0.05)] {
+                let (low, high) = (share(warning, budget, critical), share(critical, budget, critical));
+                assert!(budget <= low + 1e-9 && low < 0.7 * high && high <= MOST, "{budget}: {low}, {high}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_alert_that_a_promise_judges_by_other_numbers_is_known() {
+        let mut library = load(None).unwrap();
+        library.promise(&[slo("pools: { namespace: chat }\nttft: { share: 0.99, within: 1s }")]).unwrap();
+        let promised = &library.promised[0];
+        let alerts = library.playbooks.values().flat_map(|own| own.alerts.iter().enumerate().map(move |at| (own, at)));
+        let changed: Vec<&str> = alerts
+            .filter(|(own, (place, alert))| promised.changed(&own.playbook, *place, alert).is_some())
+            .map(|(_, (_, alert))| alert.alert.as_str())
+            .collect();
+        let reads = |alert: &AlertRule| {
+            alert.when.iter().flat_map(Evidence::checks).any(|(signal, _)| ["ttft_p99", "ttft_burn"].contains(&signal))
+        };
+        let alerts = library.playbooks.values().flat_map(|own| &own.alerts);
+        let expected: Vec<&str> = alerts.filter(|alert| reads(alert)).map(|alert| alert.alert.as_str()).collect();
+        assert_eq!(changed, expected);
+        assert!(expected.contains(&"LLMPrefixCacheHitRateLow"), "{expected:?}");
+    }
+
+    #[test]
+    fn no_pool_has_two_promises() {
+        let promise = |pools: [&str; 2]| {
+            let slos = pools.map(|pools| slo(&format!("pools: {{ {pools} }}\nerrors: 0.02")));
+            load(None).unwrap().promise(&slos)
+        };
+        let error = promise(["namespace: chat", "model: m"]).unwrap_err();
+        assert!(error.starts_with("`slo:` entries 1 and 2: one pool may be in both"), "{error}");
+        assert!(promise(["namespace: chat, model: a", "namespace: chat"]).is_err());
+        assert_eq!(promise(["namespace: chat, model: a", "namespace: chat, model: b"]), Ok(()));
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! Burn rates: the share of requests that broke a promise, both within the rate window and within the last hour.
 //!
 //! One number for both, the smaller one: the hour keeps a short burst silent, the window ends an alert with its cause.
-//! With too few requests or failures in the hour it is 0. Source: Google, The Site Reliability Workbook, chapter 5,
+//! With too few requests or failures in the hour it is 0. After a busy hour the hour tells an outage late, so more than
+//! [`OUTAGE`] of at least [`LEAST_OF_OUTAGE`] requests within the window count without it. A window without requests is no
+//! recovery: where the hour has failures to tell, it is NaN, which is no data. Source: Google, The Site Reliability Workbook, chapter 5,
 //! "Multiwindow, Multi-Burn-Rate Alerts".
 //!
 //! Of a histogram the requests above a limit are those above the nearest bucket bound at or above it. Which bounds there
@@ -12,14 +14,19 @@ use serde::{Deserialize, Serialize};
 
 /// The longer of the two windows.
 const LONG: &str = "1h";
-/// Its seconds.
-const LONG_SECONDS: u32 = 3_600;
 /// Failures of the hour below which nothing is said.
 const LEAST_FAILURES: u32 = 5;
 /// Requests of the hour below which shares of errors say nothing.
 const LEAST_REQUESTS: u32 = 10;
 /// The same of latencies, where one long answer in a few is no news.
 const LEAST_TIMED: u32 = 30;
+
+/// The share of failures within the window that is an outage by itself.
+const OUTAGE: f64 = 0.5;
+/// Requests of the window below which it is none.
+const LEAST_OF_OUTAGE: u32 = 20;
+/// From here on exporters write bounds with an exponent.
+const WITH_EXPONENT: f64 = 1e6;
 
 /// What is promised of a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
@@ -56,6 +63,8 @@ pub struct BurnParts {
     pub hour: String,
     /// The requests of the hour.
     pub requests: String,
+    /// The requests of the rate window.
+    pub recent: String,
     /// How few of these say nothing.
     least: u32,
 }
@@ -63,8 +72,9 @@ pub struct BurnParts {
 impl Burn {
     /// The query, from the one of the signal that it is made of; none where that is no histogram and no share of counts.
     pub fn query(&self, of: &str) -> Option<String> {
-        let BurnParts { window, hour, requests, least } = self.parts(of)?;
-        Some(joined(&format!("({window})"), &format!("({hour})"), &format!("({requests})"), least))
+        let parts = self.parts(of)?;
+        let of = |query: &str| format!("({query})");
+        Some(parts.over(&of(&parts.window), &of(&parts.hour), &of(&parts.requests), &of(&parts.recent)))
     }
 
     /// What the query is made of.
@@ -77,27 +87,22 @@ impl Burn {
             None => (of.trim().to_owned(), all(of)?.to_owned(), LEAST_REQUESTS),
         };
         let long = |text: &str| text.replace("$window", LONG);
-        // What is made with `increase` counts by itself.
-        let requests = match requests.contains("increase(") {
-            true => long(&requests),
-            false => format!("{LONG_SECONDS} * ({})", long(&requests)),
-        };
-        Some(BurnParts { hour: long(&window), window, requests, least })
+        // An increase is the count of which a rate is the mean per second.
+        let recent = requests.replace("rate(", "increase(");
+        Some(BurnParts { hour: long(&window), window, requests: long(&recent), recent, least })
     }
 }
 
 impl BurnParts {
     /// The query over series that were recorded from the parts.
-    pub fn over(&self, window: &str, hour: &str, requests: &str) -> String {
-        joined(window, hour, requests, self.least)
+    pub fn over(&self, window: &str, hour: &str, requests: &str, recent: &str) -> String {
+        let least = self.least;
+        format!(
+            "({window} > {OUTAGE} and {recent} >= {LEAST_OF_OUTAGE})\n  \
+             or ({window} <= {hour} or {hour} < {window} or {window})\n  and {requests} >= {least}\n  \
+             and {hour} * {requests} >= {LEAST_FAILURES}\n  or 0 * {requests}"
+        )
     }
-}
-
-fn joined(window: &str, hour: &str, requests: &str, least: u32) -> String {
-    format!(
-        "({window} <= {hour} or {hour} < {window})\n  and {requests} >= {least}\n  \
-         and {hour} * {requests} >= {LEAST_FAILURES}\n  or 0 * {requests}"
-    )
 }
 
 /// The share of a histogram's requests above the limit, and the rate of all, from a quantile's query.
@@ -108,9 +113,10 @@ fn late(quantile: &str, limit: f64) -> Option<(String, String)> {
     let buckets = sum.trim().strip_prefix("sum by (le, $by) (")?;
     let buckets = &buckets[..closing(buckets)?];
     let scale = inner[end + 1..].trim().strip_prefix('/').and_then(|scale| scale.trim().parse::<f64>().ok());
+    let limit = Some(limit * scale.unwrap_or(1.0)).filter(|limit| *limit < WITH_EXPONENT)?;
     let of = |bounds: &str| buckets.replace("_bucket{", &format!("_bucket{{le=~\"{bounds}\", "));
     let all = format!("sum by ($by) ({})", of("[+]Inf"));
-    let within = format!("sum by ($by) (min without (le) ({}))", of(&at_least(limit * scale.unwrap_or(1.0))));
+    let within = format!("sum by ($by) (min without (le) ({}))", of(&at_least(limit)));
     Some((format!("1 - {within} / {all}"), all))
 }
 
@@ -145,7 +151,7 @@ fn closing(text: &str) -> Option<usize> {
     None
 }
 
-/// A pattern of the bounds, as exporters write numbers, that are not below a positive number.
+/// A pattern of the bounds, as exporters write numbers, that are not below a positive number below [`WITH_EXPONENT`].
 fn at_least(number: f64) -> String {
     let written = format!("{number:.6}");
     let (whole, part) = written.split_once('.').unwrap_or((&written, ""));
@@ -195,6 +201,7 @@ mod tests {
         let (share, all) = late(of, 2.0).unwrap();
         assert_eq!(all, "sum by ($by) (rate(x_ms_bucket{le=~\"[+]Inf\", a=\")\", $scope}[$window]))");
         assert!(share.contains("|2000([.].*)?\", a=\")\""), "{share}");
+        assert_eq!(late(of, 1_000.0), None, "a bound of a million is written 1e+06");
         assert_eq!(late("max by ($by) (x{quantile=\"0.99\", $scope})", 2.0), None);
     }
 
@@ -208,5 +215,17 @@ mod tests {
         let burn = Burn { of: "x".to_owned(), limit: None, term: None };
         let counted = burn.query("sum(increase(a[$window])) / sum(increase(b[$window]))").unwrap();
         assert!(counted.contains("(sum(increase(b[1h]))) >= 10") && counted.contains("[$window]"), "{counted}");
+        let rated = burn.query("sum(rate(a[$window])) / sum(rate(b[$window]))").unwrap();
+        assert!(rated.contains("(sum(increase(b[1h]))) >= 10"), "{rated}");
+    }
+
+    #[test]
+    fn an_outage_counts_by_its_window_alone_and_an_empty_window_is_not_well() {
+        let burn = Burn { of: "x".to_owned(), limit: None, term: None };
+        let query = burn.query("sum(rate(a[$window])) / sum(rate(b[$window]))").unwrap();
+        let window = "(sum(rate(a[$window])) / sum(rate(b[$window])))";
+        assert!(query.starts_with(&format!("({window} > 0.5 and (sum(increase(b[$window]))) >= 20)")), "{query}");
+        // Neither comparison takes a NaN; the third alternative does.
+        assert!(query.contains(&format!(" or {window})\n  and ")), "{query}");
     }
 }

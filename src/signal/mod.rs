@@ -25,7 +25,7 @@ pub use engine::{
 };
 pub use facts::{Change, Fact, Info, Length};
 pub use format::{format_part, format_value};
-pub use query::{Fill, Matcher, any_of, fill, histograms, matchers, prometheus_duration};
+pub use query::{Fill, Matcher, any_of, choice, fill, histograms, matchers, prometheus_duration};
 pub use recorded::{RECORDED_POOL, RECORDED_WINDOW, recorded_name};
 
 /// What a signal's number counts. Ratios are 0..1 everywhere, never percent.

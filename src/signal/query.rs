@@ -46,11 +46,14 @@ pub fn any_of(label: &str, values: &[String]) -> Option<String> {
         _ if !is_identifier(label) => None,
         [] => None,
         [one] => Some(format!("{label}={}", quoted(one))),
-        several => {
-            let choices: Vec<String> = several.iter().map(|value| escape_regex(value)).collect();
-            Some(format!("{label}=~{}", quoted(&choices.join("|"))))
-        }
+        several => Some(format!("{label}=~{}", choice(several))),
     }
+}
+
+/// A quoted pattern of the literal values.
+pub fn choice(values: &[String]) -> String {
+    let choices: Vec<String> = values.iter().map(|value| escape_regex(value)).collect();
+    quoted(&choices.join("|"))
 }
 
 impl Matcher {
