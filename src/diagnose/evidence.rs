@@ -99,7 +99,9 @@ pub(super) fn check(library: &Library, signal: &str, when: &Condition, seen: &Ob
         Condition::Absent if o.answered => decide(&mut result, !there, sign(!there)),
         Condition::Present if o.answered => decide(&mut result, there, sign(there)),
         // A question that was asked and failed says nothing.
-        Condition::NoData if there || o.answered || o.query.is_none() => decide(&mut result, !there, sign(!there)),
+        Condition::NoData if there || o.answered || (o.query.is_none() && !o.away) => {
+            decide(&mut result, !there, sign(!there))
+        }
         Condition::Absent | Condition::Present | Condition::NoData => {}
         Condition::All(comparisons) if when.needs_peers() => compare_peers(&mut result, comparisons, o),
         Condition::All(comparisons) => {
@@ -217,6 +219,7 @@ mod tests {
         assert_eq!(outcome(Some(Observation::default())), Outcome::Met);
         assert_eq!(outcome(Some(Observation { answered: true, ..asked.clone() })), Outcome::Met);
         assert_eq!(outcome(Some(asked.clone())), Outcome::NoData);
+        assert_eq!(outcome(Some(Observation { away: true, ..Observation::default() })), Outcome::NoData);
         assert_eq!(outcome(Some(Observation { answered: true, value: Some(0.0), ..asked })), Outcome::NotMet);
     }
 }

@@ -57,6 +57,9 @@ pub struct Observation {
     /// A question about it was not answered in time; what it would have told is not known to be missing.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub late: bool,
+    /// Nobody could be asked, because Prometheus was away.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub away: bool,
     /// Why there is no value.
     pub why: Option<String>,
     /// What makes it available.

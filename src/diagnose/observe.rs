@@ -185,7 +185,8 @@ fn say_what_is_missing(plan: &Plan, answers: &[Answer], observed: &mut Observed)
         // When Prometheus could not be asked, that is the reason, not a missing exporter.
         let why = if away { observed.problems.first().cloned().unwrap_or_default() } else { why.clone() };
         let enable = if away { None } else { enable.clone() };
-        observed.seen.signals.insert(signal.clone(), Observation { why: Some(why), enable, ..Observation::default() });
+        let o = Observation { why: Some(why), enable, away, ..Observation::default() };
+        observed.seen.signals.insert(signal.clone(), o);
     }
     let late = answers.iter().filter(|a| matches!(a, Err(e) if matches!(**e, PromError::Late))).count();
     if late > 0 {

@@ -184,11 +184,12 @@ impl Library {
         self.promised.iter().find(|promised| promised.slo.fits(pool)).map_or(self, |promised| &promised.library)
     }
 
-    /// What is promised about what a playbook's symptom reads, where this is the library of a promise.
+    /// What is promised about what a playbook's symptom or alerts read, where this is the library of a promise.
     pub fn promise_of(&self, playbook: &str) -> Option<Promise> {
         let slo = self.slo.as_ref()?;
-        let symptom = &self.playbooks.get(playbook)?.symptom;
-        let signals = symptom.iter().flat_map(Evidence::checks).filter_map(|(signal, _)| self.signals.get(signal));
+        let playbook = self.playbooks.get(playbook)?;
+        let checks = playbook.symptom.iter().chain(playbook.alerts.iter().flat_map(|alert| &alert.when));
+        let signals = checks.flat_map(Evidence::checks).filter_map(|(signal, _)| self.signals.get(signal));
         let terms = signals.filter_map(|signal| signal.burn.as_ref()?.term);
         terms.filter_map(|term| slo.promise(term)).next()
     }
@@ -207,9 +208,9 @@ impl Library {
             moves.insert(name.clone(), Move::Share { budget, top: top(name) });
             match (burn.limit, promise.within_seconds) {
                 (Some(limit), Some(within)) => {
-                    // A 99th percentile above the limit is one late request of a hundred. Where more may be late, only
-                    // the share tells whether the promise is kept.
-                    let share = (budget > BUDGET + 1e-9).then(|| (name.clone(), limit, budget));
+                    // A 99th percentile above the limit is one late request of a hundred. Where more or fewer may be late,
+                    // only the share tells whether the promise is kept.
+                    let share = ((budget - BUDGET).abs() > 1e-9).then(|| (name.clone(), limit, budget));
                     moves.insert(burn.of.clone(), Move::Time { factor: within / limit, share });
                     burn.limit = Some(within);
                 }
@@ -335,7 +336,7 @@ mod tests {
             .iter()
             .map(|(signal, when)| format!("{signal} {when}"))
             .collect();
-        assert_eq!(symptom, ["ttft_burn > 0.05", "ttft_burn > 0.125", "ttft_p99 > 2x baseline and > 0.25"]);
+        assert_eq!(symptom, ["ttft_burn > 0.05", "ttft_p99 > 2x baseline and > 0.25"]);
         assert!(std::ptr::eq(library.for_pool(&pool("other")), &library));
         let promise = own.promise_of("high-ttft").unwrap();
         assert_eq!((promise.term, promise.share, promise.within_seconds), (Term::Ttft, 0.95, Some(1.0)));
