@@ -409,7 +409,7 @@ async fn a_fix_is_verified_now_and_again_later() {
     bench.press("U0ANN", "verify:2", &bench.step(&id, 2).await).await;
     assert!(bench.last().contains("*Fixed*: waiting requests per replica is 0"), "{}", bench.last());
     bench.press("U0ANN", "verify:3", &bench.step(&id, 3).await).await;
-    assert!(bench.last().contains("*Cannot tell*: preemptions has no value"), "{}", bench.last());
+    assert!(bench.last().contains("*Cannot tell*: preemptions of one replica has no value"), "{}", bench.last());
     let later = |minutes: i64| jiff::Timestamp::from_second(clock::now().as_second() + 60 * minutes).unwrap();
     let due = async |minutes| bench.store.take_followups(later(minutes), 0, 10).await.unwrap().len();
     assert_eq!((due(4).await, due(6).await, due(16).await), (0, 2, 4), "after 5 and 15 minutes, for each step");

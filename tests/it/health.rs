@@ -135,9 +135,8 @@ fn a_fleet_with_a_full_cache_is_critical_by_the_checks_that_an_alert_would_fire_
     let health = looked("longer-prompts");
     let pool = only(&health);
     assert_eq!((health.state, health.state.code()), (State::Critical, 2));
-    // Late first tokens are a warning as long as the hour has more that were in time.
     let expected =
-        [("ttft_burn", State::Warning, "high-ttft"), ("kv_cache_peak", State::Critical, "kv-cache-pressure")];
+        [("ttft_burn", State::Critical, "high-ttft"), ("kv_cache_peak", State::Critical, "kv-cache-pressure")];
     for (signal, state, playbook) in expected {
         let check = check(pool, signal);
         assert_eq!((check.state, check.playbook.as_deref()), (Some(state), Some(playbook)), "{check:?}");
