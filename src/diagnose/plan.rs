@@ -290,11 +290,11 @@ struct Source<'a> {
 
 fn add(plan: &mut Plan, request: &Request, from: Source<'_>, signal: &str, fleet: Fleet, need: Need) {
     let Source { engine, seen, query, window, labels, alone, past, before, recorded } = from;
-    let dear = histograms(query).next().is_some();
+    let reads_histogram = histograms(query).next().is_some();
     let derived = fleet != Fleet::Query || labels;
     let mut ask = |side: Side, at: Timestamp, window: Duration| {
         let pool = matches!(side, Side::Pool | Side::PastPool | Side::BeforePool);
-        if let Some(query) = recorded.query(engine, signal, side, window).filter(|_| dear && !derived) {
+        if let Some(query) = recorded.query(engine, signal, side, window).filter(|_| reads_histogram && !derived) {
             return plan.asks.push(Ask { signal: signal.to_owned(), engine: engine.engine.clone(), side, query, at });
         }
         let by: &[String] = if pool && !derived { &[] } else { &engine.replica };
@@ -316,8 +316,8 @@ fn add(plan: &mut Plan, request: &Request, from: Source<'_>, signal: &str, fleet
         let side = if derived && !summed { Side::PastReplicas } else { Side::PastPool };
         ask(side, past.at, window.unwrap_or(past.window));
     }
-    // Histograms are dear; what they tell varies less than what is counted.
-    let before = before.filter(|_| need.baseline && !dear);
+    // Histograms are costly; what they tell varies less than what is counted.
+    let before = before.filter(|_| need.baseline && !reads_histogram);
     if let Some(before) = before {
         let side = if derived && !summed { Side::BeforeReplicas } else { Side::BeforePool };
         ask(side, before.at, window.unwrap_or(before.window));

@@ -157,12 +157,13 @@ fn scope(engine: &Engine, seen: &EngineSeen) -> Option<Vec<Matcher>> {
 fn there(library: &Library, engine: &Engine, scope: &[Matcher], ago: Duration) -> String {
     // Burn rates are recorded for the limits that the rules were made with.
     let burns = |signal: &str| library.signals.get(signal).is_some_and(|signal| signal.burn.is_some());
-    let dear = engine.signals.iter().filter(|(signal, entry)| {
+    let of_histograms = engine.signals.iter().filter(|(signal, entry)| {
         let query = entry.query.as_deref().unwrap_or_default();
         entry.window.is_none() && !burns(signal) && histograms(query).next().is_some()
     });
-    let names: Vec<String> =
-        dear.flat_map(|(signal, _)| [false, true].map(|by_replica| recorded_name(signal, by_replica))).collect();
+    let names: Vec<String> = of_histograms
+        .flat_map(|(signal, _)| [false, true].map(|by_replica| recorded_name(signal, by_replica)))
+        .collect();
     let of: Vec<&str> = RECORDED_POOL.iter().map(|(_, label)| *label).collect();
     let scope = matchers(&[&[Matcher::one("engine", &engine.engine)], scope].concat());
     let (fresh, ago) = (prometheus_duration(FRESH), ago.as_secs());
