@@ -12,6 +12,7 @@ mod escalate;
 mod feedback;
 mod forms;
 mod people;
+mod recent;
 mod silence_form;
 mod silences;
 mod talk;
@@ -22,8 +23,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use moka::future::Cache;
-use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
 use tracing::{Instrument, info_span, warn};
 
@@ -41,17 +40,12 @@ use crate::store::Store;
 use crate::telemetry::Metrics;
 pub use authority::{Power, Refusal, may};
 pub use people::{Facts, People, Turn};
+pub use recent::Recent;
 pub use silences::SilenceRequest;
 
 pub(crate) use commands::{listed, measured, named_id};
 pub(crate) use verify::LONGEST_FOLLOWUP;
 
-/// How long a repetition is recognised; Slack repeats within minutes, and signatures are valid for five.
-const REMEMBER: Duration = Duration::from_secs(15 * 60);
-/// How many are remembered.
-const REMEMBERED: u64 = 20_000;
-/// What is worked on at once at most; more are told to try again.
-const AT_ONCE: usize = 64;
 /// Of Slack's 3 seconds, what a menu's options may take.
 const OPTIONS: Duration = Duration::from_millis(2_000);
 
@@ -100,24 +94,10 @@ pub struct Desk {
     pub examination: Examination,
 }
 
-/// Ids of what arrived lately, and how much may be worked on at once.
-#[derive(Debug)]
-pub struct Recent {
-    ids: Cache<String, ()>,
-    slots: Arc<Semaphore>,
-}
-
-impl Default for Recent {
-    fn default() -> Self {
-        let ids = Cache::builder().max_capacity(REMEMBERED).time_to_live(REMEMBER).build();
-        Self { ids, slots: Arc::new(Semaphore::new(AT_ONCE)) }
-    }
-}
-
 impl Desk {
     /// Takes what somebody did and answers at once: within 2 seconds for a menu's options, else in microseconds.
     pub async fn receive(self: &Arc<Self>, inbound: Inbound) -> Ack {
-        if !inbound.id.is_empty() && !self.seen.ids.entry_by_ref(&inbound.id).or_insert(()).await.is_fresh() {
+        if self.seen.is_repeated(&inbound.id).await {
             self.metrics.inbound(kind(&inbound.what), "repeated");
             return Ack::Received;
         }

@@ -90,7 +90,7 @@ impl People {
             && self.everybody.check().is_ok();
         match free {
             true => Turn::Now,
-            false if self.told.entry(user).or_insert(()).await.is_fresh() => Turn::Tell,
+            false if self.told.entry(user).or_insert_with(std::future::ready(())).await.is_fresh() => Turn::Tell,
             false => Turn::Silence,
         }
     }

@@ -58,6 +58,16 @@ impl Live {
         page.lines().find_map(|line| line.strip_prefix(&series)).map_or(0, |value| value.parse().unwrap())
     }
 
+    /// Waits until so many of that kind ended so.
+    async fn until_counted(&self, kind: &str, result: &str, wanted: u64) {
+        let seen = async { while self.counted(kind, result).await < wanted {} };
+        if tokio::time::timeout(SOON, seen).await.is_err() {
+            let page = self.page("/metrics").await;
+            let counts: Vec<_> = page.lines().filter(|line| line.starts_with("llm_diagnose_slack_")).collect();
+            panic!("{wanted} of {kind} {result} are missing: {counts:#?}\n{}", self.service.stderr());
+        }
+    }
+
     /// Waits for so many connections on Slack's side, and a hello on ours.
     async fn connected(&self, wanted: usize) {
         self.slack.wait_for(|state| state.connections() == wanted, SOON).await.unwrap();
@@ -105,8 +115,7 @@ async fn what_slack_sends_twice_is_done_once() {
     live.slack.duplicate_next();
     live.slack.command("U0ANN", CHANNEL, "help").await.unwrap();
     live.slack.replay(0).await.unwrap();
-    let seen = async { while live.counted("command", "repeated").await < 2 {} };
-    tokio::time::timeout(SOON, seen).await.unwrap();
+    live.until_counted("command", "repeated", 2).await;
     let live = by_http().await;
     live.slack.command("U0ANN", CHANNEL, "help").await.unwrap();
     assert_eq!(live.slack.replay(0).await.unwrap(), Some(200));
@@ -126,8 +135,7 @@ async fn lost_sockets_come_back_and_garbage_between_does_no_harm() {
     }
     assert!(live.slack.command("U0ANN", CHANNEL, "help").await.unwrap().delay < ACK);
     // The command went over one of the two, so the other one may still be reading.
-    let seen = async { while live.counted("frame", "malformed").await < 8 {} };
-    tokio::time::timeout(SOON, seen).await.unwrap();
+    live.until_counted("frame", "malformed", 8).await;
     assert_eq!(live.slack.connections(), 2);
     assert_eq!(live.slack.violations(), []);
 }
