@@ -294,7 +294,7 @@ fn add(plan: &mut Plan, request: &Request, from: Source<'_>, signal: &str, fleet
     let derived = fleet != Fleet::Query || labels;
     let mut ask = |side: Side, at: Timestamp, window: Duration| {
         let pool = matches!(side, Side::Pool | Side::PastPool | Side::BeforePool);
-        if let Some(query) = recorded.query(engine, signal, side, window).filter(|_| reads_histogram && !derived) {
+        if let Some(query) = recorded.query(engine, signal, side, window).filter(|_| !labels) {
             return plan.asks.push(Ask { signal: signal.to_owned(), engine: engine.engine.clone(), side, query, at });
         }
         let by: &[String] = if pool && !derived { &[] } else { &engine.replica };

@@ -1,9 +1,8 @@
-//! The recorded series `llm:<signal>` of a pool: where the generated rules are loaded, nobody has to read the histograms of all
-//! its replicas again.
+//! The recorded series `llm:<signal>` of a pool: where the generated rules are loaded, nobody has to read the series of all its
+//! replicas again.
 //!
-//! Only what is read from histograms is taken from them, and only where they are about this pool alone, are fresh, have the
-//! request's rate window, and reach back as far as the diagnosis looks. What is counted is asked of the engines: it costs little,
-//! and is of this moment.
+//! They are read only where they are about this pool alone, are fresh, have the request's rate window, and reach back as far as
+//! the diagnosis looks. A recorded value is as old as the last evaluation of its rule: a minute as a rule, [`FRESH`] at most.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -19,9 +18,7 @@ use crate::alert::Labels;
 use crate::clock;
 use crate::playbook::Library;
 use crate::prom::{Prometheus, Row};
-use crate::signal::{
-    Engine, Matcher, RECORDED_POOL, RECORDED_WINDOW, histograms, matchers, prometheus_duration, recorded_name,
-};
+use crate::signal::{Engine, Matcher, RECORDED_POOL, RECORDED_WINDOW, matchers, prometheus_duration, recorded_name};
 
 /// Rules are evaluated every minute as a rule; what is older was recorded by nobody who still runs.
 const FRESH: Duration = Duration::from_secs(150);
@@ -53,6 +50,7 @@ impl Recorded {
 
     /// What is asked instead of a signal's own query; none where that has to be asked.
     pub(super) fn query(&self, engine: &Engine, signal: &str, side: Side, window: Duration) -> Option<String> {
+        let has_own_window = engine.signals.get(signal).is_some_and(|entry| entry.window.is_some());
         let (by_replica, of_past) = match side {
             Side::Pool => (false, false),
             Side::Replicas => (true, false),
@@ -64,14 +62,14 @@ impl Recorded {
         let selector = format!("{name}{{{}}}", matchers(&series.matchers));
         match (by_replica, of_past) {
             // A quantile of no request is no number, and a mean over one such moment would be none either.
-            (_, true) if series.has_past && window <= LONGEST_PAST => {
+            (_, true) if series.has_past && window <= LONGEST_PAST && !has_own_window => {
                 let window = prometheus_duration(window);
                 Some(format!("avg(avg_over_time(({selector} >= 0)[{window}:1m]))"))
             }
             (_, true) => None,
             (true, false) => Some(format!("max by ({}) ({selector})", engine.replica.join(", "))),
             // Rates over another window are other numbers.
-            (false, false) if window == self.window => Some(format!("max({selector})")),
+            (false, false) if window == self.window || has_own_window => Some(format!("max({selector})")),
             (false, false) => None,
         }
     }
@@ -98,9 +96,11 @@ pub(super) async fn look(
         at: request.at,
     };
     let asks = scopes.iter().flat_map(|(engine, scope)| {
-        let there =
-            moments.iter().map(|at| ask(engine, there(library, engine, scope, clock::between(*at, request.at))));
-        there.chain([ask(engine, format!("max({RECORDED_WINDOW}{{engine=\"{}\"}})", engine.engine))])
+        let pools = moments.iter().map(|at| there(engine, scope, false, clock::between(*at, request.at)));
+        let window = format!("max({RECORDED_WINDOW}{{engine=\"{}\"}})", engine.engine);
+        // Of replicas only the present is read.
+        let queries = pools.chain([there(engine, scope, true, Duration::ZERO), window]);
+        queries.map(|query| ask(engine, query))
     });
     let asks: Vec<Ask> = asks.collect();
     if asks.is_empty() {
@@ -108,19 +108,20 @@ pub(super) async fn look(
     }
     let answers = ask_all(prometheus, &asks, deadline).await;
     let mut recorded = Recorded { window: request.window, ..Recorded::default() };
-    for ((engine, _), answers) in scopes.iter().zip(answers.chunks(moments.len() + 1)) {
+    for ((engine, _), answers) in scopes.iter().zip(answers.chunks(moments.len() + 2)) {
         let answers = answers.iter().map(|answer| answer.as_deref().map_or(&[][..], Vec::as_slice));
         let answers: Vec<&[Row]> = answers.collect();
-        let [there @ .., window] = answers.as_slice() else { continue };
+        let [there @ .., replicas, window] = answers.as_slice() else { continue };
         if window.first().is_none_or(|row| row.value != request.window.as_secs_f64()) {
             continue;
         }
         let there: Vec<_> = there.iter().map(|rows| by_name(rows)).collect();
-        for (name, rows) in &there[0] {
+        let replicas = by_name(replicas);
+        for (name, rows) in there[0].iter().chain(&replicas) {
             // Quantiles of several pools cannot be put together.
             let [pool] = rows.as_slice() else { continue };
             let is_there = |moments: &[BTreeMap<&str, Vec<&Labels>>]| moments.iter().all(|m| m.get(name) == Some(rows));
-            if !is_there(&there[1..2]) {
+            if is_burn(library, name) || !(replicas.contains_key(name) || is_there(&there[1..2])) {
                 continue;
             }
             let own = RECORDED_POOL.iter().map(|(_, label)| (*label, pool.get(*label).map_or("", String::as_str)));
@@ -153,24 +154,21 @@ fn scope(engine: &Engine, seen: &EngineSeen) -> Option<Vec<Matcher>> {
     seen.matchers.iter().filter(|matcher| !ours.contains(matcher)).map(named).collect()
 }
 
-/// Asks which series were recorded so long ago.
-fn there(library: &Library, engine: &Engine, scope: &[Matcher], ago: Duration) -> String {
-    // Burn rates are recorded for the limits that the rules were made with.
-    let burns = |signal: &str| library.signals.get(signal).is_some_and(|signal| signal.burn.is_some());
-    let of_histograms = engine.signals.iter().filter(|(signal, entry)| {
-        let query = entry.query.as_deref().unwrap_or_default();
-        entry.window.is_none() && !burns(signal) && histograms(query).next().is_some()
-    });
-    let names: Vec<String> = of_histograms
-        .flat_map(|(signal, _)| [false, true].map(|by_replica| recorded_name(signal, by_replica)))
-        .collect();
+/// Burn rates are recorded for the limits that the rules were made with.
+fn is_burn(library: &Library, name: &str) -> bool {
+    let signal = library.signals.iter().find(|(signal, _)| recorded_name(signal, false) == name);
+    signal.is_some_and(|(_, signal)| signal.burn.is_some())
+}
+
+/// Asks which series of a pool, or of its replicas, were recorded so long ago.
+fn there(engine: &Engine, scope: &[Matcher], of_replicas: bool, ago: Duration) -> String {
     let of: Vec<&str> = RECORDED_POOL.iter().map(|(_, label)| *label).collect();
     let scope = matchers(&[&[Matcher::one("engine", &engine.engine)], scope].concat());
+    let names = recorded_name("[a-z0-9_]+", of_replicas);
     let (fresh, ago) = (prometheus_duration(FRESH), ago.as_secs());
     let offset = if ago == 0 { String::new() } else { format!(" offset {ago}s") };
     format!(
-        "count by (__name__, {}) (last_over_time({{__name__=~\"{}\", {scope}}}[{fresh}]{offset}))",
-        of.join(", "),
-        names.join("|")
+        "count by (__name__, {}) (last_over_time({{__name__=~\"{names}\", {scope}}}[{fresh}]{offset}))",
+        of.join(", ")
     )
 }

@@ -44,10 +44,10 @@ fn scoped(labels: &[(&str, &str)]) -> Request {
     Request { since: Some(at(NOW - 5 * MINUTE)), ..request("high-ttft", labels, NOW) }
 }
 
-/// Of the signals that are read from histograms, how many questions asked for a recorded series, and how many for the histograms.
-fn of_quantiles(diagnosis: &Diagnosis) -> (usize, usize) {
+/// The checks whose signals the rules record that asked for a recorded series, and those that asked the engines.
+fn read(diagnosis: &Diagnosis) -> (usize, usize) {
     let told = evidence(diagnosis).into_iter();
-    let told = told.filter(|e| ["ttft_p99", "ttft_p50", "itl_p50"].contains(&e.signal.as_str()));
+    let told = told.filter(|e| ["ttft_p99", "ttft_p50", "itl_p50", "kv_cache_peak", "queue_time_mean", "requests_running"].contains(&e.signal.as_str()));
     let queries: Vec<&str> = told.filter_map(|e| e.query.as_deref()).collect();
     let recorded = queries.iter().filter(|query| query.contains("(llm:")).count();
     (recorded, queries.len() - recorded)
@@ -69,19 +69,19 @@ fn where_rules_are_loaded_their_series_are_read_and_the_answer_is_the_same() {
         };
         let raw = diagnosed(&server, &asked()).await;
         assert_eq!(raw.root().unwrap().chain, ["high-ttft", "kv-cache-exhaustion", "longer-prompts"]);
-        let (none, some) = of_quantiles(&raw);
+        let (none, some) = read(&raw);
         assert!(none == 0 && some > 0);
 
         server.record(Path::new(RULES), GROUP, NOW - 45 * MINUTE, NOW - 5 * MINUTE).await.unwrap();
         let stale = diagnosed(&server, &asked()).await;
-        assert_eq!(of_quantiles(&stale), (0, some), "nobody records any more");
+        assert_eq!(read(&stale), (0, some), "nobody records any more");
         assert_eq!(told(&stale), told(&raw));
         assert!(!raw.replicas.affected.is_empty());
 
         server.record(Path::new(RULES), GROUP, NOW - 45 * MINUTE, NOW).await.unwrap();
         let recorded = diagnosed(&server, &asked()).await;
         assert_eq!(recorded.problems, Vec::<String>::new());
-        assert_eq!(of_quantiles(&recorded), (some, 0));
+        assert_eq!(read(&recorded), (some, 0));
         assert_eq!(told(&recorded), told(&raw));
 
         for (why, request) in [
@@ -89,10 +89,10 @@ fn where_rules_are_loaded_their_series_are_read_and_the_answer_is_the_same() {
             ("no recorded series tells the job", scoped(&[("namespace", "llm"), ("job", "vllm")])),
             ("quantiles of two pools cannot be put together", scoped(&[("namespace", "two")])),
         ] {
-            let (recorded, raw) = of_quantiles(&diagnosed(&server, &request).await);
+            let (recorded, raw) = read(&diagnosed(&server, &request).await);
             assert!(recorded == 0 && raw > 0, "{why}");
         }
         let one_of_two = diagnosed(&server, &scoped(&[("namespace", "two"), ("model_name", "another")])).await;
-        assert_eq!(of_quantiles(&one_of_two), (some, 0));
+        assert_eq!(read(&one_of_two), (some, 0));
     });
 }

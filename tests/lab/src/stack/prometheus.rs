@@ -16,6 +16,7 @@ use super::process::{self, Process};
 use super::{PATIENCE, find_binary};
 
 const DAY_SECONDS: i64 = 86_400;
+const QUERY_LOG: &str = "queries.log";
 
 /// Configures a Prometheus before its start.
 #[derive(Debug)]
@@ -29,6 +30,7 @@ pub struct PrometheusBuilder {
     resend_delay: Duration,
     histories: Vec<PathBuf>,
     flags: Vec<String>,
+    logs_queries: bool,
     /// Keeps the texts of `backfill_text`.
     kept: Vec<TempDir>,
 }
@@ -53,6 +55,7 @@ impl Prometheus {
             resend_delay: Duration::from_secs(1),
             histories: Vec::new(),
             flags: Vec::new(),
+            logs_queries: false,
             kept: Vec::new(),
         }
     }
@@ -136,6 +139,17 @@ impl Prometheus {
         self.process.restart().await
     }
 
+    /// The queries that it has answered so far, with the seconds that each took; see [`PrometheusBuilder::log_queries`].
+    pub fn queries(&self) -> anyhow::Result<Vec<(f64, String)>> {
+        let read = |line: &str| -> anyhow::Result<(f64, String)> {
+            let entry: Value = serde_json::from_str(line)?;
+            let seconds = entry["stats"]["timings"]["execTotalTime"].as_f64().context("an entry without its time")?;
+            Ok((seconds, entry["params"]["query"].as_str().context("an entry without its query")?.to_owned()))
+        };
+        let text = fs::read_to_string(self.process.directory.path().join(QUERY_LOG))?;
+        text.lines().map(read).collect()
+    }
+
     /// What it logged so far.
     pub fn log(&self) -> String {
         self.process.output("stderr.log")
@@ -208,6 +222,13 @@ impl PrometheusBuilder {
         self
     }
 
+    /// Keeps a log of all queries, for [`Prometheus::queries`].
+    #[must_use]
+    pub fn log_queries(mut self) -> Self {
+        self.logs_queries = true;
+        self
+    }
+
     /// Imports a file in OpenMetrics text before the start; see [`super::backfill`].
     #[must_use]
     pub fn backfill(mut self, openmetrics: impl Into<PathBuf>) -> Self {
@@ -231,7 +252,8 @@ impl PrometheusBuilder {
         // Two at a time: an import is one thread's work, and reading and writing of files.
         let imports = self.histories.iter().map(|history| import(history, &data));
         let () = stream::iter(imports).buffer_unordered(2).try_collect().await?;
-        process::write(&directory, "prometheus.yml", &self.config()?)?;
+        let query_log = self.logs_queries.then(|| directory.path().join(QUERY_LOG));
+        process::write(&directory, "prometheus.yml", &self.config(query_log.as_deref())?)?;
         let flags = self.flags;
         let resend_delay = prometheus_duration(self.resend_delay);
         let build = move |port: u16, directory: &Path| {
@@ -252,16 +274,19 @@ impl PrometheusBuilder {
     }
 
     /// The configuration; JSON is YAML too, which spares the quoting.
-    fn config(&self) -> anyhow::Result<String> {
+    fn config(&self, query_log: Option<&Path>) -> anyhow::Result<String> {
         let rule_files = self.rule_files.iter().map(fs::canonicalize).collect::<Result<Vec<_>, _>>();
         let rule_files = rule_files.with_context(|| format!("rule files {:?}", self.rule_files))?;
         let labels: Value = self.external_labels.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
-        let global = json!({
+        let mut global = json!({
             "scrape_interval": prometheus_duration(self.scrape_interval),
             "scrape_timeout": prometheus_duration(self.scrape_interval.min(Duration::from_secs(10))),
             "evaluation_interval": prometheus_duration(self.evaluation_interval),
             "external_labels": labels,
         });
+        if let Some(path) = query_log {
+            global["query_log_file"] = json!(path);
+        }
         let alerting = json!({ "alertmanagers": [{ "static_configs": [{ "targets": self.alertmanagers }] }] });
         let mut yaml = String::new();
         writeln!(yaml, "global: {global}\nrule_files: {}\nalerting: {alerting}", json!(rule_files))?;
