@@ -62,7 +62,7 @@ pub struct Config {
     pub playbooks: Playbooks,
     /// Engine to the labels that its series have at this site; they come before those of its signal file.
     pub engines: BTreeMap<String, OwnLabels>,
-    /// What is promised of pools; the first entry that fits a pool counts.
+    /// What is promised of pools; of the entries that fit a pool, the one with the most labels counts.
     pub slo: Vec<Slo>,
     /// How diagnoses are made.
     pub diagnose: diagnose::Config,

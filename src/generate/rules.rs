@@ -167,7 +167,11 @@ fn expressions(library: &Library, playbook: &Playbook, alert: &AlertRule) -> Res
             false => recorded.name(),
         };
         let pools = pools_of(promised, alert);
-        exprs.push(format!("{}\nand {pools}", expression(&promised.library, own, &series)?));
+        let mut expr = format!("{}\nand {pools}", expression(&promised.library, own, &series)?);
+        for exception in library.promised.iter().filter(|other| other.slo.is_exception_of(&promised.slo)) {
+            expr.push_str(&format!("\nunless {}", pools_of(exception, alert)));
+        }
+        exprs.push(expr);
         before.push_str(&format!("\nunless {pools}"));
     }
     whole.push_str(&before);

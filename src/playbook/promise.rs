@@ -26,7 +26,8 @@ const POOL: [&str; 3] = ["cluster", "namespace", "model"];
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Slo {
-    /// `cluster`, `namespace`, `model` of the pools it is about; no two entries may be about the same pool.
+    /// `cluster`, `namespace`, `model` of the pools it is about; all of them where it is empty. Of two entries about the same
+    /// pool one has all labels of the other and more: it is the exception, and takes from the other what it does not promise.
     pub pools: BTreeMap<String, String>,
     /// The time to the first token.
     pub ttft: Option<Within>,
@@ -104,6 +105,22 @@ impl Slo {
         self.pools.iter().all(|(name, value)| pool.get(name) == Some(value))
     }
 
+    /// Whether it is about fewer of the pools of the other one, so that it decides for them.
+    pub fn is_exception_of(&self, other: &Self) -> bool {
+        self.pools.len() > other.pools.len() && other.fits(&self.pools)
+    }
+
+    /// What it promises, and what the other one does where it says nothing.
+    fn or(self, other: &Self) -> Self {
+        Self {
+            pools: self.pools,
+            ttft: self.ttft.or(other.ttft),
+            inter_token: self.inter_token.or(other.inter_token),
+            request: self.request.or(other.request),
+            errors: self.errors.or(other.errors),
+        }
+    }
+
     /// Whether one pool may be in both.
     fn overlaps(&self, other: &Self) -> bool {
         self.pools.iter().all(|(name, value)| other.pools.get(name).is_none_or(|own| own == value))
@@ -166,14 +183,19 @@ impl Library {
         let mut promised = Vec::new();
         for (i, slo) in slos.iter().enumerate() {
             slo.validate().map_err(|error| format!("`slo:` entry {}: {error}", i + 1))?;
-            if let Some(other) = slos.iter().take(i).position(|other| other.overlaps(slo)) {
+            let decided = |other: &Slo| slo.is_exception_of(other) || other.is_exception_of(slo);
+            if let Some(other) = slos.iter().take(i).position(|other| other.overlaps(slo) && !decided(other)) {
                 return Err(format!(
-                    "`slo:` entries {} and {}: one pool may be in both; tell them apart by the same label of `pools`",
+                    "`slo:` entries {} and {}: one pool may be in both, and none of them is the exception; tell them apart by \
+                     the same label of `pools`, or give one all labels of the other and one more",
                     other + 1,
                     i + 1
                 ));
             }
-            promised.push(Promised { slo: slo.clone(), library: Box::new(self.promising(slo)) });
+            let mut general: Vec<&Slo> = slos.iter().filter(|other| slo.is_exception_of(other)).collect();
+            general.sort_by_key(|other| std::cmp::Reverse(other.pools.len()));
+            let whole = general.into_iter().fold(slo.clone(), Slo::or);
+            promised.push(Promised { library: Box::new(self.promising(&whole)), slo: whole });
         }
         self.promised = promised;
         Ok(())
@@ -181,7 +203,8 @@ impl Library {
 
     /// The library that judges a pool.
     pub fn for_pool(&self, pool: &BTreeMap<String, String>) -> &Self {
-        self.promised.iter().find(|promised| promised.slo.fits(pool)).map_or(self, |promised| &promised.library)
+        let fitting = self.promised.iter().filter(|promised| promised.slo.fits(pool));
+        fitting.max_by_key(|promised| promised.slo.pools.len()).map_or(self, |promised| &promised.library)
     }
 
     /// What is promised about what a playbook's symptom or alerts read, where this is the library of a promise.
@@ -373,14 +396,35 @@ mod tests {
     }
 
     #[test]
-    fn no_pool_has_two_promises() {
+    fn an_exception_decides_for_its_pools_and_takes_the_rest_from_the_entry_that_it_excepts() {
+        let mut library = load(None).unwrap();
+        let general = slo("ttft: { share: 0.99, within: 1s }\nerrors: 0.001");
+        let own = slo("pools: { namespace: chat }\nttft: { share: 0.95, within: 5s }");
+        let finer = slo("pools: { namespace: chat, model: m }\ninter_token: { share: 0.99, within: 80ms }");
+        library.promise(&[finer, general, own]).unwrap();
+        let ttft = |library: &Library| library.promise_of("high-ttft").unwrap().within_seconds.unwrap();
+        let errors = |library: &Library| library.promise_of("high-error-rate").unwrap().share;
+        let of = |namespace: &str, model: &str| {
+            let mut pool = pool(namespace);
+            pool.insert("model".to_owned(), model.to_owned());
+            let own = library.for_pool(&pool);
+            (ttft(own), errors(own), own.promise_of("high-itl").is_some())
+        };
+        assert_eq!(of("other", "m"), (1.0, 0.999, false));
+        assert_eq!(of("chat", "other"), (5.0, 0.999, false));
+        assert_eq!(of("chat", "m"), (5.0, 0.999, true));
+    }
+
+    #[test]
+    fn no_pool_has_two_promises_of_which_none_is_the_exception() {
         let promise = |pools: [&str; 2]| {
             let slos = pools.map(|pools| slo(&format!("pools: {{ {pools} }}\nerrors: 0.02")));
             load(None).unwrap().promise(&slos)
         };
         let error = promise(["namespace: chat", "model: m"]).unwrap_err();
         assert!(error.starts_with("`slo:` entries 1 and 2: one pool may be in both"), "{error}");
-        assert!(promise(["namespace: chat, model: a", "namespace: chat"]).is_err());
+        assert!(promise(["namespace: chat", "namespace: chat"]).is_err());
+        assert_eq!(promise(["namespace: chat, model: a", "namespace: chat"]), Ok(()));
         assert_eq!(promise(["namespace: chat, model: a", "namespace: chat, model: b"]), Ok(()));
     }
 

@@ -203,12 +203,10 @@ fn every_alert_that_fires_in_a_case_is_over_once_its_cause_is() {
     assert!(alerts.len() > 30 && missing.is_empty(), "add to {RULE_TESTS} a case in which it ends: {missing:?}");
 }
 
-#[test]
-fn a_promise_has_rules_of_its_own_that_its_pools_alone_are_judged_by() {
+/// Of two pools with the same load, the alerts that fire by the rules of these promises.
+fn promised(slo: &str, firing: &[(&str, &str, &str)]) {
     let config = tempfile::NamedTempFile::new().unwrap();
-    let text =
-        "slo:\n  - pools: { namespace: chat, model: m }\n    ttft: { share: 0.95, within: 500ms }\n    errors: 0.001\n";
-    std::fs::write(config.path(), text).unwrap();
+    std::fs::write(config.path(), format!("slo:\n{slo}")).unwrap();
     let made = run(BINARY, &["generate", "rules", "--config", config.path().to_str().unwrap()]);
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
     let directory = tempfile::tempdir().unwrap();
@@ -238,18 +236,46 @@ fn a_promise_has_rules_of_its_own_that_its_pools_alone_are_judged_by() {
             .chain([answers("2xx", "0+998x60"), answers("5xx", "0+2x60")])
             .collect::<String>()
     };
+    let fires = |(alert, severity, namespace): &(&str, &str, &str)| {
+        let labels = format!("alertname=\"{alert}\", severity=\"{severity}\", namespace=\"{namespace}\"");
+        format!("          - {{ labels: '{{{labels}}}', value: 1 }}\n")
+    };
     let text = format!(
         "rule_files: [own.rules.yaml]\nevaluation_interval: 4m\ntests:\n  - interval: 1m\n    input_series:\n{}{}    \
          promql_expr_test:\n      - expr: count by (alertname, severity, namespace) (ALERTS{{alertstate=\"firing\"}})\n        \
-         eval_time: 50m\n        exp_samples:\n          \
-         - {{ labels: '{{alertname=\"LLMHighTTFT\", severity=\"critical\", namespace=\"chat\"}}', value: 1 }}\n          \
-         - {{ labels: '{{alertname=\"LLMElevatedTTFT\", severity=\"warning\", namespace=\"chat\"}}', value: 1 }}\n          \
-         - {{ labels: '{{alertname=\"LLMHighErrorRate\", severity=\"warning\", namespace=\"chat\"}}', value: 1 }}\n",
+         eval_time: 50m\n        exp_samples:\n{}",
         series("chat"),
-        series("other")
+        series("other"),
+        firing.iter().map(fires).collect::<String>()
     );
     std::fs::write(&cases, text).unwrap();
     assert_passes("promtool", &["test", "rules", cases.to_str().unwrap()]);
+}
+
+#[test]
+fn a_promise_has_rules_of_its_own_that_its_pools_alone_are_judged_by() {
+    promised(
+        "  - pools: { namespace: chat, model: m }\n    ttft: { share: 0.95, within: 500ms }\n    errors: 0.001\n",
+        &[
+            ("LLMHighTTFT", "critical", "chat"),
+            ("LLMElevatedTTFT", "warning", "chat"),
+            ("LLMHighErrorRate", "warning", "chat"),
+        ],
+    );
+}
+
+#[test]
+fn an_exception_is_judged_by_its_own_promise_and_by_the_rest_of_the_general_one() {
+    promised(
+        "  - ttft: { share: 0.95, within: 500ms }\n    errors: 0.001\n  - pools: { namespace: other }\n    \
+         ttft: { share: 0.95, within: 5s }\n",
+        &[
+            ("LLMHighTTFT", "critical", "chat"),
+            ("LLMElevatedTTFT", "warning", "chat"),
+            ("LLMHighErrorRate", "warning", "chat"),
+            ("LLMHighErrorRate", "warning", "other"),
+        ],
+    );
 }
 
 #[test]

@@ -47,7 +47,10 @@ fn scoped(labels: &[(&str, &str)]) -> Request {
 /// The checks whose signals the rules record that asked for a recorded series, and those that asked the engines.
 fn read(diagnosis: &Diagnosis) -> (usize, usize) {
     let told = evidence(diagnosis).into_iter();
-    let told = told.filter(|e| ["ttft_p99", "ttft_p50", "itl_p50", "kv_cache_peak", "queue_time_mean", "requests_running"].contains(&e.signal.as_str()));
+    let told = told.filter(|e| {
+        ["ttft_p99", "ttft_p50", "itl_p50", "kv_cache_peak", "queue_time_mean", "requests_running"]
+            .contains(&e.signal.as_str())
+    });
     let queries: Vec<&str> = told.filter_map(|e| e.query.as_deref()).collect();
     let recorded = queries.iter().filter(|query| query.contains("(llm:")).count();
     (recorded, queries.len() - recorded)
