@@ -46,7 +46,7 @@ pub(super) fn pages() -> Vec<Page> {
     pages.extend(minute(VIOLATIONS, "monitoring", "dcgm-0", &violations(0), &violations(30)));
     pages.extend(minute(SMI, "monitoring", "smi-0", &smi(0), &smi(1)));
     pages.extend(minute(MINDPRINCE, "monitoring", "gpu-exporter-0", OLD, OLD));
-    pages.extend(minute(AMD, "monitoring", "amd-0", &amd(0), &amd(2)));
+    pages.extend(minute(AMD, "monitoring", "amd-0", &amd(0), &amd(1)));
     pages.extend(set());
     pages
 }
@@ -237,7 +237,7 @@ fn amds_exporter_tells_each_signal_or_says_that_it_cannot() {
         ("gpu_power_limited", 0.4),
         ("gpu_heat_limited", 0.03),
         ("gpu_temperature", 81.0),
-        ("gpu_ecc_uncorrected", 2.0),
+        ("gpu_ecc_uncorrected", 1.0),
         ("gpus_gone", 0.0),
     ];
     assert_table(&seen, "amd-gpu", &expected, &[]);
