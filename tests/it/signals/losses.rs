@@ -148,8 +148,8 @@ fn cluster() -> Vec<(i64, String)> {
         ));
         lines.extend(series("kube_pod_status_ready", &of(pod, ",condition=\"true\""), always(ready)));
     }
-    // The leader of m-2 was lost, and with it the StatefulSet of its workers; m-0's was made once.
-    for (set, anew) in [("m-0", 0.0), ("m-2", 600.0)] {
+    // The leader m-0 was lost for a while, and with it the StatefulSet of its workers; another pool's is not looked at.
+    for (set, anew) in [("m-0", 600.0), ("x-0", 600.0)] {
         let labels = format!("{ksm},namespace=\"cluster\",statefulset=\"{set}\"");
         lines.extend(series("kube_statefulset_created", &labels, move |minute| {
             Some(end - 9_000.0 + if minute < LOST { 0.0 } else { anew })
