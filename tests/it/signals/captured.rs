@@ -114,6 +114,7 @@ fn a_healthy_0_32_page_tells_each_signal_or_says_that_it_cannot() {
         ("abandoned_ratio", 0.0),
         ("admission_rejection_rate", 0.0),
         ("request_rate", 121.0 / 60.0),
+        ("offered_request_rate", 121.0 / 60.0),
         ("request_imbalance", 1.0),
         ("prompt_tokens_mean", 15_390.0 / 121.0),
         ("prompt_tokens_p99", 198.5),
@@ -147,7 +148,7 @@ fn a_healthy_0_32_page_tells_each_signal_or_says_that_it_cannot() {
         ("replica_age_min", when as f64 - STARTED),
         ("frontend_cpu", 3.23 / 60.0),
     ];
-    // Nothing ran twice at once, no adapters, no draft model, no connector, no NaN counting, one rank, none down.
+    // Nothing ran twice at once, no adapters, no draft model, no connector, no images, no NaN counting, one rank, none down.
     let silent = [
         "running_plateau",
         "lora_adapters_waiting",
@@ -155,6 +156,10 @@ fn a_healthy_0_32_page_tells_each_signal_or_says_that_it_cannot() {
         "spec_acceptance_ratio",
         "spec_accepted_per_draft",
         "external_cache_hit_ratio",
+        "outer_cache_failure_rate",
+        "media_cache_hit_ratio",
+        "prefill_pool_waiting",
+        "decode_pool_waiting",
         "rank_imbalance",
         "down_on_live_host",
         "kv_transfer_failure_rate",

@@ -11,6 +11,7 @@ const GONE: usize = 128;
 const OLD: usize = 129;
 const WHOLE: usize = 130;
 const LONG: usize = 145;
+const GIVEN_UP: usize = 149;
 
 /// 100 requests of an overloaded frontend that lost a worker.
 const FAILURES: [(&str, u32); 5] =
@@ -37,6 +38,8 @@ pub(super) fn pages() -> Vec<Page> {
     let mut after = before.replace(" 0\n", " 70\n");
     FAILURES.iter().for_each(|(error, n)| after += &counted("error", error, *n));
     pages.extend(minute(FAILING, "failing", "frontend-0", &before, &after));
+    let left = before.replace(" 0\n", " 90\n") + &counted("error", "cancelled", 10);
+    pages.extend(minute(GIVEN_UP, "given-up", "frontend-0", &before, &left));
     let ready = |model: &str| {
         format!(
             "dynamo_frontend_model_ready{{model=\"{model}\"}} 1\ndynamo_frontend_inflight_requests{{model=\"{model}\"}} 0\n"
@@ -51,7 +54,8 @@ pub(super) fn pages() -> Vec<Page> {
         "dynamo_component_inflight_requests{{{labels}}} 3\n\
          dynamo_component_kvstats_gpu_cache_usage_percent{{{labels}}} 0.9\n\
          dynamo_component_kvstats_gpu_prefix_cache_hit_rate{{{labels}}} 0.25\n\
-         dynamo_component_system_uptime_seconds{{{labels}}} 77\n"
+         dynamo_component_system_uptime_seconds{{{labels}}} 77\n\
+         kvbm_host_cache_hit_rate 0.4\nkvbm_object_read_failures 3\nkvbm_object_write_failures 1\n"
     );
     pages.extend(minute(OLD, "old-worker", "worker-0", &old, &old));
     let routed = |requests: u32, unknown: u32| {
@@ -72,6 +76,7 @@ pub(super) fn pages() -> Vec<Page> {
             + &counted("tiny", "", requests)
             + &counted("unknown_model", "not_found", unknown)
             + &format!("dynamo_frontend_input_sequence_tokens_sum{{model=\"tiny\"}} {}\n", 2_000 * requests)
+            + &format!("dynamo_frontend_input_sequence_tokens_count{{model=\"tiny\"}} {requests}\n")
             + &format!("dynamo_component_router_kv_hit_rate_count{{router_id=\"1\"}} {requests}\n")
             + &format!(
                 "dynamo_component_router_kv_hit_rate_sum{{router_id=\"1\"}} {}\n",
@@ -129,9 +134,11 @@ fn a_healthy_minute_of_a_frontend_tells_each_signal_or_says_that_it_cannot() {
         ("gateway_backend_time_mean", 1_388.090_7 / 429.0 - overhead),
         // Per mille: 71 and 39 of one worker, 32 and 78 of the other.
         ("gateway_busy", 0.055),
+        ("gateway_loop_delay", (14.395_861 - 5.189_414) / (13_131.0 - 4_737.0)),
         ("gateway_error_ratio", 0.0),
         ("gateway_failed_ratio", 0.0),
         ("gateway_timeout_ratio", 0.0),
+        ("gateway_cancelled_ratio", 0.0),
         ("gateway_connection_error_ratio", 0.0),
         ("gateway_unreached_ratio", 0.0),
         ("gateway_overload_ratio", 0.0),
@@ -140,7 +147,8 @@ fn a_healthy_minute_of_a_frontend_tells_each_signal_or_says_that_it_cannot() {
         ("gateway_models_gone", 0.0),
         ("gateway_scorer_errors", 0.0),
     ];
-    assert_table(&seen, "dynamo", &expected, &[]);
+    // Its workers do both.
+    assert_table(&seen, "dynamo", &expected, &["prefill_pool_waiting"]);
 }
 
 #[test]
@@ -173,6 +181,15 @@ fn overload_lost_workers_and_time_outs_are_told_apart() {
 }
 
 #[test]
+fn clients_that_leave_are_no_failures() {
+    let seen = read(GIVEN_UP, "given-up");
+    assert_values(
+        &seen,
+        &[("gateway_cancelled_ratio", 0.1), ("gateway_error_ratio", 0.0), ("gateway_failed_ratio", 0.0)],
+    );
+}
+
+#[test]
 fn a_model_without_workers_is_gone_although_nothing_is_zero() {
     let seen = read(GONE, "gone");
     assert_values(&seen, &[("gateway_models_gone", 1.0)]);
@@ -195,7 +212,14 @@ fn the_shell_of_a_worker_stands_in_where_its_engine_exports_nothing() {
         ("replica_age_min", 145.815_9),
     ];
     // The mocker exports no cache.
-    let silent = ["kv_cache_usage", "kv_cache_peak", "prefix_cache_hit_ratio", "down_on_live_host"];
+    let silent = [
+        "kv_cache_usage",
+        "kv_cache_peak",
+        "prefix_cache_hit_ratio",
+        "external_cache_hit_ratio",
+        "outer_cache_failure_rate",
+        "down_on_live_host",
+    ];
     assert_table(&seen, "dynamo-worker", &expected, &silent);
     assert_eq!(replicas(&seen, "request_rate").len(), 2);
 }
@@ -204,6 +228,7 @@ fn the_shell_of_a_worker_stands_in_where_its_engine_exports_nothing() {
 fn the_names_of_dynamo_0_7_tell_cache_and_age() {
     let seen = read(OLD, "old-worker");
     assert_values(&seen, &[("kv_cache_usage", 0.9), ("kv_cache_peak", 0.9), ("prefix_cache_hit_ratio", 0.25)]);
+    assert_values(&seen, &[("external_cache_hit_ratio", 0.4), ("outer_cache_failure_rate", 0.0)]);
     assert_eq!(value(&seen, "replica_age_min"), Some(77.0));
     assert_eq!(version(&seen, "dynamo-worker").as_deref(), Some("0.5"));
 }
@@ -213,6 +238,8 @@ fn the_router_knows_what_its_workers_still_have_to_compute_and_what_they_no_long
     let expected = [
         // Of the workers that compute prompts: two steps and four.
         ("prefill_backlog", 3.0),
+        // Beyond their next step one and three of them, of 2,000 a prompt.
+        ("prefill_pool_waiting", 2.0 * 8_192.0 / 2_000.0),
         ("prefix_cache_hit_ratio", 0.0),
         ("prefix_cache_lost", 0.75 * 90.0 / 150.0),
         ("computed_prompt_token_rate", 2_000.0),

@@ -11,6 +11,7 @@ const VIOLATIONS: usize = 138;
 const SMI: usize = 139;
 const MINDPRINCE: usize = 140;
 const SET: usize = 141;
+const AMD: usize = 148;
 
 /// A replica of the pool whose GPUs are looked at.
 const ENGINE: &str = "vllm:num_requests_running{engine=\"0\",model_name=\"m\"} 1\n";
@@ -29,7 +30,7 @@ pub(super) fn pages() -> Vec<Page> {
         pages.extend(minute(REASONS, "reasons", pod, ENGINE, ENGINE));
     }
     pages.extend(minute(REASONS, "monitoring", "dcgm-0", &dcgm(false), &dcgm(true)));
-    for (case, namespace) in [(VIOLATIONS, "violations"), (SMI, "smi"), (MINDPRINCE, "mindprince")] {
+    for (case, namespace) in [(VIOLATIONS, "violations"), (SMI, "smi"), (MINDPRINCE, "mindprince"), (AMD, "amd")] {
         pages.extend(minute(case, namespace, "vllm-0", ENGINE, ENGINE));
     }
     let violations = |seconds: u32| {
@@ -45,6 +46,7 @@ pub(super) fn pages() -> Vec<Page> {
     pages.extend(minute(VIOLATIONS, "monitoring", "dcgm-0", &violations(0), &violations(30)));
     pages.extend(minute(SMI, "monitoring", "smi-0", &smi(0), &smi(1)));
     pages.extend(minute(MINDPRINCE, "monitoring", "gpu-exporter-0", OLD, OLD));
+    pages.extend(minute(AMD, "monitoring", "amd-0", &amd(0), &amd(1)));
     pages.extend(set());
     pages
 }
@@ -79,6 +81,24 @@ fn smi(errors: u32) -> String {
         now - 100,
         now - 4_000
     )
+}
+
+/// Two GPUs under the prefix of the exporter's example: one works against its power limit, one is idle and clocked down.
+fn amd(errors: u32) -> String {
+    let gpu = |id: u32, activity: u32, clock: u32, power: u32, errors: u32| {
+        let l = format!(
+            "gpu_id=\"{id}\",serial_number=\"s{id}\",card_model=\"MI300X\",hostname=\"n\",pod=\"vllm-0\",namespace=\"amd\""
+        );
+        format!(
+            "amd_gpu_total_vram{{{l}}} 196608\namd_gpu_used_vram{{{l}}} 176947.2\namd_gpu_gfx_activity{{{l}}} {activity}\n\
+             amd_gpu_clock{{{l},clock_index=\"0\",clock_type=\"system\"}} {clock}\n\
+             amd_gpu_clock{{{l},clock_index=\"8\",clock_type=\"memory\"}} 90\n\
+             amd_gpu_junction_temperature{{{l}}} 81\namd_gpu_ecc_uncorrect_total{{{l}}} {errors}\n\
+             amd_gpu_violation_ppt_residency_percentage{{{l}}} {power}\n\
+             amd_gpu_violation_socket_thermal_residency_percentage{{{l}}} 3\n"
+        )
+    };
+    gpu(0, 90, 1_500, 40, errors) + &gpu(1, 0, 130, 0, 0)
 }
 
 const OLD: &str = "nvidia_gpu_num_devices 1\n\
@@ -203,6 +223,25 @@ fn nvidia_gpu_exporter_tells_each_signal_although_it_names_no_pod() {
         ("gpus_gone", 0.0),
     ];
     assert_table(&seen, "nvidia-gpu-exporter", &expected, &[]);
+}
+
+#[test]
+fn amds_exporter_tells_each_signal_or_says_that_it_cannot() {
+    let seen = read(AMD, "amd");
+    let expected = [
+        ("gpu_utilization", 0.45),
+        ("gpu_utilization_peak", 0.9),
+        ("gpu_memory_used_ratio", 0.9),
+        ("gpu_sm_clock", 1_500e6),
+        ("gpu_throttled", 0.4),
+        ("gpu_power_limited", 0.4),
+        ("gpu_heat_limited", 0.03),
+        ("gpu_temperature", 81.0),
+        ("gpu_ecc_uncorrected", 1.0),
+        ("gpus_gone", 0.0),
+    ];
+    assert_table(&seen, "amd-gpu", &expected, &[]);
+    assert_no_data(&seen, &["gpu_xid_critical", "gpu_power_ratio", "gpu_nvlink_errors"]);
 }
 
 #[test]

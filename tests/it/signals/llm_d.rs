@@ -75,7 +75,8 @@ llm_d_epp_request_streaming_itl_seconds_bucket{model_name="m",le="+Inf"} 100
 llm_d_epp_scheduler_attempts_total{status="success",endpoint_name="a"} 90
 llm_d_epp_scheduler_attempts_total{status="success",endpoint_name="b"} 30
 llm_d_epp_flow_control_queue_size{fairness_id="f",priority="0",inference_pool="pool"} 5
-llm_d_epp_flow_control_request_queue_duration_seconds_count{outcome="Dispatched"} 95
+llm_d_epp_flow_control_request_queue_duration_seconds_count{outcome="Dispatched"} 92
+llm_d_epp_flow_control_request_queue_duration_seconds_count{outcome="EvictedContextCancelled"} 3
 llm_d_epp_flow_control_request_queue_duration_seconds_count{outcome="EvictedTTL"} 5
 llm_d_epp_request_processing_duration_seconds_sum 12
 llm_d_epp_request_processing_duration_seconds_count 120
@@ -126,6 +127,7 @@ fn two_pickers_that_emit_every_name_twice_count_once() {
         ("gateway_error_ratio", 0.05),
         ("gateway_failed_ratio", 0.1),
         ("gateway_timeout_ratio", 0.05),
+        ("gateway_cancelled_ratio", 0.03),
         ("gateway_rate_limited_ratio", 0.025),
         ("gateway_no_backend_ratio", 0.05),
         ("gateway_overload_ratio", 0.025),

@@ -44,7 +44,7 @@ fn dies(minute: i64) -> Option<f64> {
 }
 
 pub(super) fn history() -> String {
-    let mut lines = [machines(), idle(), cluster(), gpus(), uneven()].concat();
+    let mut lines = [machines(), idle(), cluster(), gpus(), uneven(), roles()].concat();
     // The import takes no sample that is much older than the last one.
     lines.sort();
     lines.into_iter().map(|(_, line)| line).collect()
@@ -148,6 +148,13 @@ fn cluster() -> Vec<(i64, String)> {
         ));
         lines.extend(series("kube_pod_status_ready", &of(pod, ",condition=\"true\""), always(ready)));
     }
+    // The leader m-0 was lost for a while, and with it the StatefulSet of its workers; another pool's is not looked at.
+    for (set, anew) in [("m-0", 600.0), ("x-0", 600.0)] {
+        let labels = format!("{ksm},namespace=\"cluster\",statefulset=\"{set}\"");
+        lines.extend(series("kube_statefulset_created", &labels, move |minute| {
+            Some(end - 9_000.0 + if minute < LOST { 0.0 } else { anew })
+        }));
+    }
     let engine = "job=\"vllm\",instance=\"10.8.0.1:8000\",namespace=\"cluster\",pod=\"m-0\"";
     lines.extend(series("up", engine, always(1.0)));
     lines.extend(series("vllm:num_requests_running", &format!("{engine},model_name=\"m\""), always(1.0)));
@@ -190,6 +197,9 @@ fn uneven() -> Vec<(i64, String)> {
         rank("few", 1, 0.0),
         series("vllm:external_prefix_cache_queries_total", &vllm, per_minute(4_000.0)),
         series("vllm:external_prefix_cache_hits_total", &vllm, per_minute(1_000.0)),
+        series("lmcache:remote_ping_errors_total", &vllm, per_minute(6.0)),
+        series("vllm:mm_cache_queries_total", &vllm, per_minute(50.0)),
+        series("vllm:mm_cache_hits_total", &vllm, per_minute(20.0)),
         series("vllm:spec_decode_num_drafts_total", &vllm, per_minute(20.0)),
         series("vllm:spec_decode_num_draft_tokens_total", &vllm, per_minute(100.0)),
         series("vllm:spec_decode_num_accepted_tokens_total", &vllm, per_minute(30.0)),
@@ -208,6 +218,56 @@ fn uneven() -> Vec<(i64, String)> {
         series("sglang:prompt_tokens_total", &sglang, per_minute(5_000.0)),
         series("sglang:cached_tokens_total", &format!("{sglang},cache_source=\"device\""), per_minute(1_000.0)),
         series("sglang:cached_tokens_total", &format!("{sglang},cache_source=\"host\""), per_minute(1_000.0)),
+        series("sglang:encoder_cache_total_files_total", &format!("{sglang},modality=\"image\""), per_minute(50.0)),
+        series("sglang:encoder_cache_hit_files_total", &format!("{sglang},modality=\"image\""), per_minute(20.0)),
+    ]
+    .concat()
+}
+
+/// Prefill and decode on replicas of their own: vLLM names no role, SGLang does. And a pool that refuses a third.
+fn roles() -> Vec<(i64, String)> {
+    let target = |namespace: &str, pod: &str| {
+        format!("job=\"engine\",instance=\"{namespace}-{pod}\",namespace=\"{namespace}\",pod=\"{pod}\"")
+    };
+    let up = |namespace: &str, pod: &str| series("up", &target(namespace, pod), always(1.0));
+    let vllm = |namespace: &str, pod: &str, waiting: f64, tokens: f64, loaded: f64| {
+        let of = format!("{},model_name=\"m\"", target(namespace, pod));
+        [
+            up(namespace, pod),
+            series("vllm:num_requests_running", &of, always(3.0)),
+            series("vllm:num_requests_waiting", &of, always(waiting)),
+            series("vllm:request_generation_tokens_sum", &of, per_minute(60.0 * tokens)),
+            series("vllm:request_generation_tokens_count", &of, per_minute(60.0)),
+            series("vllm:external_prefix_cache_hits_total", &of, per_minute(loaded)),
+        ]
+        .concat()
+    };
+    let sglang = |role: &str, queue: f64, memory: f64| {
+        let of = format!("{},model_name=\"m\",engine_type=\"{role}\"", target("sg-roles", role));
+        [
+            up("sg-roles", role),
+            series("sglang:num_running_reqs", &of, always(3.0)),
+            series("sglang:num_queue_reqs", &of, always(queue)),
+            series("sglang:num_decode_prealloc_queue_reqs", &of, always(memory)),
+        ]
+        .concat()
+    };
+    let refusing = format!("{},model_name=\"m\"", target("refusing", "e-0"));
+    [
+        vllm("roles", "prefill-0", 9.0, 1.0, 0.0),
+        vllm("roles", "prefill-1", 5.0, 1.0, 0.0),
+        vllm("roles", "decode-0", 2.0, 100.0, 40_000.0),
+        // Everybody asks for one token: a classifier, and no role.
+        vllm("one-token", "e-0", 9.0, 1.0, 0.0),
+        // Both do all of it and load from a shared store.
+        vllm("shared-store", "e-0", 9.0, 100.0, 40_000.0),
+        sglang("prefill", 9.0, 0.0),
+        sglang("decode", 1.0, 4.0),
+        up("refusing", "e-0"),
+        series("vllm:num_requests_running", &refusing, always(3.0)),
+        series("vllm:num_requests_waiting", &refusing, always(2.0)),
+        series("vllm:time_to_first_token_seconds_count", &refusing, per_minute(60.0)),
+        series("vllm:admission_rejections_total", &refusing, per_minute(30.0)),
     ]
     .concat()
 }
@@ -257,6 +317,7 @@ fn a_cluster_tells_of_lost_nodes_missing_gpus_slow_images_and_slow_weights_of_th
             ("images_slow", 1.0),
             ("loading_long", 2.0),
             ("container_age_min", 900.0),
+            ("groups_restarted", 1.0),
         ],
     );
     assert_eq!(seen.problems, Vec::<String>::new());
@@ -276,6 +337,8 @@ fn uneven_ranks_and_experts_drafts_and_the_outer_cache_are_means_over_the_window
         // Twelve over the mean of seven.
         ("rank_imbalance", 12.0 / 7.0),
         ("external_cache_hit_ratio", 0.25),
+        ("outer_cache_failure_rate", 0.1),
+        ("media_cache_hit_ratio", 0.4),
         ("spec_accepted_per_draft", 1.5),
         ("spec_acceptance_ratio", 0.3),
     ];
@@ -286,10 +349,28 @@ fn uneven_ranks_and_experts_drafts_and_the_outer_cache_are_means_over_the_window
         ("expert_balance", 0.3),
         ("spec_accepted_per_draft", 1.5),
         ("grammar_queue", 7.0),
+        ("media_cache_hit_ratio", 0.4),
         // Of what the GPU's own cache had not.
         ("external_cache_hit_ratio", 0.25),
     ];
     assert_values(&read("experts"), &sglang);
     // One running request of eight ranks reads 8, and says nothing.
     assert_no_data(&read("few-experts"), &["rank_imbalance", "expert_balance"]);
+}
+
+#[test]
+fn what_waits_at_prefill_and_at_decode_replicas_is_told_apart_where_there_are_both() {
+    let roles = read("roles");
+    assert_values(&roles, &[("prefill_pool_waiting", 7.0), ("decode_pool_waiting", 2.0)]);
+    assert_eq!(replicas(&roles, "prefill_pool_waiting"), [("prefill-0", 9.0), ("prefill-1", 5.0)].into());
+    assert_values(&read("sg-roles"), &[("prefill_pool_waiting", 9.0), ("decode_pool_waiting", 5.0)]);
+    for alike in ["one-token", "shared-store"] {
+        assert_no_data(&read(alike), &["prefill_pool_waiting", "decode_pool_waiting"]);
+    }
+}
+
+#[test]
+fn what_a_queue_limit_refuses_is_offered_and_does_not_arrive() {
+    let expected = [("request_rate", 1.0), ("admission_rejection_rate", 0.5), ("offered_request_rate", 1.5)];
+    assert_values(&read("refusing"), &expected);
 }

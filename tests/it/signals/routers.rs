@@ -66,7 +66,7 @@ sgl_router_generate_duration_seconds_bucket{route="/generate",le="+Inf"} 100
 sgl_router_cb_state_transitions_total{worker="b",from="closed",to="open"} 6
 "#;
 
-/// 100 requests, of which 2 are 500, 4 are 503, 1 is 504, 3 are 404, 2 are 401, and 50 health checks; times in milliseconds.
+/// 100 requests, of which 2 are 500, 4 are 503, 1 is 504, 3 are 404, 2 are 401, 5 are of clients that left, and 50 health checks; times in milliseconds.
 const SERVE: &str = r#"ray_serve_num_ongoing_http_requests{node_id="n"} 6
 ray_serve_num_http_requests_total{route="/v1",method="POST",application="llm",status_code="200"} 90
 ray_serve_num_http_requests_total{route="/v1",method="POST",application="llm",status_code="500"} 10
@@ -76,6 +76,7 @@ ray_serve_num_http_error_requests_total{route="/v1",method="POST",application="l
 ray_serve_num_http_error_requests_total{route="/v1",method="POST",application="llm",error_code="504"} 1
 ray_serve_num_http_error_requests_total{route="/v1",method="POST",application="llm",error_code="404"} 3
 ray_serve_num_http_error_requests_total{route="/v1",method="POST",application="llm",error_code="401"} 2
+ray_serve_num_http_error_requests_total{route="/v1",method="POST",application="llm",error_code="499"} 5
 ray_serve_http_request_latency_ms_bucket{route="/v1",method="POST",application="llm",le="2000"} 100
 ray_serve_http_request_latency_ms_bucket{route="/v1",method="POST",application="llm",le="+Inf"} 100
 ray_serve_deployment_queued_queries{deployment="LLMServer",application="llm"} 8
@@ -185,6 +186,7 @@ fn ray_serve_tells_each_signal_or_says_that_it_cannot() {
         ("gateway_error_ratio", 0.06),
         ("gateway_failed_ratio", 0.12),
         ("gateway_timeout_ratio", 0.01),
+        ("gateway_cancelled_ratio", 0.05),
         ("gateway_rate_limited_ratio", 0.0),
         ("gateway_overload_ratio", 0.04),
         ("gateway_auth_error_ratio", 0.02),

@@ -79,6 +79,7 @@ fn tgi_tells_each_signal_or_says_that_it_cannot() {
         ("engine_error_ratio", 0.05),
         ("admission_rejection_rate", 0.5),
         ("request_rate", 2.0),
+        ("offered_request_rate", 2.0),
         ("request_imbalance", 1.0),
         ("prompt_tokens_mean", 100.0),
         ("prompt_tokens_p99", 1.99),
@@ -243,6 +244,7 @@ fn triton_tells_each_signal_and_counts_an_ensembles_requests_once() {
         // Both models count it.
         ("admission_rejection_rate", 0.2),
         ("request_rate", 2.0),
+        ("offered_request_rate", 2.1),
         ("request_imbalance", 1.0),
         ("requests_running", 16.0),
         ("running_per_replica", 16.0),
