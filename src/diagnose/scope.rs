@@ -447,6 +447,32 @@ mod tests {
     }
 
     #[test]
+    fn a_backend_is_known_where_its_address_is_one_of_the_pools_engines() {
+        let library = crate::playbook::load(None).unwrap();
+        let row = |metric: String, labels: &[(&str, &str)]| -> Labels {
+            let labels = labels.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+            labels.chain([("__name__".to_owned(), metric)]).collect()
+        };
+        let of = |engine: &str| library.engines[engine].detected_by().remove(0);
+        let behind = |url| {
+            let labels = [("requested_model", "m"), ("litellm_model_name", "openai/m"), ("api_base", url)];
+            row("litellm_deployment_total_requests_total".to_owned(), &labels)
+        };
+        let rows = [
+            row(of("vllm"), &[("model_name", "m"), ("instance", "10.0.0.1:8000"), ("service", "vllm")]),
+            row(of("vllm"), &[("model_name", "other"), ("instance", "10.0.0.2:8000"), ("service", "other")]),
+            row(of("litellm"), &[("requested_model", "m")]),
+            behind("http://10.0.0.1:8000/v1"),
+            behind("https://somebody.example/v1"),
+        ];
+        let scope = Scope::of_labels(&[("model_name".to_owned(), "m".to_owned())].into());
+        let found = read_detection(&library, &scope, &rows);
+        let told = |of: &BTreeSet<String>| of.iter().cloned().collect::<Vec<_>>();
+        assert_eq!(told(&found.backends), ["http://10.0.0.1:8000/v1"], "{found:?}");
+        assert_eq!(told(&found.services), ["vllm"]);
+    }
+
+    #[test]
     fn pods_of_one_workload_are_recognised_by_name() {
         for (pod, workload) in [
             ("llama-70b-7c9d8f5b6c-x2x4z", "llama-70b"),
