@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::{endpoints, facts, logs, promql, redaction, steps, tables, tickets};
 use crate::playbook::{
     CauseEntry, Condition, Evidence, Kind, Library, Playbook, Problem, QuickCheck, REST, Reference, SourceFile, Step,
-    shipped, suggestion,
+    Verify, shipped, suggestion,
 };
 use crate::signal::{Direct, EngineKind, Unit, VersionReq};
 
@@ -21,6 +21,7 @@ pub fn lint(library: &Library) -> Vec<Problem> {
     tickets::tickets(library, &mut problems);
     redaction::redaction(library, &mut problems);
     steps::flags(library, &mut problems);
+    steps::words(library, &mut problems);
     for playbook in library.playbooks.values() {
         let Some(file) = library.files.get(&format!("{}.yaml", playbook.playbook)) else { continue };
         let mut lint = Lint { library, file, problems: &mut problems };
@@ -322,8 +323,7 @@ impl Lint<'_> {
 
     fn steps<'a>(&mut self, steps: impl Iterator<Item = &'a Step>) {
         for step in steps {
-            let first: String = step.action.chars().take(40).collect();
-            let first = first.lines().next().unwrap_or_default();
+            let first = steps::first(step);
             let req = step.engine.as_deref().map(str::parse::<VersionReq>);
             match &req {
                 Some(Err(error)) => self.say("step/engine", first, error.clone(), Some("write `vllm >= 0.8`".into())),
@@ -333,27 +333,8 @@ impl Lint<'_> {
                 }
                 _ => {}
             }
-            if let Some(verify) = &step.verify {
+            for verify in step.verify.iter().flat_map(Verify::checks) {
                 self.condition(&verify.signal, &verify.when);
-            }
-            self.dead_flags(step, req.and_then(Result::ok).as_ref(), first);
-        }
-    }
-
-    fn dead_flags(&mut self, step: &Step, req: Option<&VersionReq>, first: &str) {
-        let words: BTreeSet<&str> =
-            step.action.split(|c: char| !(c.is_ascii_alphanumeric() || c == '-' || c == '_')).collect();
-        for engine in self.library.engines.values() {
-            if req.is_some_and(|req| req.engine != engine.engine) {
-                continue;
-            }
-            for (flag, dead) in &engine.dead_flags {
-                let Ok(gone) = dead.gone_in.parse() else { continue };
-                let bounded = req.and_then(|req| req.below.as_ref()).is_some_and(|below| *below <= gone);
-                if words.contains(flag.as_str()) && !bounded {
-                    let message = format!("`{flag}` no longer exists in {} from {}", engine.engine, dead.gone_in);
-                    self.say("step/dead-flag", first, message, Some(format!("use {}", dead.instead)));
-                }
             }
         }
     }

@@ -3,46 +3,155 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::verdicts::{TestFile, healthy, observations};
-use crate::diagnose::{Observations, Outcome, SymptomVerdict, eased, holds, judge};
-use crate::playbook::{Library, NoVerify, Problem, Step, Verify, parse};
+use crate::diagnose::{Observations, Outcome, SymptomVerdict, eased, holds, judge, turned};
+use crate::playbook::{Evidence, Library, NoVerify, Problem, Step, Verify, parse};
 use crate::signal::VersionReq;
 
-/// A step with the file and the id that it belongs to.
+/// HTTP methods that change something.
+const REQUESTS: [&str; 4] = ["DELETE", "PATCH", "POST", "PUT"];
+/// What commands change something, by the program and a word after it.
+const ACTS: [(&str, &[&str]); 7] = [
+    (
+        "kubectl",
+        &[
+            "annotate", "apply", "cordon", "create", "delete", "drain", "edit", "label", "patch", "pause", "replace",
+            "restart", "resume", "scale", "set", "taint", "uncordon", "undo",
+        ],
+    ),
+    ("curl", &REQUESTS),
+    ("systemctl", &["reload", "restart", "start", "stop"]),
+    ("docker", &["kill", "restart", "rm", "run", "start", "stop"]),
+    ("scontrol", &["reboot", "resume", "update"]),
+    // It ends what runs on the GPU.
+    ("dcgmi", &["diag"]),
+    ("nvidia-smi", &["--gpu-reset", "--power-limit", "-lgc", "-pl", "-r", "-rgc"]),
+];
+
+/// A step with what it belongs to.
 struct Told<'a> {
     file: String,
     id: &'a str,
     step: &'a Step,
+    /// Whether it relieves at once.
+    now: bool,
+    /// The checks by which the fault is found.
+    found_by: &'a [Evidence],
 }
 
 fn steps(library: &Library) -> Vec<Told<'_>> {
     let mut out = Vec::new();
     for p in library.playbooks.values() {
-        let file = || format!("{}.yaml", p.playbook);
-        let own = p.now.iter().chain(&p.lasting).map(|step| (p.playbook.as_str(), step));
-        let written = p.causes.iter().flat_map(|entry| {
-            let all = entry.now.iter().chain(&entry.lasting);
-            all.map(move |step| (entry.target(), step))
-        });
-        out.extend(own.chain(written).map(|(id, step)| Told { file: file(), id, step }));
+        let file = format!("{}.yaml", p.playbook);
+        out.extend(told(&file, &p.playbook, &p.now, &p.lasting, &p.symptom));
+        for entry in &p.causes {
+            out.extend(told(&file, entry.target(), &entry.now, &entry.lasting, &entry.evidence));
+        }
     }
     for c in library.causes.values() {
-        let own = c.now.iter().chain(&c.lasting);
-        out.extend(own.map(|step| Told { file: format!("causes/{}.yaml", c.cause), id: &c.cause, step }));
+        out.extend(told(&format!("causes/{}.yaml", c.cause), &c.cause, &c.now, &c.lasting, &c.evidence));
     }
     out
 }
 
-/// Flags that steps name for versions that do not have them yet; which are gone is looked at elsewhere.
+fn told<'a>(
+    file: &str,
+    id: &'a str,
+    now: &'a [Step],
+    lasting: &'a [Step],
+    found_by: &'a [Evidence],
+) -> impl Iterator<Item = Told<'a>> {
+    let all = now.iter().map(|step| (step, true)).chain(lasting.iter().map(|step| (step, false)));
+    all.map(move |(step, now)| Told { file: file.to_owned(), id, step, now, found_by })
+}
+
+/// Steps whose `no_verify` says what is not so, as far as the data tells.
+pub(super) fn words(library: &Library, problems: &mut Vec<Problem>) {
+    for told in steps(library) {
+        if let (Some((message, hint)), Some(file)) = (wrong_word(library, &told), library.files.get(&told.file)) {
+            problems.push(Problem::at("step/no-verify", file, first(told.step), message, Some(hint.to_owned())));
+        }
+    }
+}
+
+/// What speaks against a step's `no_verify`, and the way out.
+fn wrong_word(library: &Library, told: &Told<'_>) -> Option<(String, &'static str)> {
+    let Told { step, now, .. } = told;
+    match step.no_verify? {
+        NoVerify::Looks => match acts(&step.action) {
+            Some(command) => Some((
+                format!("`looks` changes nothing, and `{command}` does"),
+                "write the `verify` that shows that it worked, or `no_verify: symptom`",
+            )),
+            None => (!now).then(|| {
+                ("what only looks keeps nothing away".to_owned(), "put it under `now`, or say what is done for good")
+            }),
+        },
+        NoVerify::Prevents => now.then(|| {
+            (
+                "`prevents` changes nothing today, and `now` is what relieves at once".to_owned(),
+                "put it under `lasting`, or write a `verify`",
+            )
+        }),
+        NoVerify::Symptom => (!now).then(|| {
+            (
+                "`symptom` is for what relieves at once".to_owned(),
+                "write a `verify`, or `no_verify: prevents` where nothing changes today",
+            )
+        }),
+        NoVerify::Unseen => seen_by(library, told).map(|signal| {
+            (format!("`unseen`, but `{signal}` shows it when it gets better"), "write a `verify` with that signal")
+        }),
+    }
+}
+
+/// The first command in back-ticks that changes something.
+fn acts(action: &str) -> Option<&str> {
+    action.split('`').skip(1).step_by(2).find(|span| {
+        let words: Vec<&str> = span.split_whitespace().collect();
+        let acts = |(tool, acts): &(&str, &[&str])| {
+            let called = words.iter().position(|word| word == tool);
+            called.is_some_and(|at| words.iter().skip(at).any(|word| acts.contains(word)))
+        };
+        ACTS.iter().any(acts) || words.first().is_some_and(|method| REQUESTS.contains(method))
+    })
+}
+
+/// The signal that must hold for its node and tells, with the step's engine, when the fault is over; what a log says stays said.
+fn seen_by<'a>(library: &Library, told: &Told<'a>) -> Option<&'a str> {
+    let engine = told.step.engine.as_deref().and_then(|req| req.parse::<VersionReq>().ok()).map(|req| req.engine);
+    let tells = |signal: &str| match library.signals.get(signal) {
+        Some(s) if s.is_of_log() => false,
+        Some(_) => engine.as_ref().and_then(|name| library.engines.get(name)).is_none_or(|of| {
+            let of_its_kind = library.signals[signal].of.contains(&of.kind);
+            !of_its_kind || of.signals.get(signal).is_some_and(|s| s.query.is_some())
+        }),
+        None => false,
+    };
+    let mut checks = told.found_by.iter().filter(|e| e.required).flat_map(Evidence::checks);
+    checks.find(|(signal, when)| turned(library, signal, when).is_some() && tells(signal)).map(|(signal, _)| signal)
+}
+
+/// Flags that steps name for versions that do not have them yet, or have them no more.
 pub(super) fn flags(library: &Library, problems: &mut Vec<Problem>) {
     for Told { file, step, .. } in steps(library) {
-        let Some(Ok(req)) = step.engine.as_deref().map(str::parse::<VersionReq>) else { continue };
-        let rows = library.tables.engine_flags.rows.iter().filter(|row| row.engine == req.engine);
-        for (row, since) in rows.filter_map(|row| Some((row, row.since.as_ref()?))) {
-            let old = req.at_least.as_ref().is_none_or(|least| least < since);
-            if let Some(file) = library.files.get(&file).filter(|_| old && names(&step.action, &row.flag)) {
-                let message = format!("`{}` exists in {} only from {since}", row.flag, row.engine);
-                let hint = Some(format!("write `engine: {} >= {since}`", row.engine));
-                problems.push(Problem::at("step/new-flag", file, first(step), message, hint));
+        let req = step.engine.as_deref().and_then(|engine| engine.parse::<VersionReq>().ok());
+        let Some(file) = library.files.get(&file) else { continue };
+        let mut say = |rule, message, hint| problems.push(Problem::at(rule, file, first(step), message, Some(hint)));
+        let rows = library.tables.engine_flags.rows.iter();
+        let rows = rows.filter(|row| req.as_ref().is_none_or(|req| req.engine == row.engine));
+        for row in rows.filter(|row| names(&step.action, &row.flag)) {
+            let (flag, engine) = (&row.flag, &row.engine);
+            if let Some((since, req)) = row.since.as_ref().zip(req.as_ref())
+                && req.at_least.as_ref().is_none_or(|least| least < since)
+            {
+                let hint = format!("write `engine: {engine} >= {since}`");
+                say("step/new-flag", format!("`{flag}` exists in {engine} only from {since}"), hint);
+            }
+            if let Some(gone) = &row.gone
+                && req.as_ref().and_then(|req| req.below.as_ref()).is_none_or(|below| below > gone)
+            {
+                let hint = format!("use {}", row.instead.as_deref().unwrap_or("nothing"));
+                say("step/dead-flag", format!("`{flag}` no longer exists in {engine} from {gone}"), hint);
             }
         }
     }
@@ -53,13 +162,19 @@ fn names(text: &str, flag: &str) -> bool {
     text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '-' || c == '_')).any(|word| word == flag)
 }
 
-fn first(step: &Step) -> &str {
-    let end = step.action.char_indices().nth(40).map_or(step.action.len(), |(at, _)| at);
-    step.action.get(..end).and_then(|text| text.lines().next()).unwrap_or_default()
+/// The first words of a step, by which its line is found.
+pub(super) fn first(step: &Step) -> &str {
+    let line = step.action.lines().next().unwrap_or_default();
+    match line.char_indices().nth(40) {
+        Some((end, _)) => line[..end].rsplit_once(' ').map_or(line, |(words, _)| words),
+        None => line,
+    }
 }
 
 /// A verdict test's case in which something was found.
 struct Case {
+    /// `<playbook>: <the case's sentence>`.
+    name: String,
     seen: Observations,
     /// Whether the symptom's own check can be turned round.
     eased: bool,
@@ -67,7 +182,14 @@ struct Case {
     fleet: usize,
 }
 
-/// Steps whose `verify` cannot tell: it holds although the fault is there, or not on the healthy fleet of any test.
+/// The healthy fleet of a test file.
+struct Fleet {
+    /// The playbook under test.
+    name: String,
+    seen: Observations,
+}
+
+/// Steps whose `verify` cannot tell: it holds although the fault is there, or not on a healthy fleet.
 pub fn verifies(library: &Library) -> Vec<Problem> {
     let mut fleets = Vec::new();
     let mut found: BTreeMap<String, Vec<Case>> = BTreeMap::new();
@@ -82,25 +204,27 @@ pub fn verifies(library: &Library) -> Vec<Problem> {
             let eased = eased(library, &judged.evidence).is_some();
             let chain = judged.chains.into_iter().next().unwrap_or_default();
             for id in chain.into_iter().chain([test.playbook.clone()]).collect::<BTreeSet<_>>() {
-                found.entry(id).or_default().push(Case { seen: seen.clone(), eased, fleet: fleets.len() });
+                let name = format!("{}: {}", test.playbook, case.name);
+                found.entry(id).or_default().push(Case { name, seen: seen.clone(), eased, fleet: fleets.len() });
             }
         }
-        fleets.push(healthy(library, &test));
+        fleets.push(Fleet { name: test.playbook.clone(), seen: healthy(library, &test) });
     }
     let mut problems = Vec::new();
-    for Told { file, id, step } in steps(library) {
-        let cases = found.get(id).map_or(&[][..], Vec::as_slice);
-        if let (Some(message), Some(file)) = (cannot_tell(library, id, step, cases, &fleets), library.files.get(&file))
+    for told in steps(library) {
+        let cases = found.get(told.id).map_or(&[][..], Vec::as_slice);
+        if let (Some(message), Some(file)) =
+            (cannot_tell(library, &told, cases, &fleets), library.files.get(&told.file))
         {
-            problems.push(Problem::at("test/verify", file, first(step), message, None));
+            problems.push(Problem::at("test/verify", file, first(told.step), message, None));
         }
     }
     problems
 }
 
 /// Why a step's check is not able to tell whether it worked.
-fn cannot_tell(library: &Library, id: &str, step: &Step, cases: &[Case], fleets: &[Observations]) -> Option<String> {
-    let outcome = |v: &Verify, seen: &Observations| holds(library, &v.signal, &v.when, seen);
+fn cannot_tell(library: &Library, told: &Told<'_>, cases: &[Case], fleets: &[Fleet]) -> Option<String> {
+    let Told { id, step, .. } = told;
     match (&step.verify, step.no_verify) {
         (Some(_), Some(_)) => Some("a step with a `verify` needs no `no_verify`".to_owned()),
         (None, None) => Some("a step has a `verify`, or `no_verify` says why none is possible".to_owned()),
@@ -111,23 +235,56 @@ fn cannot_tell(library: &Library, id: &str, step: &Step, cases: &[Case], fleets:
             })
         }
         (None, Some(NoVerify::Looks | NoVerify::Prevents | NoVerify::Unseen)) => None,
-        (Some(v), None) => {
-            let said: Vec<_> = cases.iter().map(|case| (case, outcome(v, &case.seen))).collect();
-            let open = said.iter().filter(|(_, outcome)| *outcome == Outcome::NotMet).count();
-            let held = said.iter().filter(|(_, outcome)| *outcome == Outcome::Met).count();
-            let well = said
-                .iter()
-                .any(|(case, _)| fleets.get(case.fleet).is_some_and(|fleet| outcome(v, fleet) == Outcome::Met));
-            let (signal, when) = (&v.signal, &v.when);
-            if open + held == 0 {
-                Some(format!("`{signal}` has a value in none of the {} cases in which `{id}` is found", cases.len()))
-            } else if open < held {
-                Some(format!("`{signal} {when}` holds in {held} of {} cases in which `{id}` is found", open + held))
-            } else if !well {
-                Some(format!("`{signal} {when}` does not hold on the healthy fleet of any test that finds `{id}`"))
-            } else {
-                None
-            }
-        }
+        (Some(v), None) => misleads(library, told, v, cases, fleets),
     }
+}
+
+/// Where a `verify` holds with the fault, or does not without one. A case or a fleet that has no value for it says nothing.
+fn misleads(library: &Library, told: &Told<'_>, v: &Verify, cases: &[Case], fleets: &[Fleet]) -> Option<String> {
+    let Told { id, found_by, .. } = told;
+    let checks = v.checks();
+    let said = |seen: &Observations| -> Vec<Outcome> {
+        checks.iter().map(|check| holds(library, &check.signal, &check.when, seen)).collect()
+    };
+    let shown: Vec<String> = checks.iter().map(|check| format!("`{} {}`", check.signal, check.when)).collect();
+    let shown = shown.join(" or ");
+    let is = |seen: &Observations, what: Outcome| said(seen).contains(&what);
+    // What only a log tells is in no signal; the symptom's own check is shown there.
+    let holds_with = |case: &&Case| {
+        let seen = &case.seen;
+        !is(seen, Outcome::NotMet) && is(seen, Outcome::Met) && !only_logs_tell(library, found_by, seen)
+    };
+    let names = |cases: Vec<&str>| cases.join("; ");
+    let held: Vec<&str> = cases.iter().filter(holds_with).map(|case| case.name.as_str()).collect();
+    if !held.is_empty() {
+        return Some(format!("{shown} holds although `{id}` is found: {}", names(held)));
+    }
+    // Each is what is shown somewhere: the first that does not hold yet.
+    let shown_in = |at: usize| {
+        cases.iter().any(|case| said(&case.seen).iter().position(|said| *said == Outcome::NotMet) == Some(at))
+    };
+    if let Some(useless) = (0..checks.len()).find(|at| !shown_in(*at)) {
+        let signal = &checks[useless].signal;
+        return Some(format!("`{signal}` shows in none of the {} cases in which `{id}` is found", cases.len()));
+    }
+    let used: BTreeSet<usize> = cases.iter().map(|case| case.fleet).collect();
+    let healthy: Vec<&Fleet> = used.into_iter().filter_map(|fleet| fleets.get(fleet)).collect();
+    let missed: Vec<&str> =
+        healthy.iter().filter(|fleet| is(&fleet.seen, Outcome::NotMet)).map(|fleet| fleet.name.as_str()).collect();
+    if !missed.is_empty() {
+        return Some(format!("{shown} does not hold on the healthy fleet of: {}", names(missed)));
+    }
+    let well = healthy.iter().any(|fleet| is(&fleet.seen, Outcome::Met));
+    (!well).then(|| format!("{shown} has a value on the healthy fleet of no test that finds `{id}`"))
+}
+
+/// Whether one of a node's checks holds by what a log says and by nothing else.
+fn only_logs_tell(library: &Library, found_by: &[Evidence], seen: &Observations) -> bool {
+    found_by.iter().any(|evidence| {
+        let held =
+            evidence.checks().into_iter().filter(|(signal, when)| holds(library, signal, when, seen) == Outcome::Met);
+        let by_log: Vec<bool> =
+            held.map(|(signal, _)| library.signals.get(signal).is_some_and(|s| s.is_of_log())).collect();
+        !by_log.is_empty() && by_log.iter().all(|log| *log)
+    })
 }

@@ -76,6 +76,11 @@ pub(super) fn tables(library: &Library, problems: &mut Vec<Problem>) {
         for row in &tables.engine_flags.rows {
             lint.engine(&row.flag, &row.engine);
             lint.source(&row.flag, &row.source);
+            if row.gone.is_some() != row.instead.is_some() {
+                let message = format!("`{}`: `gone` and `instead` stand together", row.flag);
+                let hint = Some("write `instead: nothing` where nothing takes its place".to_owned());
+                lint.say("table/gone", &row.flag, message, hint);
+            }
             if !seen.insert((&row.engine, &row.flag)) {
                 let message = format!("`{}` of {} stands here twice", row.flag, row.engine);
                 lint.say("table/twice", &row.flag, message, None);

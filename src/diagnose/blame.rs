@@ -44,8 +44,11 @@ pub(super) fn assemble(
     let serving = found.pool(library).next().map(|(_, seen)| seen);
     let causes = roots(library, &nodes, &judged, &seen);
     let entry = library.playbooks.get(&request.playbook);
-    let about = |cause| About { request, cause, symptom: &judged.evidence, seen: &seen, nodes: members.nodes() };
-    let fix = causes.first().map(|cause| fixes(library, &nodes, &found, &about(cause))).unwrap_or_default();
+    let about = |cause| {
+        let (nodes, runs_on) = (members.nodes(), members.run_on());
+        About { request, cause, symptom: &judged.evidence, seen: &seen, found: &found, nodes, runs_on }
+    };
+    let fix = causes.first().map(|cause| fixes(library, &nodes, &about(cause))).unwrap_or_default();
     let mut diagnosis = Diagnosis {
         schema: SCHEMA.to_owned(),
         at: request.at,

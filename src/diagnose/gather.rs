@@ -8,7 +8,7 @@ use super::plan::{Ask, HISTOGRAM, POD_AND_NODE, Side, tier};
 use super::pool::Own;
 use super::scope::workload_of;
 use crate::alert::Labels;
-use crate::playbook::Library;
+use crate::playbook::{Library, RunsOn};
 use crate::prom::Row;
 use crate::signal::{Engine, EngineKind, Fleet, histograms};
 
@@ -65,6 +65,11 @@ impl Members {
         self.pods.extend(more.filter(|pod| !pod.is_empty()));
         self.workloads = self.pods.iter().map(|pod| workload_of(pod).to_owned()).collect();
         self
+    }
+
+    /// What the replicas are, by what the engines' series name.
+    pub(super) fn run_on(&self) -> RunsOn {
+        if self.pods.is_empty() { RunsOn::Hosts } else { RunsOn::Pods }
     }
 
     /// The node of each pod, as far as the orchestrator tells.

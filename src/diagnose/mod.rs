@@ -29,6 +29,7 @@ mod onset;
 mod parts;
 mod past;
 mod picture;
+mod placeholders;
 mod plan;
 mod pool;
 mod probability;
@@ -81,7 +82,7 @@ pub use scope::{EngineSeen, Found, Scope, orchestrated, read_detection};
 pub use screen::Screening;
 pub use shown::{gateway_pools, pools};
 pub use signals::{observe_signals, verify};
-pub(crate) use steps::eased;
+pub(crate) use steps::{eased, turned};
 pub use times::times;
 pub use typed::{Unknown, known_names, known_values, typed_label};
 

@@ -119,7 +119,7 @@ pub(super) fn same_model(one: &str, other: &str) -> bool {
 }
 
 /// The host of `host:port`; an IPv6 address stands in brackets.
-fn host(address: &str) -> &str {
+pub(super) fn host(address: &str) -> &str {
     match address.rsplit_once(':') {
         Some((host, port)) if port.bytes().all(|b| b.is_ascii_digit()) => host,
         _ => address,

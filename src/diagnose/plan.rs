@@ -9,7 +9,7 @@ use super::Request;
 use super::past::Past;
 use super::recorded::Recorded;
 use super::scope::{EngineSeen, Found};
-use crate::playbook::{Condition, Evidence, Library, Node};
+use crate::playbook::{Condition, Evidence, Library, Node, Verify};
 use crate::prom::Part;
 use crate::signal::{Engine, EngineKind, Fill, Fleet, fill, histograms, matchers};
 
@@ -356,8 +356,9 @@ pub(super) fn needs<'a>(library: &'a Library, playbook: &str) -> Needs<'a> {
             // Of the symptom, who suffers is asked as well.
             need.replicas |= when.needs_peers() || i == 0;
         }
-        for verify in now.iter().chain(lasting).filter_map(|step| step.verify.as_ref()) {
-            needs.entry(&verify.signal).or_default();
+        let steps = now.iter().chain(lasting);
+        for check in steps.filter_map(|step| step.verify.as_ref()).flat_map(Verify::checks) {
+            needs.entry(&check.signal).or_default().baseline |= check.when.needs_baseline();
         }
     }
     needs

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::Request;
 use super::detection::names_behind;
 use super::gateway;
-use super::names::PoolNames;
+use super::names::{PoolNames, SERVICE};
 use super::past::{Past, ladder};
 use super::recorded::Recorded;
 use super::typed::{Unknown, unknown};
@@ -99,6 +99,10 @@ pub struct Found {
     pub(super) past_before: Option<Past>,
     /// What may be read of recorded series.
     pub(super) recorded: Recorded,
+    /// The Services that Prometheus reaches the pool's engines by.
+    pub(super) services: BTreeSet<String>,
+    /// The addresses by which a gateway knows the pool's engines, as it writes them: URLs, `host:port`.
+    pub(super) backends: BTreeSet<String>,
     /// Gateways that are there and do not name the pool, with the sentence that says so; they are not used as evidence.
     pub apart: BTreeMap<String, String>,
     /// What could not be used of the alert's labels, in sentences.
@@ -229,6 +233,8 @@ pub fn read_detection(library: &Library, scope: &Scope, rows: &[Labels]) -> Foun
             continue;
         }
         found.notes.extend(notes);
+        found.services.extend(there.services(&matchers));
+        found.backends.extend(there.backends(&matchers, &pool));
         found.engines.push(there.seen(matchers));
     }
     found.engines.sort_by(|a, b| a.engine.cmp(&b.engine));
@@ -300,6 +306,20 @@ impl<'a> There<'a> {
             let asked = nobody.contains(dimension.as_str()) && (self.engine.kind.is_pool() || dimension != "model");
             asked && !self.carries(dimension, value).0
         })
+    }
+
+    /// The Services of the engines that fit.
+    fn services(&self, matchers: &[Matcher]) -> BTreeSet<String> {
+        let rows = self.rows().filter(|row| self.serves() && fits(matchers, row));
+        rows.filter_map(|row| row.get(SERVICE).filter(|service| !service.is_empty()).cloned()).collect()
+    }
+
+    /// What is behind it, as far as it is known for the pool's. Another address is nothing to send a request to.
+    fn backends(&self, matchers: &[Matcher], pool: &PoolNames) -> BTreeSet<String> {
+        let rows = self.behind.iter().filter(|(_, row)| fits(matchers, row));
+        let told = rows.flat_map(|(of, row)| of.address.iter().filter_map(|label| Some((row.get(label)?, *row))));
+        let ours = |(address, row): &(&String, &Labels)| pool.has_address(address, self.engine.told("namespace", row));
+        told.filter(ours).map(|(address, _)| address.clone()).collect()
     }
 
     fn seen(&self, matchers: Vec<Matcher>) -> EngineSeen {
@@ -424,6 +444,32 @@ mod tests {
         };
         assert_eq!(beside("litellm"), ["sglang-router"]);
         assert_eq!(beside("router"), ["litellm"]);
+    }
+
+    #[test]
+    fn a_backend_is_known_where_its_address_is_one_of_the_pools_engines() {
+        let library = crate::playbook::load(None).unwrap();
+        let row = |metric: String, labels: &[(&str, &str)]| -> Labels {
+            let labels = labels.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+            labels.chain([("__name__".to_owned(), metric)]).collect()
+        };
+        let of = |engine: &str| library.engines[engine].detected_by().remove(0);
+        let behind = |url| {
+            let labels = [("requested_model", "m"), ("litellm_model_name", "openai/m"), ("api_base", url)];
+            row("litellm_deployment_total_requests_total".to_owned(), &labels)
+        };
+        let rows = [
+            row(of("vllm"), &[("model_name", "m"), ("instance", "10.0.0.1:8000"), ("service", "vllm")]),
+            row(of("vllm"), &[("model_name", "other"), ("instance", "10.0.0.2:8000"), ("service", "other")]),
+            row(of("litellm"), &[("requested_model", "m")]),
+            behind("http://10.0.0.1:8000/v1"),
+            behind("https://somebody.example/v1"),
+        ];
+        let scope = Scope::of_labels(&[("model_name".to_owned(), "m".to_owned())].into());
+        let found = read_detection(&library, &scope, &rows);
+        let told = |of: &BTreeSet<String>| of.iter().cloned().collect::<Vec<_>>();
+        assert_eq!(told(&found.backends), ["http://10.0.0.1:8000/v1"], "{found:?}");
+        assert_eq!(told(&found.services), ["vllm"]);
     }
 
     #[test]

@@ -133,7 +133,7 @@ fn check(library: &Library, evidence: &Evidence) -> String {
 
 fn steps(out: &mut String, indent: &str, when: &str, steps: &[Step]) {
     for step in steps {
-        let engine = step.engine.as_ref().map(|e| format!(" ({e})")).unwrap_or_default();
-        out.push_str(&format!("{indent}    fix {when}{engine}: {}\n", step.action.trim().replace('\n', " ")));
+        let only = step.holds_for().map(|only| format!(" ({only})")).unwrap_or_default();
+        out.push_str(&format!("{indent}    fix {when}{only}: {}\n", step.action.trim().replace('\n', " ")));
     }
 }

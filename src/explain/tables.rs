@@ -129,15 +129,10 @@ fn which_way(out: &mut String, library: &Library, file: &LogFile, direction: Opt
 pub(super) fn flag(library: &Library, name: &str) -> Result<String, String> {
     let mut out = format!("{name}\n\n");
     let before = out.len();
-    for engine in library.engines.values() {
-        if let Some(dead) = engine.dead_flags.get(name) {
-            line(&mut out, &engine.engine, &format!("gone in {}, instead {}", dead.gone_in, dead.instead));
-        }
-    }
     for row in library.tables.engine_flags.rows.iter().filter(|row| row.flag == name) {
         let since = row.since.as_ref().map(|since| format!("since {since}"));
         let default = row.default.as_ref().map(|default| format!("default {default}"));
-        let told: Vec<String> = since.into_iter().chain(default).chain(row.note.clone()).collect();
+        let told: Vec<String> = since.into_iter().chain(row.end()).chain(default).chain(row.note.clone()).collect();
         line(&mut out, &row.engine, &told.join("; "));
     }
     for row in library.tables.memory_flags.rows.iter().filter(|row| row.flag == name) {
@@ -149,15 +144,15 @@ pub(super) fn flag(library: &Library, name: &str) -> Result<String, String> {
     }
     for (at, step) in steps(library).filter(|(_, step)| words(&step.action).any(|word| word == name)) {
         let action = step.action.split_whitespace().collect::<Vec<_>>().join(" ");
-        line(&mut out, step.engine.as_deref().unwrap_or("any engine"), &format!("{at}: {action}"));
+        line(&mut out, step.holds_for().as_deref().unwrap_or("any engine"), &format!("{at}: {action}"));
     }
     if out.len() > before {
         return Ok(out);
     }
-    let dead = library.engines.values().flat_map(|engine| engine.dead_flags.keys().map(String::as_str));
+    let flags = library.tables.engine_flags.rows.iter().map(|row| row.flag.as_str());
     let named = steps(library).flat_map(|(_, step)| words(&step.action)).filter(|word| word.starts_with("--"));
-    let message = format!("no engine file, table or step names `{name}`");
-    Err(said(message, suggestion(name, dead.chain(named))))
+    let message = format!("no table or step names `{name}`");
+    Err(said(message, suggestion(name, flags.chain(named))))
 }
 
 /// Every fix step with the id that it belongs to.
@@ -218,8 +213,8 @@ pub(super) fn engine(library: &Library, name: &str) -> Result<String, String> {
     for (signal, why) in engine.signals.iter().filter_map(|(name, s)| Some((name, s.unsupported.as_ref()?))) {
         line(&mut out, "cannot tell", &format!("{signal}: {why}"));
     }
-    for (flag, dead) in &engine.dead_flags {
-        line(&mut out, "dead", &format!("{flag}, gone in {}, instead {}", dead.gone_in, dead.instead));
+    for row in library.tables.engine_flags.rows.iter().filter(|row| row.engine == engine.engine) {
+        row.end().iter().for_each(|end| line(&mut out, "dead", &format!("{}, {end}", row.flag)));
     }
     engine.source.iter().for_each(|source| line(&mut out, "source", source));
     Ok(out)

@@ -78,9 +78,9 @@ fn steps(out: &mut String, when: &str, steps: &[Step]) {
     }
     out.push_str(&format!("\n{when}:\n\n"));
     for step in steps {
-        let engine = step.engine.as_ref().map(|e| format!(" ({e})")).unwrap_or_default();
+        let only = step.holds_for().map(|only| format!(" ({only})")).unwrap_or_default();
         let source = step.source.as_ref().map(|url| format!(" ([source]({url}))")).unwrap_or_default();
-        out.push_str(&format!("- {}{engine}{source}\n", flat(&step.action)));
+        out.push_str(&format!("- {}{only}{source}\n", flat(&step.action)));
     }
 }
 

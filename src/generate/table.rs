@@ -78,10 +78,12 @@ fn logs(library: &Library) -> String {
 
 fn flags(rows: &[EngineFlag]) -> String {
     let mut out = head(&["Flag or setting", "Engine", "Since", "Default", "Mind"]);
-    for EngineFlag { engine, flag, since, default, note, source } in rows {
+    for flag in rows {
+        let EngineFlag { engine, flag: name, since, default, note, source, .. } = flag;
         let since = since.as_ref().map_or_else(|| "–".to_owned(), ToString::to_string);
-        let mind = format!("{} ([source]({source}))", note.as_deref().unwrap_or_default());
-        row(&mut out, &[&format!("`{flag}`"), engine, &since, default.as_deref().unwrap_or("–"), &mind]);
+        let told: Vec<String> = flag.end().into_iter().chain(note.clone()).collect();
+        let mind = format!("{} ([source]({source}))", told.join("; "));
+        row(&mut out, &[&format!("`{name}`"), engine, &since, default.as_deref().unwrap_or("–"), &mind]);
     }
     out
 }

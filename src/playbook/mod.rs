@@ -253,12 +253,36 @@ pub struct Step {
     pub action: String,
     /// For which engine and versions: `vllm >= 0.8`; all when not set.
     pub engine: Option<String>,
+    /// Only where the replicas run as this; everywhere when not set.
+    pub runs_on: Option<RunsOn>,
     /// The check that shows it worked.
     pub verify: Option<Verify>,
     /// Why it has no check of its own.
     pub no_verify: Option<NoVerify>,
     /// Where the instruction comes from.
     pub source: Option<String>,
+}
+
+impl Step {
+    /// Where it holds, where that is not everywhere: `vllm >= 0.8`, `pods`.
+    pub fn holds_for(&self) -> Option<String> {
+        let on = self.runs_on.map(|on| match on {
+            RunsOn::Pods => "pods",
+            RunsOn::Hosts => "hosts",
+        });
+        let told: Vec<&str> = self.engine.as_deref().into_iter().chain(on).collect();
+        (!told.is_empty()).then(|| told.join(", "))
+    }
+}
+
+/// What the replicas of a pool are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum RunsOn {
+    /// Pods of Kubernetes: the engines' series name them.
+    Pods,
+    /// Processes, containers or jobs of machines: no series of the engines names a pod.
+    Hosts,
 }
 
 /// Why a step has no check of its own.
@@ -283,6 +307,16 @@ pub struct Verify {
     pub signal: String,
     /// The condition that holds once it worked.
     pub when: Condition,
+    /// Others, each looked at where those before it hold already or have no value: a fault that shows in several ways.
+    #[serde(default)]
+    pub or: Vec<Self>,
+}
+
+impl Verify {
+    /// It and the others, in their order.
+    pub fn checks(&self) -> Vec<&Self> {
+        std::iter::once(self).chain(self.or.iter().flat_map(Self::checks)).collect()
+    }
 }
 
 /// Severity of a generated alert: page only when users are hurt now.

@@ -9,7 +9,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{AlertRule, Comparison, Condition, Evidence, Library, Reference, Step};
+use super::{AlertRule, Comparison, Condition, Evidence, Library, Reference, Step, Verify};
 use crate::clock::duration;
 use crate::signal::{Burn, SignalQuery, Term};
 
@@ -306,7 +306,12 @@ fn each(evidence: &mut Evidence, apply: &impl Fn(&mut String, &mut Condition)) {
 
 fn verified(now: &mut [Step], lasting: &mut [Step], apply: &impl Fn(&mut String, &mut Condition)) {
     let checks = now.iter_mut().chain(lasting).filter_map(|step| step.verify.as_mut());
-    checks.for_each(|verify| apply(&mut verify.signal, &mut verify.when));
+    checks.for_each(|verify| moved(verify, apply));
+}
+
+fn moved(verify: &mut Verify, apply: &impl Fn(&mut String, &mut Condition)) {
+    apply(&mut verify.signal, &mut verify.when);
+    verify.or.iter_mut().for_each(|other| moved(other, apply));
 }
 
 /// The same condition with its numbers moved.

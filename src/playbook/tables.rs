@@ -199,8 +199,7 @@ pub struct FlagRow {
     pub source: String,
 }
 
-/// A flag, an environment variable or a setting of an engine or a gateway. Where one is gone says the engine's file
-/// (`dead_flags`).
+/// A flag, an environment variable or a setting of an engine or a gateway.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct EngineFlag {
@@ -211,12 +210,25 @@ pub struct EngineFlag {
     /// The first version that has it; older than all versions that matter when not set.
     #[schemars(with = "Option<String>")]
     pub since: Option<EngineVersion>,
+    /// The first version that refuses or ignores it, where old guides still name it.
+    #[schemars(with = "Option<String>")]
+    pub gone: Option<EngineVersion>,
+    /// What to use then.
+    pub instead: Option<String>,
     /// What holds where nobody sets it, by version and GPU.
     pub default: Option<String>,
     /// What is read wrong about it.
     pub note: Option<String>,
     /// Where it was read.
     pub source: String,
+}
+
+impl EngineFlag {
+    /// That it is gone, and what to use then.
+    pub fn end(&self) -> Option<String> {
+        let instead = self.instead.as_deref().unwrap_or("nothing");
+        self.gone.as_ref().map(|gone| format!("gone in {gone}, instead {instead}"))
+    }
 }
 
 impl Tables {

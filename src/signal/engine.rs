@@ -84,16 +84,6 @@ pub struct Backends {
     pub address: Vec<String>,
 }
 
-/// A command-line flag that no longer exists.
-#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct DeadFlag {
-    /// The first version that refuses it.
-    pub gone_in: String,
-    /// What to use today.
-    pub instead: String,
-}
-
 /// The shape of `signals/<engine>.yaml`.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -141,9 +131,6 @@ pub struct Engine {
     /// Of a gateway: the series whose labels name the engines behind it.
     #[serde(default)]
     pub backends: Vec<Backends>,
-    /// Flags that old guides still name; no fix step may name them for a version without them.
-    #[serde(default)]
-    pub dead_flags: BTreeMap<String, DeadFlag>,
     /// What it tells over HTTP beside its metrics; nothing else is ever asked of it.
     #[serde(default)]
     pub endpoints: Vec<Endpoint>,

@@ -224,13 +224,72 @@ fn every_shipped_step_says_where_it_comes_from() {
     assert_eq!(unsourced, Vec::<&str>::new());
 }
 
+/// What is wrong with a step of [`SOUND`] whose fault a test finds twice: once with preemptions, once without.
+fn unable(verify: &str) -> Vec<String> {
+    let directory = tempfile::tempdir().unwrap();
+    let step = format!("  - do: Look at it\n    {verify}\n");
+    let test = r#"playbook: mine
+baseline: { kv_cache_usage: 0.5, preemption_rate: 0, requests_waiting: 1, prompt_tokens_mean: 1800 }
+cases:
+  - name: full, and some are thrown out
+    now: { kv_cache_usage: 0.95, preemption_rate: 1, requests_waiting: 9 }
+    expect: { symptom: confirmed }
+  - name: full, and nobody is thrown out
+    now: { kv_cache_usage: 0.95, requests_waiting: 9 }
+    expect: { symptom: confirmed }
+"#;
+    fs::write(directory.path().join("mine.yaml"), SOUND.replace("  - do: Look at it\n", &step)).unwrap();
+    fs::write(directory.path().join("mine.test.yaml"), test).unwrap();
+    let library = load(Some(directory.path())).unwrap();
+    let own = verifies(&library).into_iter().filter(|p| p.file.ends_with("mine.yaml"));
+    own.map(|p| p.message).collect()
+}
+
+#[test]
+fn a_verify_that_holds_in_one_case_with_the_fault_or_not_on_a_healthy_fleet_is_shown() {
+    let held = "`preemption_rate < 0.05` holds although `mine` is found: mine: full, and nobody is thrown out";
+    assert_eq!(unable(r#"verify: { signal: preemption_rate, when: "< 0.05" }"#), [held]);
+    let both =
+        r#"verify: { signal: preemption_rate, when: "< 0.05", or: [{ signal: kv_cache_usage, when: "< 0.9" }] }"#;
+    assert_eq!(unable(both), [""; 0]);
+    let useless =
+        r#"verify: { signal: kv_cache_usage, when: "< 0.9", or: [{ signal: preemption_rate, when: "< 0.05" }] }"#;
+    assert_eq!(unable(useless), ["`preemption_rate` shows in none of the 2 cases in which `mine` is found"]);
+    let unhealthy = "`requests_waiting < 1` does not hold on the healthy fleet of: mine";
+    assert_eq!(unable(r#"verify: { signal: requests_waiting, when: "< 1" }"#), [unhealthy]);
+}
+
+#[test]
+fn a_word_for_a_missing_verify_that_the_data_contradicts_is_shown() {
+    let now = |step: &str| found_with("  - do: Look at it\n", &format!("  - do: {step}\n"));
+    let lasting = |step: &str| found_with("now:\n  - do: Look at it\n", &format!("lasting:\n  - do: {step}\n"));
+    for fine in [
+        now("\"Look: `kubectl get pods --show-labels`\"\n    no_verify: looks"),
+        now("Scale out\n    no_verify: symptom"),
+        lasting("Alert on it\n    no_verify: prevents"),
+    ] {
+        assert_eq!(fine, "");
+    }
+    for (printed, expected) in [
+        (now("Run `kubectl cordon n`\n    no_verify: looks"), "`looks` changes nothing, and `kubectl cordon n` does"),
+        (now("Run `dcgmi diag -r 3`\n    no_verify: looks"), "`looks` changes nothing, and `dcgmi diag -r 3` does"),
+        (now("Ask `POST /key/update`\n    no_verify: looks"), "`looks` changes nothing, and `POST /key/update` does"),
+        (lasting("Look at it\n    no_verify: looks"), "what only looks keeps nothing away"),
+        (now("Alert on it\n    no_verify: prevents"), "`prevents` changes nothing today"),
+        (lasting("Scale out\n    no_verify: symptom"), "`symptom` is for what relieves at once"),
+        (now("Scale out\n    no_verify: unseen"), "`unseen`, but `kv_cache_usage` shows it when it gets better"),
+    ] {
+        assert!(printed.contains(expected) && printed.contains("(step/no-verify)"), "{expected}: {printed}");
+    }
+}
+
 #[test]
 fn what_shows_that_a_step_worked_does_not_hold_while_the_fault_is_there_and_holds_on_a_healthy_fleet() {
     assert_eq!(printed(&verifies(library())), Vec::<String>::new());
 }
 
-#[test]
-fn every_flag_and_variable_that_a_step_names_stands_in_the_table_for_its_engine() {
+/// How many flags and variables of engines texts name, and those that the table does not have for the engine.
+fn flags_without_a_row<'a>(texts: &[(Option<&'a str>, &'a str)]) -> (usize, Vec<(&'a str, &'a str)>) {
     const TOOLS: [&str; 13] = [
         "kubectl",
         "nvidia-smi",
@@ -251,19 +310,39 @@ fn every_flag_and_variable_that_a_step_names_stands_in_the_table_for_its_engine(
         |word: &str| word.len() > 2 && ["--", "VLLM_", "SGLANG_", "DYN_"].iter().any(|prefix| word.starts_with(prefix));
     let rows = &library().tables.engine_flags.rows;
     let (mut named, mut unknown) = (0, Vec::new());
-    for step in steps() {
-        let engine = step.engine.as_deref().and_then(|engine| engine.split_whitespace().next());
-        let code = step.action.split('`').skip(1).step_by(2);
+    for (engine, text) in texts {
+        let engine = engine.and_then(|engine| engine.split_whitespace().next());
+        let code = text.split('`').skip(1).step_by(2);
         let own = code.filter(|span| !TOOLS.iter().any(|tool| span.split_whitespace().any(|word| word == *tool)));
         for flag in own.flat_map(|span| span.split(|c| !word(c))).filter(|word| is_flag(word)) {
             named += 1;
             if !rows.iter().any(|row| row.flag == flag && engine.is_none_or(|engine| row.engine == engine)) {
-                unknown.push((flag, engine, step.action.as_str()));
+                unknown.push((flag, *text));
             }
         }
     }
+    (named, unknown)
+}
+
+#[test]
+fn every_flag_and_variable_that_a_step_or_a_meaning_names_stands_in_the_table_for_its_engine() {
+    let steps = steps().map(|step| (step.engine.as_deref(), step.action.as_str()));
+    let playbooks = library().playbooks.values().flat_map(|p| {
+        let entries = p.causes.iter().filter_map(|entry| entry.meaning.as_deref());
+        [p.meaning.as_str(), &p.impact].into_iter().chain(entries).chain(p.known_gaps.iter().map(String::as_str))
+    });
+    let causes = library().causes.values();
+    let causes =
+        causes.flat_map(|c| std::iter::once(c.meaning.as_str()).chain(c.known_gaps.iter().map(String::as_str)));
+    let texts: Vec<_> = steps.chain(playbooks.chain(causes).map(|text| (None, text))).collect();
+    let (named, unknown) = flags_without_a_row(&texts);
     assert!(named > 100, "{named}");
     assert_eq!(unknown, []);
+    // A misspelt flag, and one of another engine, are found.
+    let misspelt = "Lower `--max-num-seq 64`";
+    assert_eq!(flags_without_a_row(&[(None, misspelt)]), (1, vec![("--max-num-seq", misspelt)]));
+    let anothers = "Lower `--max-num-seqs 64`";
+    assert_eq!(flags_without_a_row(&[(Some("sglang >= 0.5"), anothers)]), (1, vec![("--max-num-seqs", anothers)]));
 }
 
 #[test]

@@ -67,8 +67,8 @@ fn told(desk: &Desk, node: &crate::playbook::Node<'_>) -> Message {
     }
     for (title, steps) in [("explain-now", node.now), ("explain-lasting", node.lasting)] {
         let lines = steps.iter().map(|step| {
-            let engine = step.engine.as_ref().map(|engine| format!(" ({engine})")).unwrap_or_default();
-            Line::of(&flat(&step.action)).plain(engine)
+            let only = step.holds_for().map(|only| format!(" ({only})")).unwrap_or_default();
+            Line::of(&flat(&step.action)).plain(only)
         });
         let lines: Vec<Line> = lines.collect();
         if !lines.is_empty() {

@@ -221,7 +221,7 @@ fn steps(steps: &[Step], title: &str, words: &Words) -> Markup {
                 @for step in steps {
                     li {
                         (line(&Line::of(step.action.trim())))
-                        @if let Some(engine) = &step.engine { " " small { "(" (engine) ")" } }
+                        @if let Some(only) = step.holds_for() { " " small { "(" (only) ")" } }
                         @if let Some(source) = &step.source { " " small { (link(&words.text("source", &[]), source)) } }
                     }
                 }

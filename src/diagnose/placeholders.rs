@@ -1,0 +1,325 @@
+//! Names and values that the diagnosis knows, put into fix steps in place of `<pod>` and the like.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use super::Observations;
+use super::blame::affected;
+use super::names::host;
+use super::scope::workload_of;
+use super::steps::About;
+use crate::playbook::{Library, RunsOn};
+use crate::signal::EngineKind;
+
+/// The signal that tells how many replicas there were to be.
+const WANTED: &str = "replicas_wanted";
+/// The signal whose rows are autoscalers.
+const AUTOSCALERS: &str = "autoscaler_at_max";
+/// What KEDA puts before a ScaledObject's name for its autoscaler's.
+/// Source: <https://keda.sh/docs/latest/reference/scaledobject-spec/>
+const KEDA: &str = "keda-hpa-";
+
+/// What placeholders of a node's steps stand for, as far as it is known. A replica is put in only where the node's own
+/// checks name it: another link's may be the healthy ones. What a shell would read as more than a word is left out:
+/// labels are untrusted, and a step is there to be copied.
+pub(super) fn known(library: &Library, about: &About<'_>, node: &str) -> BTreeMap<&'static str, String> {
+    let About { request, seen, found, nodes, runs_on, .. } = about;
+    let own = about.checks_of(node);
+    let named = affected(own, seen);
+    let replica = only(named.iter().map(String::as_str));
+    let pod = replica.filter(|name| is_pod(name));
+    let at = replica.filter(|name| is_address(name));
+    let machine = at.filter(|_| *runs_on == RunsOn::Hosts).map(host).filter(|host| is_name(host));
+    let dimension = |name: &str| request.scope.dimensions.get(name).cloned();
+    let api_base = only(found.backends.iter().map(String::as_str));
+    let backend = at.map(|name| format!("http://{name}")).or_else(|| Some(base(api_base?)));
+    let gateways = || gateways(library, seen);
+    let autoscaler =
+        only(own.iter().filter(|e| e.signal == AUTOSCALERS).flat_map(|e| &e.replicas).map(|r| r.name.as_str()));
+    let all: [(&'static str, Option<String>); 14] = [
+        ("<pod>", pod.map(str::to_owned)),
+        ("<node>", pod.and_then(|pod| nodes.get(pod)).cloned().or(machine.map(str::to_owned))),
+        ("<namespace>", dimension("namespace")),
+        ("<model>", dimension("model")),
+        ("<deployment>", deployment(seen.pool.iter().map(String::as_str)).map(str::to_owned)),
+        ("<replicas>", replicas_before(seen).map(|n| n.to_string())),
+        ("<service>", only(found.services.iter().map(String::as_str)).map(str::to_owned)),
+        ("<api_base>", api_base.map(str::to_owned)),
+        ("<address>", backend.as_deref().and_then(address)),
+        ("<backend>", backend),
+        ("<gateway>", deployment(gateways()).map(str::to_owned)),
+        ("<router>", only(gateways()).filter(|name| is_address(name)).map(|name| host(name).to_owned())),
+        ("<hpa>", autoscaler.map(str::to_owned)),
+        ("<scaledobject>", autoscaler.and_then(|name| name.strip_prefix(KEDA)).map(str::to_owned)),
+    ];
+    all.into_iter().filter_map(|(name, value)| Some((name, value.filter(|value| is_word(value))?))).collect()
+}
+
+/// The replicas of the gateways that tell something of the pool.
+fn gateways<'a>(library: &'a Library, seen: &'a Observations) -> impl Iterator<Item = &'a str> {
+    let of_gateways = |name: &String| library.signals.get(name).is_some_and(|s| s.of == [EngineKind::Gateway]);
+    let told = seen.signals.iter().filter(move |(name, _)| of_gateways(name));
+    told.flat_map(|(_, o)| &o.replicas).map(|r| r.name.as_str()).filter(|name| !name.is_empty())
+}
+
+/// A step's text with what its placeholders stand for.
+pub(super) fn filled(action: &str, known: &BTreeMap<&'static str, String>) -> String {
+    // In one pass, so that nothing is looked for in what was put in.
+    let mut out = String::with_capacity(action.len());
+    let mut rest = action;
+    while let Some(at) = rest.find('<') {
+        let (before, from) = rest.split_at(at);
+        out.push_str(before);
+        match known.iter().find_map(|(name, value)| Some((value, from.strip_prefix(name)?))) {
+            Some((value, after)) => {
+                out.push_str(value);
+                rest = after;
+            }
+            None => {
+                out.push('<');
+                rest = &from[1..];
+            }
+        }
+    }
+    out.push_str(rest);
+    out
+}
+
+/// The value that all have in common; none where there are several, or none.
+fn only<'a>(mut values: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let first = values.next()?;
+    values.all(|value| value == first).then_some(first)
+}
+
+/// Whether a shell reads it as one word that is no option, and no markup is in it.
+fn is_word(value: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | '/' | ':' | '@' | '+');
+    value.len() <= 253 && value.starts_with(|c: char| c.is_ascii_alphanumeric()) && value.chars().all(plain)
+}
+
+/// A name that Kubernetes would take for a pod, and no address.
+fn is_pod(name: &str) -> bool {
+    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '.');
+    name.chars().all(plain) && is_name(name)
+}
+
+fn is_name(host: &str) -> bool {
+    host.parse::<IpAddr>().is_err()
+}
+
+/// Whether it is `host:port`.
+fn is_address(name: &str) -> bool {
+    host(name).len() < name.len()
+}
+
+/// What stands before the path of a URL.
+fn base(url: &str) -> String {
+    let (scheme, rest) = url.split_once("://").unwrap_or(("http", url));
+    format!("{scheme}://{}", rest.split(['/', '?', '#']).next().unwrap_or_default())
+}
+
+/// `host:port` of what stands before a URL's path.
+fn address(base: &str) -> Option<String> {
+    let (scheme, host) = base.split_once("://")?;
+    let port = if scheme == "https" { 443 } else { 80 };
+    Some(if is_address(host) { host.to_owned() } else { format!("{host}:{port}") })
+}
+
+/// The Deployment of the pods, where all of them are of one.
+fn deployment<'a>(pods: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let mut of = pods.into_iter().map(deployment_of);
+    let first = of.next()??;
+    of.all(|of| of == Some(first)).then_some(first)
+}
+
+/// The name of its Deployment: the pod's without a ReplicaSet's hash and five characters.
+fn deployment_of(pod: &str) -> Option<&str> {
+    let workload = workload_of(pod);
+    let (hash, _) = pod.strip_prefix(workload)?.strip_prefix('-')?.split_once('-')?;
+    (is_pod(pod) && !hash.is_empty()).then_some(workload)
+}
+
+/// How many replicas were wanted before, where that were more.
+fn replicas_before(seen: &Observations) -> Option<u64> {
+    let wanted = seen.signals.get(WANTED)?;
+    let (now, before) = (wanted.value?, wanted.baseline?);
+    (before.fract() == 0.0 && before > now && before < 1e6).then_some(before as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::steps::tests::{about, bad_replica, request};
+    use super::*;
+    use crate::diagnose::scope::Found;
+    use crate::diagnose::{Diagnosis, EvidenceResult, Judgement, Observation, Outcome, Replica, ReplicaValue, Verdict};
+    use crate::playbook::load;
+
+    #[test]
+    fn placeholders_that_are_known_are_filled_and_the_others_stay() {
+        let known = [("<pod>", "vllm-7f9c4d6b8-x2x9p".to_owned()), ("<namespace>", "prod".to_owned())].into();
+        assert_eq!(
+            filled("`kubectl -n <namespace> logs <pod>` on <node>, 1 < 2", &known),
+            "`kubectl -n prod logs vllm-7f9c4d6b8-x2x9p` on <node>, 1 < 2"
+        );
+    }
+
+    #[test]
+    fn what_a_shell_or_markup_would_read_is_no_word() {
+        for word in ["vllm-0", "meta-llama/Llama-3.1-8B", "10.0.0.1:8000", "http://vllm:8000/v1", "a_b@c+d"] {
+            assert!(is_word(word), "{word}");
+        }
+        for hostile in ["", "-rf", "a b", "$(reboot)", "a;b", "a`b`", "**a**", "a'b", "a\nb", "<pod>", "ä"] {
+            assert!(!is_word(hostile), "{hostile}");
+        }
+    }
+
+    #[test]
+    fn a_deployment_is_known_by_its_pods_names_and_a_stateful_set_is_none() {
+        let of = |pods: &[&str]| deployment(pods.iter().copied()).map(str::to_owned);
+        assert_eq!(of(&["vllm-7f9c4d6b8-x2x9p", "vllm-7f9c4d6b8-aaaaa"]).as_deref(), Some("vllm"));
+        assert_eq!(of(&["vllm-7f9c4d6b8-x2x9p", "other-7f9c4d6b8-x2x9p"]), None);
+        for pods in [&["vllm-0", "vllm-1"][..], &["10.0.0.1:8000"], &["vllm-x2x9p"], &[]] {
+            assert_eq!(of(pods), None, "{pods:?}");
+        }
+    }
+
+    #[test]
+    fn an_address_is_no_pod() {
+        assert!(is_pod("vllm-0") && !is_pod("10.0.0.1") && !is_pod("10.0.0.1:8000") && !is_pod("VLLM"));
+    }
+
+    #[test]
+    fn steps_name_the_pod_its_node_and_what_the_alert_names_but_nothing_hostile() {
+        let diagnosis = bad_replica();
+        let (library, found) = (load(None).unwrap(), Found::default());
+        let nodes = [("vllm-llama-8b-1".to_owned(), "gpu-node-0".to_owned())].into();
+        let wanted = Observation { value: Some(2.0), baseline: Some(4.0), ..Observation::default() };
+        let seen = Observations { signals: [(WANTED.to_owned(), wanted)].into(), ..Observations::default() };
+        let request = request(&[("namespace", "prod"), ("model", "$(reboot)")]);
+        let known = known(&library, &about(&diagnosis, &request, &seen, &found, &nodes), "bad-replica");
+        let told: Vec<_> = known.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        let expected =
+            [("<namespace>", "prod"), ("<node>", "gpu-node-0"), ("<pod>", "vllm-llama-8b-1"), ("<replicas>", "4")];
+        assert_eq!(told, expected);
+    }
+
+    /// A check that holds on these replicas.
+    fn names(replicas: &[&str]) -> EvidenceResult {
+        let mut check = bad_replica().causes.swap_remove(0).evidence.swap_remove(0);
+        let value = |name: &&str| ReplicaValue { name: (*name).to_owned(), value: 1.0 };
+        (check.outcome, check.replicas) = (Outcome::Met, replicas.iter().map(value).collect());
+        check
+    }
+
+    #[test]
+    fn of_several_affected_replicas_none_is_put_into_a_command() {
+        let mut diagnosis = bad_replica();
+        diagnosis.causes[0].evidence = vec![names(&["vllm-0", "vllm-1"])];
+        let (library, found) = (load(None).unwrap(), Found::default());
+        let (seen, nodes, request) = (Observations::default(), BTreeMap::new(), request(&[]));
+        let about = about(&diagnosis, &request, &seen, &found, &nodes);
+        assert_eq!(known(&library, &about, "bad-replica"), BTreeMap::new());
+    }
+
+    #[test]
+    fn a_step_names_the_replica_of_its_own_checks_and_never_another_links_or_the_alerts() {
+        let mut diagnosis = bad_replica();
+        let cause = &mut diagnosis.causes[0];
+        let link = |id: &str, replica: &str| Judgement {
+            id: id.to_owned(),
+            title: String::new(),
+            verdict: Verdict::Likely,
+            score: 1.0,
+            explained: None,
+            evidence: vec![names(&[replica])],
+        };
+        cause.chain = ["high-itl", "slot-limit", "idle-replica"].map(str::to_owned).to_vec();
+        (cause.id, cause.via) = ("idle-replica".to_owned(), vec![link("slot-limit", "vllm-busy")]);
+        cause.evidence = vec![names(&[])];
+        cause.replicas.affected = vec!["vllm-busy".to_owned()];
+        let mut request = request(&[]);
+        request.scope.replicas.insert("vllm-busy".to_owned());
+        let (library, found) = (load(None).unwrap(), Found::default());
+        let (seen, nodes) = (Observations::default(), BTreeMap::new());
+        let pod = |diagnosis: &Diagnosis, node: &str| {
+            known(&library, &about(diagnosis, &request, &seen, &found, &nodes), node).get("<pod>").cloned()
+        };
+        assert_eq!(pod(&diagnosis, "idle-replica"), None);
+        assert_eq!(pod(&diagnosis, "slot-limit").as_deref(), Some("vllm-busy"));
+        diagnosis.causes[0].evidence = vec![names(&["vllm-idle"])];
+        assert_eq!(pod(&diagnosis, "idle-replica").as_deref(), Some("vllm-idle"));
+    }
+
+    /// What placeholders stand for where the cause's own checks name these replicas, and this was found of the pool.
+    fn told(named: &[&str], seen: &Observations, found: &Found, runs_on: RunsOn) -> Vec<(&'static str, String)> {
+        let mut diagnosis = bad_replica();
+        diagnosis.causes[0].evidence = vec![names(named)];
+        let (library, nodes, request) = (load(None).unwrap(), BTreeMap::new(), request(&[]));
+        let about = About { runs_on, ..about(&diagnosis, &request, seen, found, &nodes) };
+        known(&library, &about, "bad-replica").into_iter().collect()
+    }
+
+    fn backends(of: &[&str]) -> Found {
+        Found { backends: of.iter().map(|&url| url.to_owned()).collect(), ..Found::default() }
+    }
+
+    #[test]
+    fn a_replica_that_is_known_by_its_address_gives_the_address_and_the_machine() {
+        let seen = Observations::default();
+        let of = |name: &str, runs_on| told(&[name], &seen, &Found::default(), runs_on);
+        let at = |name: &str| [("<address>", name.to_owned()), ("<backend>", format!("http://{name}"))];
+        let machine = ("<node>", "gpu-03".to_owned());
+        let expected: Vec<_> = at("gpu-03:8000").into_iter().chain([machine]).collect();
+        assert_eq!(of("gpu-03:8000", RunsOn::Hosts), expected);
+        assert_eq!(of("gpu-03:8000", RunsOn::Pods), at("gpu-03:8000"));
+        assert_eq!(of("10.0.0.1:8000", RunsOn::Hosts), at("10.0.0.1:8000"));
+        assert_eq!(of("$(reboot):8000", RunsOn::Hosts), []);
+    }
+
+    #[test]
+    fn the_only_backend_that_a_gateway_names_is_put_in_and_of_several_none() {
+        let seen = Observations::default();
+        let of = |urls: &[&str]| told(&[], &seen, &backends(urls), RunsOn::Pods);
+        let expected = [
+            ("<address>", "vllm.prod:8000".to_owned()),
+            ("<api_base>", "http://vllm.prod:8000/v1".to_owned()),
+            ("<backend>", "http://vllm.prod:8000".to_owned()),
+        ];
+        assert_eq!(of(&["http://vllm.prod:8000/v1"]), expected);
+        let secure = of(&["https://vllm.prod/v1"]);
+        assert!(secure.contains(&("<address>", "vllm.prod:443".to_owned())), "{secure:?}");
+        assert_eq!(of(&["http://a:8000/v1", "http://b:8000/v1"]), []);
+        assert_eq!(
+            of(&["http://a:8000/v1;reboot"]),
+            [("<address>", "a:8000".to_owned()), ("<backend>", "http://a:8000".to_owned())]
+        );
+    }
+
+    #[test]
+    fn the_gateways_deployment_is_known_by_its_pods_and_its_host_by_its_address() {
+        let seen = |names: &[&str]| {
+            let replicas = names.iter().map(|&name| Replica { name: name.to_owned(), value: 1.0 }).collect();
+            let o = Observation { replicas, ..Observation::default() };
+            Observations { signals: [("gateway_busy".to_owned(), o)].into(), ..Observations::default() }
+        };
+        let of = |names: &[&str]| told(&[], &seen(names), &Found::default(), RunsOn::Pods);
+        assert_eq!(of(&["litellm-7f9c4d6b8-x2x9p", "litellm-7f9c4d6b8-aaaaa"]), [("<gateway>", "litellm".to_owned())]);
+        assert_eq!(of(&["10.0.0.9:29000"]), [("<router>", "10.0.0.9".to_owned())]);
+        assert_eq!(of(&["litellm-7f9c4d6b8-x2x9p", "router-7f9c4d6b8-aaaaa"]), []);
+    }
+
+    #[test]
+    fn the_service_and_the_autoscaler_are_put_in_where_there_is_one_of_them() {
+        let services = |of: &[&str]| Found { services: of.iter().map(|&s| s.to_owned()).collect(), ..Found::default() };
+        let seen = Observations::default();
+        assert_eq!(told(&[], &seen, &services(&["vllm"]), RunsOn::Pods), [("<service>", "vllm".to_owned())]);
+        assert_eq!(told(&[], &seen, &services(&["a", "b"]), RunsOn::Pods), []);
+        let mut diagnosis = bad_replica();
+        diagnosis.causes[0].evidence =
+            vec![EvidenceResult { signal: AUTOSCALERS.to_owned(), ..names(&["keda-hpa-vllm"]) }];
+        let (library, found, nodes, request) = (load(None).unwrap(), Found::default(), BTreeMap::new(), request(&[]));
+        let known = known(&library, &about(&diagnosis, &request, &seen, &found, &nodes), "bad-replica");
+        let told = |name: &str| known.get(name).map(String::as_str);
+        assert_eq!((told("<hpa>"), told("<scaledobject>")), (Some("keda-hpa-vllm"), Some("vllm")));
+    }
+}
