@@ -37,6 +37,11 @@ pub(super) struct Members {
 }
 
 impl Members {
+    /// How many replicas there are.
+    pub(super) fn replicas(&self) -> usize {
+        self.replicas.len()
+    }
+
     /// Reads the answers to the questions for the pool's replicas.
     pub(super) fn of(library: &Library, asks: &[Ask], answers: &[Answer]) -> Self {
         let mut members = Self::default();

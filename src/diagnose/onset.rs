@@ -27,6 +27,8 @@ const LOOK_BACK: Duration = Duration::from_secs(1_800);
 const LONGEST: Duration = Duration::from_secs(3 * 3_600);
 /// Moments in a range: fine enough for minutes, few enough for Prometheus.
 const STEPS: u64 = 60;
+/// Above so many replicas each moment is costly, and every second one has to do.
+const MANY: usize = 250;
 /// The finest step, seconds; scrapes are rarely closer.
 const FINEST: u64 = 30;
 /// The rate window of a moment: two scrapes of a minute.
@@ -56,7 +58,7 @@ pub(super) async fn trace(
     if asks.is_empty() {
         return false;
     }
-    let range = range(request);
+    let range = if observed.members.replicas() > MANY { halved(range(request)) } else { range(request) };
     let deadline = deadline.min(Instant::now() + PATIENCE);
     let packs = batch::pack(&asks);
     observed.queries += packs.len();
@@ -102,7 +104,10 @@ fn asks(library: &Library, request: &Request, found: &Found, wanted: &[EvidenceR
         let alone = told.iter().filter(|(signal, _)| *signal == ask.signal).count() == 1;
         let own = library.engines.get(&ask.engine).is_some_and(|engine| engine.kind.is_pool());
         let signal = library.signals.get(&ask.signal).filter(|_| alone && own);
-        if let Some(query) = signal.and_then(|signal| reduced(signal.fleet, &ask.query)) {
+        let engine = library.engines.get(&ask.engine);
+        let recorded = || found.recorded.query(engine?, &ask.signal, Side::Pool, request.window);
+        let query = signal.and_then(|signal| recorded().or_else(|| reduced(signal.fleet, &ask.query)));
+        if let Some(query) = query {
             (ask.side, ask.query) = (Side::Pool, query);
         }
     }
@@ -139,6 +144,14 @@ pub(super) fn range(request: &Request) -> Range {
         to: request.at,
         step_seconds: i64::try_from(step.as_secs()).unwrap_or(i64::MAX),
     }
+}
+
+/// The same with half of the moments, the last one among them.
+fn halved(range: Range) -> Range {
+    let step_seconds = 2 * range.step_seconds.max(1);
+    let steps = (range.to.as_second() - range.from.as_second()) / step_seconds;
+    let before = Duration::from_secs(u64::try_from(steps * step_seconds).unwrap_or_default());
+    Range { from: clock::before(range.to, before), step_seconds, ..range }
 }
 
 pub(super) fn moments(range: &Range) -> impl Iterator<Item = Timestamp> {
@@ -218,6 +231,9 @@ mod tests {
             let moments: Vec<Timestamp> = moments(&range).collect();
             assert_eq!(moments.last(), Some(&at));
             assert!(moments.len() as u64 <= STEPS + 1, "{}", moments.len());
+            let half: Vec<Timestamp> = super::moments(&halved(range)).collect();
+            assert_eq!(half.last(), Some(&at));
+            assert_eq!(half.len(), (moments.len() + 1) / 2);
         }
     }
 }
