@@ -26,7 +26,7 @@ use llm_diagnose_lab::stack::Prometheus;
 use harness::{FAULT, bar, ms, share, told};
 
 /// Replicas and the most seconds that a diagnosis may take.
-const SIZES: [(usize, f64); 1] = [(1_000, 2.0)];
+const SIZES: [(usize, f64); 3] = [(8, 0.3), (100, 0.6), (1_000, 2.0)];
 /// The most seconds for the largest of them, on recorded series.
 const RECORDED: f64 = 0.5;
 const RULES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/config/prometheus/llm-diagnose.rules.yaml");
@@ -40,8 +40,8 @@ const HISTORY: f64 = 5_400.0;
 const INTERVAL: f64 = 30.0;
 const ROUNDS: usize = 5;
 /// The queries that are printed, and how much of each.
-const HEAVIEST: usize = 40;
-const SHOWN: usize = 700;
+const HEAVIEST: usize = 5;
+const SHOWN: usize = 160;
 /// Histograms with their buckets, and those of which only sum and count are kept.
 const WHOLE: [&str; 2] = ["vllm:time_to_first_token_seconds", "vllm:inter_token_latency_seconds"];
 const MEANS: [&str; 4] = [

@@ -42,15 +42,20 @@ struct Series {
 }
 
 impl Recorded {
-    /// Whether a signal of the pool may be read.
+    /// Whether a signal of the pool, or of its replicas, may be read.
     pub(super) fn has(&self, signal: &str) -> bool {
-        let name = recorded_name(signal, false);
-        self.series.keys().any(|(_, recorded)| *recorded == name)
+        let names = [false, true].map(|by_replica| recorded_name(signal, by_replica));
+        self.series.keys().any(|(_, recorded)| names.contains(recorded))
     }
 
     /// What is asked instead of a signal's own query; none where that has to be asked.
     pub(super) fn query(&self, engine: &Engine, signal: &str, side: Side, window: Duration) -> Option<String> {
-        let has_own_window = engine.signals.get(signal).is_some_and(|entry| entry.window.is_some());
+        let entry = engine.signals.get(signal)?;
+        // What is up or down is of this moment: a minute-old answer would deny the outage that was just reported.
+        if !entry.query.as_deref()?.contains("$window") {
+            return None;
+        }
+        let has_own_window = entry.window.is_some();
         let (by_replica, of_past) = match side {
             Side::Pool => (false, false),
             Side::Replicas => (true, false),
@@ -64,13 +69,13 @@ impl Recorded {
             // A quantile of no request is no number, and a mean over one such moment would be none either.
             (_, true) if series.has_past && window <= LONGEST_PAST && !has_own_window => {
                 let window = prometheus_duration(window);
-                Some(format!("avg(avg_over_time(({selector} >= 0)[{window}:1m]))"))
+                Some(format!("avg(avg_over_time(({selector} > -Inf)[{window}:1m]))"))
             }
             (_, true) => None,
-            (true, false) => Some(format!("max by ({}) ({selector})", engine.replica.join(", "))),
             // Rates over another window are other numbers.
-            (false, false) if window == self.window || has_own_window => Some(format!("max({selector})")),
-            (false, false) => None,
+            _ if window != self.window && !has_own_window => None,
+            (true, false) => Some(format!("max by ({}) ({selector})", engine.replica.join(", "))),
+            (false, false) => Some(format!("max({selector})")),
         }
     }
 }
@@ -95,12 +100,14 @@ pub(super) async fn look(
         query,
         at: request.at,
     };
+    // Of replicas nobody reads a past, but since when something holds.
+    let looked_at = moments.iter().map(|at| (false, at)).chain(moments.iter().take(2).map(|at| (true, at)));
+    let looked_at: Vec<(bool, Duration)> =
+        looked_at.map(|(of_replicas, at)| (of_replicas, clock::between(*at, request.at))).collect();
     let asks = scopes.iter().flat_map(|(engine, scope)| {
-        let pools = moments.iter().map(|at| there(engine, scope, false, clock::between(*at, request.at)));
         let window = format!("max({RECORDED_WINDOW}{{engine=\"{}\"}})", engine.engine);
-        // Of replicas only the present is read.
-        let queries = pools.chain([there(engine, scope, true, Duration::ZERO), window]);
-        queries.map(|query| ask(engine, query))
+        let there = looked_at.iter().map(|(of_replicas, ago)| there(engine, scope, *of_replicas, *ago));
+        there.chain([window]).map(|query| ask(engine, query)).collect::<Vec<_>>()
     });
     let asks: Vec<Ask> = asks.collect();
     if asks.is_empty() {
@@ -108,20 +115,24 @@ pub(super) async fn look(
     }
     let answers = ask_all(prometheus, &asks, deadline).await;
     let mut recorded = Recorded { window: request.window, ..Recorded::default() };
-    for ((engine, _), answers) in scopes.iter().zip(answers.chunks(moments.len() + 2)) {
+    for ((engine, _), answers) in scopes.iter().zip(answers.chunks(looked_at.len() + 1)) {
         let answers = answers.iter().map(|answer| answer.as_deref().map_or(&[][..], Vec::as_slice));
         let answers: Vec<&[Row]> = answers.collect();
-        let [there @ .., replicas, window] = answers.as_slice() else { continue };
+        let [there @ .., replicas, replicas_before, window] = answers.as_slice() else { continue };
         if window.first().is_none_or(|row| row.value != request.window.as_secs_f64()) {
             continue;
         }
         let there: Vec<_> = there.iter().map(|rows| by_name(rows)).collect();
-        let replicas = by_name(replicas);
+        let (replicas, replicas_before) = (by_name(replicas), by_name(replicas_before));
         for (name, rows) in there[0].iter().chain(&replicas) {
             // Quantiles of several pools cannot be put together.
             let [pool] = rows.as_slice() else { continue };
             let is_there = |moments: &[BTreeMap<&str, Vec<&Labels>>]| moments.iter().all(|m| m.get(name) == Some(rows));
-            if is_burn(library, name) || !(replicas.contains_key(name) || is_there(&there[1..2])) {
+            let was_there = match replicas.contains_key(name) {
+                true => replicas_before.get(name) == Some(rows),
+                false => is_there(&there[1..2]),
+            };
+            if is_burn(library, name) || !was_there {
                 continue;
             }
             let own = RECORDED_POOL.iter().map(|(_, label)| (*label, pool.get(*label).map_or("", String::as_str)));

@@ -279,6 +279,27 @@ fn an_exception_is_judged_by_its_own_promise_and_by_the_rest_of_the_general_one(
 }
 
 #[test]
+fn an_exception_with_everybodys_numbers_still_has_its_rules() {
+    let config = tempfile::NamedTempFile::new().unwrap();
+    let text = "slo:\n  - errors: 0.001\n  - pools: { namespace: other }\n    errors: 0.01\n";
+    std::fs::write(config.path(), text).unwrap();
+    let made = run(BINARY, &["generate", "rules", "--config", config.path().to_str().unwrap()]);
+    let rules = String::from_utf8(made.stdout).unwrap();
+    let own: Vec<&str> = rules
+        .split("      - alert: ")
+        .filter(|rule| {
+            rule.starts_with("LLMHighErrorRate\n")
+                && rule.contains("and on (namespace) llm:error_burn{namespace=\"other\"}")
+        })
+        .collect();
+    assert!(
+        !own.is_empty(),
+        "{}",
+        rules.split("      - alert: ").find(|rule| rule.starts_with("LLMHighErrorRate")).unwrap()
+    );
+}
+
+#[test]
 fn alertmanager_takes_the_example() {
     assert_passes("amtool", &["check-config", "config/alertmanager/llm-diagnose.yaml"]);
 }

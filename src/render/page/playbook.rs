@@ -167,8 +167,8 @@ impl<'a> Drawing<'a> {
         let inside = html! {
             @if !node.meaning.trim().is_empty() { p { (line(&Line::of(node.meaning.trim()))) } }
             (self.conditions(node.evidence))
-            (steps(node.now, "do-now", self.words))
-            // In an incident, how to prevent what it is not is no help.
+            // In an incident, what to do against what it is not, and how to prevent it, is no help.
+            @if verdict != Some(&Verdict::RuledOut) { (steps(node.now, "do-now", self.words)) }
             @if on_chain || self.known.is_none() { (steps(node.lasting, "lasting", self.words)) }
             @if node.kind != NodeKind::Leaf { p { a href={ "/playbooks/" (node.id) } { (say("page-open-playbook")) } } }
             @if !node.causes.is_empty() {

@@ -240,7 +240,7 @@ fn amds_exporter_tells_each_signal_or_says_that_it_cannot() {
         ("gpu_ecc_uncorrected", 1.0),
         ("gpus_gone", 0.0),
     ];
-    assert_table(&seen, "amd-gpu", &expected, &[]);
+    assert_table(&seen, "rocm", &expected, &[]);
     assert_no_data(&seen, &["gpu_xid_critical", "gpu_power_ratio", "gpu_nvlink_errors"]);
 }
 

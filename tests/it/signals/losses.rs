@@ -238,6 +238,8 @@ fn roles() -> Vec<(i64, String)> {
             series("vllm:num_requests_waiting", &of, always(waiting)),
             series("vllm:request_generation_tokens_sum", &of, per_minute(60.0 * tokens)),
             series("vllm:request_generation_tokens_count", &of, per_minute(60.0)),
+            series("vllm:request_prompt_tokens_sum", &of, per_minute(60.0 * if pod == "probed" { 5.0 } else { 900.0 })),
+            series("vllm:request_prompt_tokens_count", &of, per_minute(60.0)),
             series("vllm:external_prefix_cache_hits_total", &of, per_minute(loaded)),
         ]
         .concat()
@@ -257,10 +259,13 @@ fn roles() -> Vec<(i64, String)> {
         vllm("roles", "prefill-0", 9.0, 1.0, 0.0),
         vllm("roles", "prefill-1", 5.0, 1.0, 0.0),
         vllm("roles", "decode-0", 2.0, 100.0, 40_000.0),
-        // Everybody asks for one token: a classifier, and no role.
+        // Everybody asks for one token: a classifier, and no role, with a cache of its own beyond the GPU or without.
         vllm("one-token", "e-0", 9.0, 1.0, 0.0),
+        vllm("one-token", "e-1", 9.0, 1.0, 40_000.0),
         // Both do all of it and load from a shared store.
         vllm("shared-store", "e-0", 9.0, 100.0, 40_000.0),
+        // A replica that gets nothing but probes prefills for nobody.
+        vllm("shared-store", "probed", 0.0, 1.0, 0.0),
         sglang("prefill", 9.0, 0.0),
         sglang("decode", 1.0, 4.0),
         up("refusing", "e-0"),
