@@ -152,6 +152,7 @@ impl<'a> Drawing<'a> {
         let again = !self.drawn.insert(node.id) || path.contains(&node.id) || path.len() >= DEPTH;
         let verdict = self.known.and_then(|known| known.verdicts.get(node.id));
         let on_chain = self.known.is_some_and(|known| known.chain.iter().any(|id| id == node.id));
+        let may_be = self.known.is_none() || matches!(verdict, Some(Verdict::Possible | Verdict::Likely));
         let say = |key: &str| self.words.text(key, &[]);
         let title = html! {
             (node.title)
@@ -167,8 +168,8 @@ impl<'a> Drawing<'a> {
         let inside = html! {
             @if !node.meaning.trim().is_empty() { p { (line(&Line::of(node.meaning.trim()))) } }
             (self.conditions(node.evidence))
-            // In an incident, what to do against what it is not, and how to prevent it, is no help.
-            @if verdict != Some(&Verdict::RuledOut) { (steps(node.now, "do-now", self.words)) }
+            // In an incident, what to do against what it hardly is, and how to prevent it, is no help.
+            @if on_chain || may_be { (steps(node.now, "do-now", self.words)) }
             @if on_chain || self.known.is_none() { (steps(node.lasting, "lasting", self.words)) }
             @if node.kind != NodeKind::Leaf { p { a href={ "/playbooks/" (node.id) } { (say("page-open-playbook")) } } }
             @if !node.causes.is_empty() {
