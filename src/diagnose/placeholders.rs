@@ -25,13 +25,17 @@ const KEDA: &str = "keda-hpa-";
 pub(super) fn known(library: &Library, about: &About<'_>, node: &str) -> BTreeMap<&'static str, String> {
     let About { request, seen, found, nodes, runs_on, .. } = about;
     let own = about.checks_of(node);
-    let named = affected(own, seen);
+    // A gateway's own replicas are not what is behind it.
+    let only_gateways = found.pool(library).any(|(engine, _)| engine.kind == EngineKind::Gateway);
+    let of_engines = own.iter().filter(|e| !only_gateways && !is_of_gateways(library, &e.signal)).cloned();
+    let named = affected(&of_engines.collect::<Vec<_>>(), seen);
     let replica = only(named.iter().map(String::as_str));
-    let pod = replica.filter(|name| is_pod(name));
+    let pod = replica.filter(|name| *runs_on == RunsOn::Pods && is_pod(name));
     let at = replica.filter(|name| is_address(name));
-    let machine = at.filter(|_| *runs_on == RunsOn::Hosts).map(host).filter(|host| is_name(host));
+    let machine = replica.filter(|_| *runs_on == RunsOn::Hosts).map(host).filter(|host| is_name(host));
     let dimension = |name: &str| request.scope.dimensions.get(name).cloned();
-    let api_base = only(found.backends.iter().map(String::as_str));
+    // A URL may hold a password.
+    let api_base = only(found.backends.iter().map(String::as_str)).filter(|url| !url.contains('@'));
     let backend = at.map(|name| format!("http://{name}")).or_else(|| Some(base(api_base?)));
     let gateways = || gateways(library, seen);
     let autoscaler =
@@ -57,9 +61,13 @@ pub(super) fn known(library: &Library, about: &About<'_>, node: &str) -> BTreeMa
 
 /// The replicas of the gateways that tell something of the pool.
 fn gateways<'a>(library: &'a Library, seen: &'a Observations) -> impl Iterator<Item = &'a str> {
-    let of_gateways = |name: &String| library.signals.get(name).is_some_and(|s| s.of == [EngineKind::Gateway]);
-    let told = seen.signals.iter().filter(move |(name, _)| of_gateways(name));
+    let told = seen.signals.iter().filter(move |(name, _)| is_of_gateways(library, name));
     told.flat_map(|(_, o)| &o.replicas).map(|r| r.name.as_str()).filter(|name| !name.is_empty())
+}
+
+/// Whether only gateways tell a signal.
+fn is_of_gateways(library: &Library, signal: &str) -> bool {
+    library.signals.get(signal).is_some_and(|s| s.of == [EngineKind::Gateway])
 }
 
 /// A step's text with what its placeholders stand for.

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::Request;
 use super::detection::names_behind;
 use super::gateway;
-use super::names::{PoolNames, SERVICE};
+use super::names::{PoolNames, SERVICE, host};
 use super::past::{Past, ladder};
 use super::recorded::Recorded;
 use super::typed::{Unknown, unknown};
@@ -319,7 +319,12 @@ impl<'a> There<'a> {
         let rows = self.behind.iter().filter(|(_, row)| fits(matchers, row));
         let told = rows.flat_map(|(of, row)| of.address.iter().filter_map(|label| Some((row.get(label)?, *row))));
         let ours = |(address, row): &(&String, &Labels)| pool.has_address(address, self.engine.told("namespace", row));
-        told.filter(ours).map(|(address, _)| address.clone()).collect()
+        // A pod's name, as llm-d's picker writes it, is nothing that a request can be sent to, nor is what speaks no HTTP.
+        let speaks_http = |address: &str| match address.split_once("://") {
+            Some((scheme, _)) => matches!(scheme, "http" | "https"),
+            None => host(address).len() < address.len(),
+        };
+        told.filter(ours).map(|(address, _)| address.clone()).filter(|address| speaks_http(address)).collect()
     }
 
     fn seen(&self, matchers: Vec<Matcher>) -> EngineSeen {
