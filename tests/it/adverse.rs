@@ -116,6 +116,7 @@ async fn text_from_outside_calls_nobody_links_nowhere_and_turns_nothing_wherever
     let ack = slack.submit("U0ANN", &view.id, &sent).await.unwrap();
     assert_eq!(ack.body, None, "{ack:?}");
     slack.wait_for(|s| s.messages(CHANNEL).any(|m| whole(m).contains("Silenced")), SOON).await.unwrap();
+    slack.wait_for(|s| s.messages(CHANNEL).any(|m| whole(m).contains("\"evidence\"")), SOON).await.unwrap();
     slack.press("U0ANN", CHANNEL, &ts, "evidence").await.unwrap();
     opened("evidence").await;
     for text in [
