@@ -233,7 +233,7 @@ mod tests {
             assert!(moments.len() as u64 <= STEPS + 1, "{}", moments.len());
             let half: Vec<Timestamp> = super::moments(&halved(range)).collect();
             assert_eq!(half.last(), Some(&at));
-            assert_eq!(half.len(), (moments.len() + 1) / 2);
+            assert_eq!(half.len(), moments.len().div_ceil(2));
         }
     }
 }

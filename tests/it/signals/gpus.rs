@@ -273,6 +273,6 @@ fn the_workers_of_a_multi_node_set_belong_to_their_leader_and_what_is_of_others_
             ("replicas_unready", 1.0),
         ],
     );
-    assert_eq!(replicas(&seen, "autoscaler_at_max"), [("qwen", 1.0)].into());
+    assert_eq!(replicas(&seen, "autoscaler_at_max"), [("keda-hpa-qwen", 1.0)].into());
     assert_eq!(replicas(&seen, "error_exits"), [("qwen-0", 0.0), ("qwen-0-1", 1.0)].into());
 }
