@@ -27,6 +27,9 @@ const ACTS: [(&str, &[&str]); 7] = [
     ("nvidia-smi", &["--gpu-reset", "--power-limit", "-lgc", "-pl", "-r", "-rgc"]),
 ];
 
+/// What makes a command with such a word a question.
+const ASKS: [&str; 6] = ["can-i", "--dry-run", "/v1/chat/completions", "/v1/completions", "/generate", "/tokenize"];
+
 /// A step with what it belongs to.
 struct Told<'a> {
     file: String,
@@ -107,11 +110,11 @@ fn wrong_word(library: &Library, told: &Told<'_>) -> Option<(String, &'static st
 /// The first command in back-ticks that changes something.
 fn acts(action: &str) -> Option<&str> {
     action.split('`').skip(1).step_by(2).find(|span| {
-        // What only asks, and what a command's output is looked through for.
-        let asks = ["can-i", "--dry-run", "/v1/", "/generate", "/tokenize"].iter().any(|word| span.contains(word));
-        if asks && !span.contains("DELETE") {
+        // A prompt is sent with POST and changes nothing.
+        if ASKS.iter().any(|word| span.contains(word)) {
             return false;
         }
+        // What follows a pipe only filters the output.
         let words: Vec<&str> = span.split_whitespace().take_while(|word| *word != "|").collect();
         let acts = |(tool, acts): &(&str, &[&str])| {
             let called = words.iter().position(|word| word == tool);

@@ -9,7 +9,7 @@ use super::names::host;
 use super::scope::workload_of;
 use super::steps::About;
 use crate::playbook::{Library, RunsOn};
-use crate::signal::EngineKind;
+use crate::signal::{EngineKind, Signal};
 
 /// The signal that tells how many replicas there were to be.
 const WANTED: &str = "replicas_wanted";
@@ -26,8 +26,9 @@ pub(super) fn known(library: &Library, about: &About<'_>, node: &str) -> BTreeMa
     let About { request, seen, found, nodes, runs_on, .. } = about;
     let own = about.checks_of(node);
     // A gateway's own replicas are not what is behind it.
+    let of_gateways = |signal: &str| library.signals.get(signal).is_some_and(Signal::is_of_gateways);
     let only_gateways = found.pool(library).any(|(engine, _)| engine.kind == EngineKind::Gateway);
-    let of_engines = own.iter().filter(|e| !only_gateways && !is_of_gateways(library, &e.signal)).cloned();
+    let of_engines = own.iter().filter(|e| !only_gateways && !of_gateways(&e.signal)).cloned();
     let named = affected(&of_engines.collect::<Vec<_>>(), seen);
     let replica = only(named.iter().map(String::as_str));
     let pod = replica.filter(|name| *runs_on == RunsOn::Pods && is_pod(name));
@@ -61,13 +62,8 @@ pub(super) fn known(library: &Library, about: &About<'_>, node: &str) -> BTreeMa
 
 /// The replicas of the gateways that tell something of the pool.
 fn gateways<'a>(library: &'a Library, seen: &'a Observations) -> impl Iterator<Item = &'a str> {
-    let told = seen.signals.iter().filter(move |(name, _)| is_of_gateways(library, name));
+    let told = seen.signals.iter().filter(|(name, _)| library.signals.get(*name).is_some_and(Signal::is_of_gateways));
     told.flat_map(|(_, o)| &o.replicas).map(|r| r.name.as_str()).filter(|name| !name.is_empty())
-}
-
-/// Whether only gateways tell a signal.
-fn is_of_gateways(library: &Library, signal: &str) -> bool {
-    library.signals.get(signal).is_some_and(|s| s.of == [EngineKind::Gateway])
 }
 
 /// A step's text with what its placeholders stand for.
@@ -192,6 +188,22 @@ mod tests {
     }
 
     #[test]
+    fn a_gateway_is_not_what_is_behind_it_and_a_machine_is_no_pod() {
+        let mut diagnosis = bad_replica();
+        let check = |signal: &str| EvidenceResult { signal: signal.to_owned(), ..names(&["10.0.0.9:4000"]) };
+        let (library, found) = (load(None).unwrap(), Found::default());
+        let (seen, nodes, request) = (Observations::default(), BTreeMap::new(), request(&[]));
+        let mut of = |signal: &str| {
+            diagnosis.causes[0].evidence = vec![check(signal)];
+            known(&library, &about(&diagnosis, &request, &seen, &found, &nodes), "bad-replica").remove("<address>")
+        };
+        assert_eq!(of("gateway_connection_error_ratio"), None);
+        assert_eq!(of("itl_p50").as_deref(), Some("10.0.0.9:4000"));
+        let machine = told(&["gpu-03"], &seen, &found, RunsOn::Hosts);
+        assert_eq!(machine, [("<node>", "gpu-03".to_owned())]);
+    }
+
+    #[test]
     fn an_address_is_no_pod() {
         assert!(is_pod("vllm-0") && !is_pod("10.0.0.1") && !is_pod("10.0.0.1:8000") && !is_pod("VLLM"));
     }
@@ -294,6 +306,7 @@ mod tests {
             ("<backend>", "http://vllm.prod:8000".to_owned()),
         ];
         assert_eq!(of(&["http://vllm.prod:8000/v1"]), expected);
+        assert_eq!(of(&["http://user:password@vllm.prod:8000/v1"]), []);
         let secure = of(&["https://vllm.prod/v1"]);
         assert!(secure.contains(&("<address>", "vllm.prod:443".to_owned())), "{secure:?}");
         assert_eq!(of(&["http://a:8000/v1", "http://b:8000/v1"]), []);

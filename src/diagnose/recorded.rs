@@ -100,7 +100,7 @@ pub(super) async fn look(
         query,
         at: request.at,
     };
-    // Of replicas nobody reads a past, but since when something holds.
+    // Replicas are read now and over the range of onsets, never in the past.
     let looked_at = moments.iter().map(|at| (false, at)).chain(moments.iter().take(2).map(|at| (true, at)));
     let looked_at: Vec<(bool, Duration)> =
         looked_at.map(|(of_replicas, at)| (of_replicas, clock::between(*at, request.at))).collect();

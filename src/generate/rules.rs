@@ -161,12 +161,12 @@ fn expressions(library: &Library, playbook: &Playbook, alert: &AlertRule) -> Res
     let mut before = String::new();
     let place = playbook.alerts.iter().position(|own| own == alert).unwrap_or_default();
     for (i, promised) in library.promised.iter().enumerate() {
-        // The rule of what it excepts leaves its pools out, so that it needs one of its own, be it everybody's numbers.
+        // The rule of the general entry leaves these pools out. So an exception needs its own rule even with the default numbers.
         let excepts = library.promised.iter().any(|general| {
             promised.slo.is_exception_of(&general.slo) && general.changed(&playbook.playbook, place, alert).is_some()
         });
-        let whole = || promised.library.playbooks.get(&playbook.playbook)?.alerts.get(place).filter(|_| excepts);
-        let Some(own) = promised.changed(&playbook.playbook, place, alert).or_else(whole) else { continue };
+        let unchanged = || promised.library.playbooks.get(&playbook.playbook)?.alerts.get(place).filter(|_| excepts);
+        let Some(own) = promised.changed(&playbook.playbook, place, alert).or_else(unchanged) else { continue };
         let series = |recorded: Recorded<'_>| match promised.is_moved(recorded.signal) {
             true => recording::promised_name(&recorded.name(), i),
             false => recorded.name(),

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::{Check, State, Threshold, With};
 use crate::diagnose::{EvidenceResult, Observation, Observations, Outcome, ReplicaValue, evaluate};
 use crate::playbook::{AlertRule, Each, Evidence, Library, Playbook, Severity};
-use crate::signal::{EngineKind, Unit};
+use crate::signal::{EngineKind, Signal, Unit};
 
 /// Where alert rules go whose signal stands under no heading.
 const ELSEWHERE: &str = "other";
@@ -220,7 +220,7 @@ pub(super) fn is_served(library: &Library, signal: &str) -> bool {
 
 /// Whether only gateways tell a signal.
 pub(super) fn is_gateways(library: &Library, signal: &str) -> bool {
-    library.signals.get(signal).is_some_and(|known| known.of == [EngineKind::Gateway])
+    library.signals.get(signal).is_some_and(Signal::is_of_gateways)
 }
 
 /// Whether a signal tells of a feature that need not be in use.

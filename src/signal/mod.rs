@@ -133,6 +133,11 @@ impl Signal {
         self.of == [EngineKind::Log]
     }
 
+    /// Whether only gateways tell it.
+    pub fn is_of_gateways(&self) -> bool {
+        self.of == [EngineKind::Gateway]
+    }
+
     /// Whether most pools cannot tell it, so that evidence on it exists only where it is told.
     pub fn is_extra(&self) -> bool {
         self.is_of_log() || self.against.is_some()
