@@ -14,7 +14,7 @@ use futures::future::join_all;
 use super::batch::{ask_range, pack};
 use super::observation::{Observation, Observations, median};
 use super::past::MARGIN;
-use super::plan::{Ask, Needs, Side, filled, tellers};
+use super::plan::{Ask, Needs, Side, filled, pruned, tellers};
 use super::scope::Found;
 use super::{Baseline, Request};
 use crate::clock;
@@ -74,7 +74,7 @@ fn asks(library: &Library, request: &Request, found: &Found, wanted: &[(&str, &A
             }
         }
     }
-    asks
+    pruned(found, asks)
 }
 
 /// The hours before the incident.

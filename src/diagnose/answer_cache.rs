@@ -47,7 +47,8 @@ impl AnswerCache {
         let mut once = BTreeSet::new();
         let known = |ask: &Ask| self.of(ask).is_some_and(|answer| !answer.as_ref().is_err_and(|e| e.is_unavailable()));
         let new = asks.iter().filter(|ask| !known(ask) && once.insert((&ask.query, ask.at)));
-        let new: Vec<(&Ask, Formula)> = new.map(|ask| (ask, Formula::of(&ask.query))).collect();
+        let names = self.found.as_ref().map(|found| found.names.clone()).unwrap_or_default();
+        let new: Vec<(&Ask, Formula)> = new.map(|ask| (ask, Formula::of(&ask.query, &names))).collect();
         let parts: Vec<(Timestamp, &Part)> =
             new.iter().flat_map(|(ask, formula)| formula.parts().into_iter().map(|part| (ask.at, part))).collect();
         let parts = finest(parts.into_iter().filter(|(at, part)| !self.tells(*at, part)).collect());

@@ -15,7 +15,7 @@ use tokio::sync::oneshot;
 
 use super::answer_cache::finest;
 use super::plan::{Ask, Plan};
-use crate::prom::{Formula, PromError, Prometheus, Range, Row, Series};
+use crate::prom::{Formula, MetricNames, PromError, Prometheus, Range, Row, Series};
 use crate::signal::histograms;
 
 /// The marking label; no exporter has it.
@@ -31,7 +31,7 @@ const LIGHT_FIRST: u32 = 4;
 pub type Answer = Result<Arc<Vec<Row>>, Arc<PromError>>;
 
 /// Whether it reads histograms, which have many series.
-fn is_heavy(ask: &Ask) -> bool {
+pub(super) fn is_heavy(ask: &Ask) -> bool {
     histograms(&ask.query).next().is_some()
 }
 
@@ -48,9 +48,10 @@ pub(super) fn pack(asks: &[Ask]) -> Vec<Vec<usize>> {
     packs
 }
 
-/// The queries that a plan becomes, each with its evaluation time.
+/// The queries that a plan becomes where all metrics may exist, each with its evaluation time.
 pub fn queries(plan: &Plan) -> Vec<(String, Timestamp)> {
-    let formulas: Vec<(Timestamp, Formula)> = plan.asks.iter().map(|ask| (ask.at, Formula::of(&ask.query))).collect();
+    let formula = |ask: &Ask| (ask.at, Formula::of(&ask.query, &MetricNames::default()));
+    let formulas: Vec<(Timestamp, Formula)> = plan.asks.iter().map(formula).collect();
     let parts = formulas.iter().flat_map(|(at, formula)| formula.parts().into_iter().map(|part| (*at, part)));
     let asks: Vec<Ask> = finest(parts.collect()).iter().map(|(at, part)| Ask::of_part(*at, part)).collect();
     let text = |pack: Vec<usize>| {

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use futures::future::join;
+use futures::future::{join, join3};
+use jiff::Timestamp;
 
 use super::answer_cache::AnswerCache;
 use super::batch::{Answer, ask_all, pack};
@@ -24,6 +25,9 @@ use crate::prom::{PromError, Prometheus};
 
 /// Of the deadline, what is left for judging and rendering.
 pub(super) const RESERVE: Duration = Duration::from_millis(200);
+
+/// The longest range that a signal's query reads.
+const LONGEST_WINDOW: Duration = Duration::from_secs(86_400);
 
 /// What was seen, and what went wrong while looking.
 #[derive(Debug, Clone, Default)]
@@ -120,7 +124,9 @@ async fn detect(
     cache.queries += 1 + pack(&beginnings).len();
     let detection = detection(library);
     let present = ask_all(prometheus, &beginnings, deadline);
-    let (detected, present) = join(prometheus.query(&detection, request.at, deadline), present).await;
+    let earliest = rungs.iter().chain(&before).map(Past::begins).fold(request.at, Timestamp::min);
+    let names = prometheus.metric_names(clock::before(earliest, LONGEST_WINDOW), request.at, deadline);
+    let (detected, present, names) = join3(prometheus.query(&detection, request.at, deadline), present, names).await;
     let found = match detected {
         Ok(rows) => {
             let rows: Vec<Labels> = rows.iter().map(|row| row.labels.clone()).collect();
@@ -145,6 +151,7 @@ async fn detect(
             let earlier = before.into_iter().zip(of_before).filter(|(_, covered)| **covered).map(|(past, _)| past);
             found.past_before = past.and_then(|past| earlier.into_iter().find(|before| Some(*before) == past.before()));
             found.past = past;
+            found.names = names;
             if let Some(error) = present.iter().find_map(|rows| rows.as_ref().err()) {
                 observed.degraded |= error.is_unavailable();
                 observed.problems.push(format!("whether there is a past could not be asked: {error}"));

@@ -13,7 +13,7 @@ use super::batch::{Answer, ask_range};
 use super::evidence::check;
 use super::gather::gather;
 use super::observe::Observed;
-use super::plan::{Ask, Needs, Side, plan_for, reduced};
+use super::plan::{Ask, Needs, Side, plan_for, pruned, reduced};
 use super::scope::Found;
 use super::{EvidenceResult, Judged, Observations, Outcome, Request, batch};
 use crate::clock;
@@ -27,7 +27,7 @@ const LOOK_BACK: Duration = Duration::from_secs(1_800);
 const LONGEST: Duration = Duration::from_secs(3 * 3_600);
 /// Moments in a range: fine enough for minutes, few enough for Prometheus.
 const STEPS: u64 = 60;
-/// Above so many replicas each moment is costly, and every second one has to do.
+/// Above so many replicas each moment is costly: every second one has to do, and every fourth for histograms.
 const MANY: usize = 250;
 /// The finest step, seconds; scrapes are rarely closer.
 const FINEST: u64 = 30;
@@ -58,11 +58,15 @@ pub(super) async fn trace(
     if asks.is_empty() {
         return false;
     }
-    let range = if observed.members.replicas() > MANY { halved(range(request)) } else { range(request) };
+    let is_large = observed.members.replicas() > MANY;
+    let range = if is_large { halved(range(request)) } else { range(request) };
     let deadline = deadline.min(Instant::now() + PATIENCE);
     let packs = batch::pack(&asks);
     observed.queries += packs.len();
-    let asking = packs.iter().map(|pack| ask_range(prometheus, &asks, pack, range, deadline)).collect();
+    // A histogram of so many costs most of the time here; a moment without its value in between is no gap.
+    let of_histograms = if is_large { halved(range) } else { range };
+    let range_of = |pack: &[usize]| if batch::is_heavy(&asks[pack[0]]) { of_histograms } else { range };
+    let asking = packs.iter().map(|pack| ask_range(prometheus, &asks, pack, range_of(pack), deadline)).collect();
     let answered = batch::light_first(&asks, &packs, asking, deadline).await;
     let mut series: Vec<(usize, Arc<Vec<Series>>)> =
         packs.into_iter().flatten().zip(answered.into_iter().flatten()).filter_map(|(i, s)| Some((i, s?))).collect();
@@ -111,7 +115,7 @@ fn asks(library: &Library, request: &Request, found: &Found, wanted: &[EvidenceR
             (ask.side, ask.query) = (Side::Pool, query);
         }
     }
-    asks
+    pruned(found, asks)
 }
 
 /// The evidence that holds along the best chains; what is merely present or absent has no story.
@@ -205,6 +209,7 @@ mod tests {
         assert_eq!(held("......######"), Some(6));
         assert_eq!(held("..###....###"), Some(9), "an earlier period is another story");
         assert_eq!(held("......##.? ##".replace(' ', "").as_str()), Some(6), "a missed scrape is no end");
+        assert_eq!(held(".?.?.?#?#?#?#"), Some(6), "every second moment is enough");
         assert_eq!(held("############"), None, "it held all along");
         assert_eq!(held("?###########"), None, "nothing is known of before");
         assert_eq!(held("............"), None);

@@ -324,6 +324,11 @@ fn add(plan: &mut Plan, request: &Request, from: Source<'_>, signal: &str, fleet
     }
 }
 
+/// The questions without metrics that do not exist; those that have no answer then are left out.
+pub(super) fn pruned(found: &Found, asks: Vec<Ask>) -> Vec<Ask> {
+    asks.into_iter().filter_map(|ask| Some(Ask { query: found.names.prune(&ask.query)?, ..ask })).collect()
+}
+
 /// The pool's value as PromQL, from the query of its replicas' values: of a past or an onset no replica's is of interest.
 /// None where several rows of one replica would count as several replicas.
 pub(super) fn reduced(fleet: Fleet, query: &str) -> Option<String> {

@@ -176,10 +176,12 @@ fn there(engine: &Engine, scope: &[Matcher], of_replicas: bool, ago: Duration) -
     let of: Vec<&str> = RECORDED_POOL.iter().map(|(_, label)| *label).collect();
     let scope = matchers(&[&[Matcher::one("engine", &engine.engine)], scope].concat());
     let names = recorded_name("[a-z0-9_]+", of_replicas);
-    let (fresh, ago) = (prometheus_duration(FRESH), ago.as_secs());
-    let offset = if ago == 0 { String::new() } else { format!(" offset {ago}s") };
-    format!(
-        "count by (__name__, {}) (last_over_time({{__name__=~\"{names}\", {scope}}}[{fresh}]{offset}))",
-        of.join(", ")
-    )
+    let offset = if ago.is_zero() { String::new() } else { format!(" offset {}s", ago.as_secs()) };
+    let selector = format!("{{__name__=~\"{names}\", {scope}}}");
+    // Those of replicas are many, and recorded together with the pool's: reading their last samples is enough.
+    let there = match of_replicas {
+        true => format!("{selector}{offset}"),
+        false => format!("last_over_time({selector}[{}]{offset})", prometheus_duration(FRESH)),
+    };
+    format!("count by (__name__, {}) ({there})", of.join(", "))
 }

@@ -16,6 +16,7 @@ use super::recorded::Recorded;
 use super::typed::{Unknown, unknown};
 use crate::alert::{Alert, Labels, active, common_labels};
 use crate::playbook::Library;
+use crate::prom::MetricNames;
 use crate::signal::{Backends, Engine, EngineKind, EngineVersion, Matcher};
 
 /// The scope's dimensions, and the alert labels that may carry each.
@@ -99,6 +100,8 @@ pub struct Found {
     pub(super) past_before: Option<Past>,
     /// What may be read of recorded series.
     pub(super) recorded: Recorded,
+    /// The metrics that Prometheus has.
+    pub(super) names: MetricNames,
     /// The Services that Prometheus reaches the pool's engines by.
     pub(super) services: BTreeSet<String>,
     /// The addresses by which a gateway knows the pool's engines, as it writes them: URLs, `host:port`.

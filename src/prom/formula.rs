@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use promql_parser::parser::{Expr, LabelModifier, VectorMatchCardinality, parse, token};
 
-use super::Row;
 use super::quantile::{Bucket, quantile};
+use super::{MetricNames, Row};
 use crate::alert::Labels;
 
 /// The label of a bucket's upper bound.
@@ -21,6 +21,8 @@ const WHOLE: [token::TokenId; 5] = [token::T_MAX, token::T_MIN, token::T_AVG, to
 /// What is computed here.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Formula {
+    /// No rows.
+    Nothing,
     /// A number.
     Number(f64),
     /// What Prometheus is asked for.
@@ -65,10 +67,11 @@ pub(crate) enum Told {
 }
 
 impl Formula {
-    /// Takes a query apart; one that has no known form is its own only part.
-    pub(crate) fn of(query: &str) -> Self {
-        let read = parse(query).ok().and_then(|expr| read(&expr));
-        read.unwrap_or_else(|| Self::whole(query))
+    /// Takes a query apart, without the metrics that do not exist; one that has no known form is its own only part.
+    pub(crate) fn of(query: &str, names: &MetricNames) -> Self {
+        let Some(query) = names.prune(query) else { return Self::Nothing };
+        let read = parse(&query).ok().and_then(|expr| read(&expr));
+        read.unwrap_or_else(|| Self::whole(&query))
     }
 
     /// A query that is asked as it is.
@@ -79,7 +82,7 @@ impl Formula {
     /// What Prometheus is asked for.
     pub(crate) fn parts(&self) -> Vec<&Part> {
         match self {
-            Self::Number(_) => Vec::new(),
+            Self::Nothing | Self::Number(_) => Vec::new(),
             Self::Part(part) | Self::Quantile(_, part) => vec![part],
             Self::Both(_, a, b) => [a.parts(), b.parts()].concat(),
         }
@@ -104,6 +107,7 @@ impl Formula {
 
     fn value<E>(&self, told: &impl Fn(&Part) -> Result<Arc<Told>, E>) -> Result<Value, E> {
         Ok(match self {
+            Self::Nothing => Value::Rows(Vec::new()),
             Self::Number(value) => Value::Number(*value),
             Self::Part(part) => Value::Rows(told(part)?.rows()),
             Self::Quantile(q, part) => Value::Rows(told(part)?.quantiles(*q)),
@@ -299,7 +303,7 @@ mod tests {
             let (_, rows) = answers.iter().find(|(query, _)| *query == part.query()).ok_or(part.query())?;
             Ok::<_, String>(Arc::new(part.read(&Arc::new(rows.clone()))))
         };
-        Formula::of(query).rows(&told).unwrap().to_vec()
+        Formula::of(query, &MetricNames::default()).rows(&told).unwrap().to_vec()
     }
 
     #[test]
@@ -316,7 +320,7 @@ mod tests {
                 let query = fill(query, &Fill { scope: &scope, workload: &scope, window, by, prefix: None });
                 let again = parse(&query).unwrap().to_string();
                 assert_eq!(parse(&again).unwrap().to_string(), again, "{query}");
-                let formula = Formula::of(&query);
+                let formula = Formula::of(&query, &MetricNames::default());
                 quantiles += usize::from(query.contains("histogram_quantile"));
                 for part in formula.parts() {
                     assert!(parse(&part.query()).is_ok(), "{}", part.query());
@@ -329,8 +333,14 @@ mod tests {
 
     #[test]
     fn the_quantiles_of_a_pool_and_of_its_replicas_share_one_sum_by_bucket() {
-        let pool = Formula::of("histogram_quantile(0.99, sum by (le) (rate(x_bucket{a=\"b\"}[5m]))) / 1000");
-        let replicas = Formula::of("histogram_quantile(0.5, sum by (le, pod) (rate(x_bucket{a=\"b\"}[300s])))");
+        let pool = Formula::of(
+            "histogram_quantile(0.99, sum by (le) (rate(x_bucket{a=\"b\"}[5m]))) / 1000",
+            &MetricNames::default(),
+        );
+        let replicas = Formula::of(
+            "histogram_quantile(0.5, sum by (le, pod) (rate(x_bucket{a=\"b\"}[300s])))",
+            &MetricNames::default(),
+        );
         let ([coarse], [fine]) = (pool.parts()[..].try_into().unwrap(), replicas.parts()[..].try_into().unwrap());
         let (coarse, fine): (&Part, &Part) = (coarse, fine);
         assert!(coarse.is_in(fine) && !fine.is_in(coarse));
@@ -371,7 +381,7 @@ mod tests {
             "sum(x) / y",
             "no promql (",
         ] {
-            assert_eq!(Formula::of(query), Formula::whole(query), "{query}");
+            assert_eq!(Formula::of(query, &MetricNames::default()), Formula::whole(query), "{query}");
         }
     }
 

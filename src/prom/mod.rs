@@ -9,6 +9,7 @@ mod config;
 mod error;
 mod formula;
 mod matrix;
+mod metric_names;
 mod progress;
 mod quantile;
 mod rules;
@@ -35,6 +36,7 @@ pub(crate) use formula::{Formula, Part, Told};
 pub use matrix::Raw;
 #[cfg(test)]
 pub(crate) use matrix::read as read_matrix;
+pub(crate) use metric_names::MetricNames;
 pub use progress::Progress;
 pub use rules::{AlertingRule, FiringAlert};
 pub use status::BuildInfo;

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use axum::Router;
 use axum::extract::Request as Question;
-use axum::http::Uri;
+use axum::http::{Method, Uri};
 use axum::response::{IntoResponse, Response};
 use llm_diagnose::diagnose::{Diagnosis, Request, Scope, SymptomVerdict, Verdict, diagnose, observe, plan, queries};
 use llm_diagnose::playbook::Library;
@@ -126,7 +126,7 @@ async fn nothing_is_asked_twice_in_one_diagnosis() {
     crate::harness::tls();
     let real = tokio::task::spawn_blocking(|| shared().url.clone()).await.unwrap();
     for (case, playbook) in [("longer-prompts", ""), ("longer-prompts", "replica-down"), ("slot-limit", "high-ttft")] {
-        let (url, heard) = recorder(real.clone()).await;
+        let (url, heard) = recorder(real.clone(), true).await;
         let request = Request { screen: true, ..asked(case, playbook) };
         let diagnosis = diagnose(library(), &client(&url), &request).await;
         assert!(diagnosis.root().is_some(), "{case} {playbook}");
@@ -140,9 +140,28 @@ async fn nothing_is_asked_twice_in_one_diagnosis() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn metrics_that_prometheus_has_not_are_not_asked_for_and_where_it_does_not_tell_all_are() {
+    crate::harness::tls();
+    let real = tokio::task::spawn_blocking(|| shared().url.clone()).await.unwrap();
+    let (mut told, mut queries) = (Vec::new(), Vec::new());
+    for tells_names in [true, false] {
+        let (url, heard) = recorder(real.clone(), tells_names).await;
+        let diagnosis = diagnose(library(), &client(&url), &asked("longer-prompts", "high-ttft")).await;
+        // Only vLLM before 0.10 has it.
+        let asks_old = heard.lock().unwrap().iter().any(|(_, body)| body.contains("gpu_prefix_cache_hit_rate"));
+        assert_eq!(asks_old, !tells_names);
+        queries.push(diagnosis.queries);
+        told.push(serde_json::to_value(Diagnosis { queries: 0, took_seconds: 0.0, ..diagnosis }).unwrap());
+    }
+    assert!(queries[0] < queries[1], "{queries:?}");
+    assert_eq!(told[0], told[1]);
+}
+
 #[test]
 fn a_plan_asks_for_no_histogram_twice() {
     let found = run(observe(library(), shared(), &asked("longer-prompts", "high-ttft"))).found;
+    let (mut asked_for, mut sums) = (0, 0);
     for playbook in library().playbooks.keys() {
         let plan = plan(library(), &asked("longer-prompts", playbook), &found);
         let told = plan.asks.iter().filter(|ask| ask.query.contains("_bucket")).count();
@@ -152,8 +171,10 @@ fn a_plan_asks_for_no_histogram_twice() {
             assert!(by.split(", ").any(|label| label == "le"), "{playbook}: {query}");
             assert!(summed.insert((of.to_owned(), *at)), "{playbook}: asked twice: {query}");
         }
-        assert!(summed.len() <= told, "{playbook}");
+        asked_for += told;
+        sums += summed.len();
     }
+    assert!(sums < asked_for, "{asked_for} questions about histograms became {sums} sums");
 }
 
 /// The single questions of a request, each with its path and time.
@@ -168,13 +189,18 @@ fn questions((path, body): &(String, String)) -> Vec<(String, String)> {
     form["query"].split("\nor\n").map(|text| (format!("{path} {when}"), marked(text))).collect()
 }
 
-/// Stands before a Prometheus and writes down what is asked: path and body.
-async fn recorder(real: String) -> (String, Arc<Mutex<Vec<(String, String)>>>) {
+/// Stands before a Prometheus and writes down its queries: path and body. It need not tell the names of its metrics.
+async fn recorder(real: String, tells_names: bool) -> (String, Arc<Mutex<Vec<(String, String)>>>) {
     let heard: Arc<Mutex<Vec<(String, String)>>> = Arc::default();
     let (kept, http) = (Arc::clone(&heard), reqwest::Client::new());
-    let pass = move |uri: Uri, body: String| {
+    let pass = move |method: Method, uri: Uri, body: String| {
         let (kept, http, real) = (Arc::clone(&kept), http.clone(), real.clone());
         async move {
+            if method == Method::GET {
+                let path = if tells_names { uri.to_string() } else { "/nothing".to_owned() };
+                let answer = http.get(format!("{real}{path}")).send().await.unwrap();
+                return (answer.status(), [("content-type", "application/json")], answer.bytes().await.unwrap());
+            }
             kept.lock().unwrap().push((uri.path().to_owned(), body.clone()));
             let sent = http.post(format!("{real}{}", uri.path()));
             let sent = sent.header("content-type", "application/x-www-form-urlencoded").body(body).send();

@@ -1,0 +1,183 @@
+//! The metrics that Prometheus has, and a query without those that it has not.
+//!
+//! Queries name the metrics of all versions of an engine, of optional features too. A metric that does not exist is an
+//! empty vector, so what is made of it is known without asking.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Instant;
+
+use jiff::Timestamp;
+use promql_parser::label::{METRIC_NAME, MatchOp};
+use promql_parser::parser::{BinaryExpr, Expr, VectorSelector, parse, token};
+
+use super::Prometheus;
+
+/// Functions that have a value where their argument has none.
+const OF_NOTHING: [&str; 3] = ["absent", "absent_over_time", "scalar"];
+
+/// The names of the metrics that were there during a time; nothing is known where that could not be asked.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct MetricNames(Option<Arc<BTreeSet<String>>>);
+
+impl MetricNames {
+    /// Whether a metric of this name may exist.
+    fn may_have(&self, name: &str) -> bool {
+        self.0.as_ref().is_none_or(|names| names.contains(name))
+    }
+
+    /// The query without metrics that do not exist; none where its result is empty, and as it is where it cannot be read.
+    pub(crate) fn prune(&self, query: &str) -> Option<String> {
+        let Ok(expr) = parse(query) else { return Some(query.to_owned()) };
+        let pruned = self.pruned(expr.clone())?;
+        Some(if pruned == expr { query.to_owned() } else { pruned.to_string() })
+    }
+
+    /// The expression without metrics that do not exist; none where its result is empty.
+    pub(crate) fn pruned(&self, expr: Expr) -> Option<Expr> {
+        if self.0.is_none() {
+            return Some(expr);
+        }
+        match expr {
+            Expr::VectorSelector(selector) => self.may_select(&selector).then_some(Expr::VectorSelector(selector)),
+            Expr::MatrixSelector(selector) => self.may_select(&selector.vs).then_some(Expr::MatrixSelector(selector)),
+            Expr::Aggregate(mut of) => {
+                *of.expr = self.pruned(*of.expr)?;
+                Some(Expr::Aggregate(of))
+            }
+            Expr::Unary(mut of) => {
+                *of.expr = self.pruned(*of.expr)?;
+                Some(Expr::Unary(of))
+            }
+            Expr::Paren(mut of) => {
+                *of.expr = self.pruned(*of.expr)?;
+                Some(Expr::Paren(of))
+            }
+            Expr::Subquery(mut of) => {
+                *of.expr = self.pruned(*of.expr)?;
+                Some(Expr::Subquery(of))
+            }
+            Expr::Call(call) if OF_NOTHING.contains(&call.func.name) => Some(Expr::Call(call)),
+            Expr::Call(mut call) => {
+                for arg in &mut call.args.args {
+                    let pruned = self.pruned((**arg).clone())?;
+                    **arg = pruned;
+                }
+                Some(Expr::Call(call))
+            }
+            Expr::Binary(of) => self.binary(of),
+            other => Some(other),
+        }
+    }
+
+    fn may_select(&self, selector: &VectorSelector) -> bool {
+        let named = selector.matchers.matchers.iter().find(|m| m.name == METRIC_NAME && m.op == MatchOp::Equal);
+        let name = selector.name.as_deref().or(named.map(|m| m.value.as_str()));
+        name.is_none_or(|name| self.may_have(name))
+    }
+
+    fn binary(&self, of: BinaryExpr) -> Option<Expr> {
+        let fills = of.modifier.as_ref().is_some_and(|modifier| modifier.fill_values != Default::default());
+        if fills {
+            return Some(Expr::Binary(of));
+        }
+        let BinaryExpr { op, lhs, rhs, modifier } = of;
+        match (self.pruned(*lhs), self.pruned(*rhs)) {
+            (Some(lhs), Some(rhs)) => {
+                Some(Expr::Binary(BinaryExpr { op, lhs: Box::new(lhs), rhs: Box::new(rhs), modifier }))
+            }
+            (lhs, rhs) if op.id() == token::T_LOR => lhs.or(rhs),
+            (lhs, None) if op.id() == token::T_LUNLESS => lhs,
+            _ => None,
+        }
+    }
+}
+
+impl FromIterator<String> for MetricNames {
+    fn from_iter<I: IntoIterator<Item = String>>(names: I) -> Self {
+        Self(Some(Arc::new(names.into_iter().collect())))
+    }
+}
+
+impl Prometheus {
+    /// The metrics that have series between two moments; nothing is known where the server does not tell in time.
+    ///
+    /// Source of the shape: Prometheus HTTP API, "Querying label values". It reads the index and no samples. Times are
+    /// rounded to whole blocks, so that some of the names may be of a little earlier or later.
+    pub(crate) async fn metric_names(&self, from: Timestamp, to: Timestamp, deadline: Instant) -> MetricNames {
+        let path = format!("label/{METRIC_NAME}/values?start={}&end={}", from.as_second(), to.as_second());
+        match self.api::<Vec<String>>(&path, "the names of its metrics", deadline).await {
+            // A server that keeps nothing of its index answers with nothing.
+            Ok(names) if names.is_empty() => MetricNames::default(),
+            Ok(names) => names.into_iter().collect(),
+            Err(error) => {
+                tracing::debug!(%error, "the names of the metrics are not known");
+                MetricNames::default()
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pruned(query: &str) -> Option<String> {
+        let names: MetricNames = ["a", "b", "up"].map(str::to_owned).into_iter().collect();
+        names.pruned(parse(query).unwrap()).map(|expr| expr.to_string())
+    }
+
+    fn same(query: &str) -> String {
+        parse(query).unwrap().to_string()
+    }
+
+    #[test]
+    fn what_does_not_exist_is_not_asked_for() {
+        for query in [
+            "gone",
+            "{__name__=\"gone\"}",
+            "sum by (x) (rate(gone{x=\"y\"}[5m]))",
+            "a * on (x) group_left () gone",
+            "a and on (x) (sum(gone) > 1)",
+            "gone unless a",
+            "-gone",
+            "max_over_time((gone > 0)[5m:1m])",
+            "0 * count(gone)",
+            "histogram_quantile(0.9, sum by (le) (rate(gone[5m])))",
+            "label_replace(gone, \"x\", \"y\", \"\", \"\")",
+        ] {
+            assert_eq!(pruned(query), None, "{query}");
+        }
+    }
+
+    #[test]
+    fn what_exists_stays_and_alternatives_that_do_not_exist_go() {
+        for (query, expected) in [
+            ("a or gone", "a"),
+            ("gone or on (x) b", "b"),
+            ("sum(rate(gone[5m]) or rate(a[5m])) / sum(b)", "sum(rate(a[5m])) / sum(b)"),
+            ("a unless on (x) gone", "a"),
+            ("(gone or a) * 2", "(a) * 2"),
+            ("a * (gone or b + a)", "a * (b + a)"),
+            ("sum(a or gone * b or b)", "sum(a or b)"),
+        ] {
+            assert_eq!(pruned(query), Some(same(expected)), "{query}");
+        }
+    }
+
+    #[test]
+    fn what_may_have_a_value_is_asked_whole() {
+        for query in [
+            "absent(gone)",
+            "vector(scalar(gone))",
+            "{__name__=~\"gone|a\"}",
+            "{job=\"x\"}",
+            "up == 0 or absent(gone{x=\"y\"})",
+            "time() - a",
+        ] {
+            assert_eq!(pruned(query), Some(same(query)), "{query}");
+        }
+        let unknown = MetricNames::default();
+        assert!(unknown.pruned(parse("gone or a").unwrap()).is_some_and(|expr| expr.to_string() == same("gone or a")));
+    }
+}
