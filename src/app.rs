@@ -1,4 +1,4 @@
-//! Wiring: from a configuration to a running service, and its orderly stop.
+//! Wiring of the service: builds all parts from the configuration, runs them, and shuts them down in order.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -36,18 +36,19 @@ use crate::store::{STORE_FILE, StateLock, Store};
 use crate::supervise::{self, Supervisor, Systemd};
 use crate::telemetry::Metrics;
 
-/// A loop of the pipeline, under way.
+/// The running future of one pipeline loop.
 type LoopFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// How long the whole stop may take.
+/// Deadline of the whole shutdown.
 const STOP_WITHIN: Duration = Duration::from_secs(9);
-/// Of the stop, how long open HTTP requests may take.
+/// Part of the shutdown deadline that open HTTP requests may use.
 const REQUESTS_WITHIN: Duration = Duration::from_secs(4);
 
-/// Runs the service on `listener` until `stop` is done; then finishes or parks what is in flight.
+/// Runs the service on `listener` until `stop` completes; then finishes the work in progress, or leaves it in the store
+/// for the next start.
 ///
 /// # Errors
-/// When something in the configuration cannot be used, or the store cannot be opened.
+/// When a value of the configuration cannot be used, or the store cannot be opened.
 pub async fn run(
     config: Config,
     library: Library,
@@ -113,7 +114,7 @@ pub async fn run(
     let tasks = TaskTracker::new();
     let supervisor = Supervisor::new(Arc::clone(&pipeline.metrics), supervise::Timing::default(), closing.clone());
     let workshop = Arc::new(workshop(&pipeline, Arc::clone(&words), tasks.clone(), closing.clone())?);
-    // Weak, because the workshop has the store.
+    // A weak reference, because the workshop itself holds the store.
     let gives_way = Arc::downgrade(&workshop);
     store.when_full(move || gives_way.upgrade().is_some_and(|workshop| workshop.give_way()));
     let desk = match slack.clone() {
@@ -161,10 +162,11 @@ pub async fn run(
     }
     let finish = async {
         closing.cancel();
-        // Open requests end first, because they wait for the store; then the senders are gone and admission ends.
+        // Open requests finish first, because they wait for the store. Then all senders are dropped and the admit loop
+        // ends.
         if !broken && tokio::time::timeout(REQUESTS_WITHIN, &mut serving).await.is_err() {
             warn!("some requests were cut off");
-            // With the connections the last senders go, which admission waits for.
+            // Closing the connections drops the last senders, so that the admit loop can end.
             serving.abort();
         }
         let _ = tokio::time::timeout(Duration::from_secs(2), admitting).await;
@@ -183,7 +185,7 @@ pub async fn run(
     Ok(())
 }
 
-/// What the loops work on.
+/// The parts that the loops work on.
 struct Work<'a> {
     pipeline: &'a Arc<Pipeline>,
     workshop: &'a Arc<Workshop>,
@@ -191,7 +193,8 @@ struct Work<'a> {
     groups: mpsc::Receiver<Received>,
 }
 
-/// Starts the loops, each under the supervisor with the longest time between two of its wake-ups; returns admission's end.
+/// Starts the loops, each supervised with the longest allowed time between two of its wake-ups; returns the handle of
+/// the admit loop.
 fn loops(supervisor: &Supervisor, tasks: &TaskTracker, halt: &CancellationToken, work: Work<'_>) -> JoinHandle<()> {
     const OFTEN: Duration = Duration::from_secs(5);
     const SOMETIMES: Duration = Duration::from_secs(60);
@@ -222,7 +225,7 @@ fn loops(supervisor: &Supervisor, tasks: &TaskTracker, halt: &CancellationToken,
     tokio::spawn(supervisor.keep("admit", OFTEN, admit))
 }
 
-/// What answers people in Slack: the same parts that the pipeline works with.
+/// Builds the desk that answers users in Slack, from the parts of the pipeline.
 fn desk(
     pipeline: &Arc<Pipeline>,
     slack: Slack,
@@ -258,7 +261,7 @@ fn desk(
     })
 }
 
-/// What makes bundles, from the parts that the pipeline works with.
+/// Builds the workshop that creates bundles, from the parts of the pipeline.
 fn workshop(
     pipeline: &Pipeline,
     words: Arc<Words>,
@@ -295,7 +298,8 @@ fn pagers(config: &Config) -> anyhow::Result<Vec<PagerClient>> {
     config.pagers.iter().map(client).collect()
 }
 
-/// The configured store: PostgreSQL, which replicas share, else SQLite in the state directory, which is locked.
+/// Opens the configured store: PostgreSQL, which replicas share, or else SQLite in the state directory, which is
+/// locked.
 async fn store(config: &Config) -> anyhow::Result<(Store, Option<StateLock>)> {
     if let Some(file) = &config.database.url_file {
         let url = secret(file)?;
@@ -312,7 +316,7 @@ async fn store(config: &Config) -> anyhow::Result<(Store, Option<StateLock>)> {
     Ok((store, Some(lock)))
 }
 
-/// Opens Slack's way in: the door for requests, or the connections of Socket Mode.
+/// Starts the configured Slack transport: the HTTP endpoints for Slack's requests, or the Socket Mode connections.
 fn inward(
     inlet: Inlet,
     desk: Option<Arc<Desk>>,
@@ -347,7 +351,7 @@ fn inward(
                 let (state, metrics) = (state.clone(), Arc::clone(&metrics));
                 socket::run(Socket { slack, app_token, state, metrics, timing, handle }, stop.clone())
             };
-            // Its connections have timers of their own, and /readyz tells how they stand.
+            // The connections have timers of their own, and /readyz reports their state.
             tasks.spawn(supervisor.keep("slack socket", Duration::MAX, run));
             (None, Some(shown))
         }

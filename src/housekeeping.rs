@@ -1,6 +1,6 @@
-//! Housekeeping: what the service does now and then for its store.
+//! Housekeeping: periodic maintenance of the store.
 //!
-//! Everything that may be large is done in slices with a pause between them, so that webhooks get in between.
+//! Work that may be large is done in slices with a pause between them, so that webhooks are not blocked.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,18 +16,19 @@ use crate::notify::{LONGEST_LOOK, LONGEST_REFUSED};
 use crate::pipeline::{DELIVERY_LEASE, LONGEST_RETRY, Pipeline};
 use crate::store::{Longest, Store, StoreError};
 
-/// How often.
+/// Interval between two rounds.
 const TICK: Duration = Duration::from_secs(5);
 /// The pause between two slices; SQLite's longest pause before a waiting writer tries again is 100 ms.
 const BETWEEN_SLICES: Duration = Duration::from_millis(150);
-/// How much of a tick slices may use: other replicas must hear of this one.
+/// Time of one round that slices may use: the other replicas need this replica's heartbeat.
 const SLICES_WITHIN: Duration = Duration::from_secs(4);
-/// How long a post waits for a message to be under.
+/// Time that a post waits for the incident message whose thread it belongs to.
 const ORPHANED: Duration = Duration::from_secs(3 * 3_600);
-/// How long the clock must not have been set before anything is deleted because of its age.
+/// Time since the last clock step that is required before anything is deleted because of its age.
 const STEADY_TO_FORGET: Duration = Duration::from_secs(3_600);
 
-/// Until stopped: the clock, gauges, what clock steps left, what Alertmanager has forgotten, and what is old.
+/// Runs a round every [`TICK`] until stopped: updates the store's clock, the heartbeat and the gauges, reschedules work
+/// that a clock step moved, closes stale incidents, and deletes old data.
 pub(crate) async fn run(pipeline: Arc<Pipeline>, stop: CancellationToken) {
     let mut tick = tokio::time::interval(TICK);
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -97,14 +98,14 @@ async fn once(pipeline: &Pipeline) {
     }
 }
 
-/// Whether silence means that Alertmanager has forgotten an incident. `stale_after` is above two of its
-/// `repeat_interval`; so whoever has listened for half of it has heard of everything that still fires. Time while this
-/// process did not run, or that a clock skipped, is not listened to.
+/// Returns true if a missing notification means that Alertmanager no longer has the alert. `stale_after` is longer than
+/// two `repeat_interval`s, so a process that ran for half of it has received a notification for everything that still
+/// fires. Time in which this process did not run, or that a clock step skipped, does not count.
 fn may_close(steady: Duration, stale_after: Duration) -> bool {
     steady >= stale_after / 2
 }
 
-/// The longest that anything may wait by intention, and a minute.
+/// The longest intended waiting time of each kind of work, plus one minute.
 fn longest(config: &Config) -> Longest {
     let minute = Duration::from_secs(60);
     let diagnosis = config.diagnose.refresh.max(config.diagnose.lease()).max(LONGEST_RETRY);
@@ -116,7 +117,7 @@ fn longest(config: &Config) -> Longest {
     }
 }
 
-/// What is deleted.
+/// A kind of data that housekeeping deletes.
 #[derive(Debug, Clone, Copy)]
 enum Surplus {
     Flapping,
@@ -142,7 +143,7 @@ impl Surplus {
     }
 }
 
-/// Deletes slice by slice, until nothing is left or time is up; then the next tick goes on.
+/// Deletes slice by slice until nothing is left or the time is used up; the next round continues.
 async fn delete(store: &Store, surplus: Surplus, before: Timestamp, until: Instant) {
     let mut deleted = 0;
     while Instant::now() < until {

@@ -1,4 +1,4 @@
-//! llm-diagnose: an alert of an LLM serving fleet goes in, a chain of causes with evidence comes out.
+//! llm-diagnose: receives an alert of an LLM serving fleet and returns a causal chain with evidence.
 //!
 //! ```text
 //! receive ─▶ admit ─▶ select ─▶ plan ─▶ observe ─▶ judge ─▶ render ─▶ deliver

@@ -1,6 +1,6 @@
-//! The chain, read top to bottom: receive ─▶ admit ─▶ select ─▶ diagnose ─▶ deliver.
+//! The pipeline, from top to bottom: receive ─▶ admit ─▶ select ─▶ diagnose ─▶ deliver.
 //!
-//! Three loops work off what the store says is due; a wake-up is only a hint. Whatever is interrupted is due again
+//! Three loops process the work that the store lists as due; a wake-up is only a hint. Interrupted work is due again
 //! after a restart.
 
 use std::collections::BTreeMap;
@@ -25,56 +25,56 @@ use crate::store::{Admitted, Due, Incident, Sink, Store, StoreError, Storm, Want
 use crate::supervise::guard;
 use crate::telemetry::{ByVerdict, Metrics};
 
-/// Webhooks that are committed together at most.
+/// Maximum number of webhooks that are committed in one transaction.
 const COMMIT_MOST: usize = 64;
-/// Messages that are sent at once at most.
+/// Maximum number of messages that are sent concurrently.
 const DELIVER_MOST: usize = 16;
-/// How long a loop sleeps at most without a wake-up.
+/// The longest sleep of a loop without a wake-up.
 const IDLE: Duration = Duration::from_secs(5);
-/// How long a delivery may take before somebody else may try: the search for an earlier copy in Slack, the
-/// post, and a shorter post if Slack refuses the first.
+/// Lease of a delivery: time for the search for an earlier copy in Slack, the post, and a shorter post if Slack refuses
+/// the first. After it another worker may try.
 pub(crate) const DELIVERY_LEASE: Duration = Duration::from_secs(90);
-/// Diagnoses within one such step of time look at the same moment.
+/// Diagnoses within one step of this length are evaluated at the same time.
 pub const SHARED_STEP: Duration = Duration::from_secs(5);
-/// The first pause before a degraded diagnosis is made again; doubles up to [`LONGEST_RETRY`].
+/// The first pause before a degraded diagnosis is repeated; doubles up to [`LONGEST_RETRY`].
 const RETRY: Duration = Duration::from_secs(5);
-/// The longest such pause.
+/// The longest pause before a degraded diagnosis is repeated.
 pub(crate) const LONGEST_RETRY: Duration = Duration::from_secs(120);
-/// Characters of a digest's topic: labels may be long.
+/// Maximum number of characters in a digest's topic: labels may be long.
 const TOPIC_CHARS: usize = 150;
-/// How often Prometheus' targets are looked at; also how new an exporter may be without being known.
+/// Interval between two reads of Prometheus' target list; a new exporter is known after this time at the latest.
 const LEARN: Duration = Duration::from_secs(30);
 
-/// A group and who waits for it to be stored.
+/// A received alert group, and the channel that returns the result to the waiting webhook.
 pub type Received = (AlertGroup, oneshot::Sender<Result<Admitted, String>>);
 
-/// Everything that the loops share.
+/// The parts that all loops share.
 #[derive(Debug)]
 pub struct Pipeline {
     /// The configuration.
     pub config: Config,
-    /// The knowledge.
+    /// The playbooks and signals.
     pub library: Arc<Library>,
-    /// The state.
+    /// The store.
     pub store: Store,
-    /// Where evidence is asked.
+    /// The Prometheus servers, each with its labels.
     pub prometheus: Vec<(Prometheus, BTreeMap<String, String>)>,
-    /// How exporters are read where those cannot tell.
+    /// The client that reads exporters directly when Prometheus has no data.
     pub reader: Reader,
-    /// Where the replicas' logs are read.
+    /// The sources of the replicas' logs.
     pub logs: LogSources,
-    /// Where messages go.
+    /// Delivers messages.
     pub notifier: Arc<Notifier>,
-    /// What is counted.
+    /// The service's own metrics.
     pub metrics: Arc<Metrics>,
-    /// Tells the diagnose loop that something is due.
+    /// Wakes the diagnose loop when a diagnosis is due.
     pub diagnoses: Arc<Notify>,
-    /// Tells the deliver loop that something is due.
+    /// Wakes the deliver loop when a delivery is due.
     pub deliveries: Arc<Notify>,
 }
 
 impl Pipeline {
-    /// Puts the parts together.
+    /// Builds the pipeline without log sources.
     pub fn new(
         config: Config,
         library: Arc<Library>,
@@ -98,25 +98,24 @@ impl Pipeline {
         }
     }
 
-    /// With logs as evidence.
+    /// Adds logs as evidence.
     pub fn with_logs(self, logs: LogSources) -> Self {
         Self { logs, ..self }
     }
 
-    /// Stores groups as they come, together when they come together, until nobody can send any more. The inbox survives
-    /// this loop.
+    /// Stores groups as they arrive, in batches, until all senders are dropped. The inbox outlives this loop.
     pub async fn admit_loop(self: Arc<Self>, inbox: Arc<Mutex<mpsc::Receiver<Received>>>) {
         let mut inbox = inbox.lock().await;
         loop {
             let mut batch = Vec::with_capacity(COMMIT_MOST);
             match tokio::time::timeout(IDLE, inbox.recv_many(&mut batch, COMMIT_MOST)).await {
-                // Nothing came; the supervisor sees that this loop is awake.
+                // No message; the timeout lets the supervisor see that this loop is alive.
                 Err(_) => continue,
                 Ok(0) => return,
                 Ok(_) => {}
             }
             self.metrics.webhook_queue.set(i64::try_from(inbox.len()).unwrap_or(i64::MAX));
-            // Who waits for a batch that panics is answered 503 and comes again, hardly in the same company.
+            // If a batch panics, its senders get 503 and retry, most likely in another batch.
             guard("admission", &self.metrics, self.admit(batch)).await;
             self.diagnoses.notify_one();
             self.deliveries.notify_one();
@@ -146,7 +145,7 @@ impl Pipeline {
                 }
                 Err(error) => error!(error, "cannot store an alert group"),
             }
-            // The caller may have hung up; what was stored is stored.
+            // The caller may have closed the connection; the group is stored anyway.
             let _ = reply.send(answer);
         }
     }
@@ -162,7 +161,7 @@ impl Pipeline {
         let pagers = self.config.pagers.iter().filter(|pager| pager.takes(&firing));
         sinks.extend(pagers.map(|pager| (Sink::Pager, pager.name.clone())));
         let selection = select(&self.library, &group.alerts).map(|s| (s.playbook, s.because));
-        // An alert that names a pool is diagnosed whatever it is called: an empty playbook has the pool screened.
+        // An alert that names a pool is diagnosed whatever its name is: with an empty playbook the pool is screened.
         let named = Scope::of_alerts(&group.alerts).names_pool();
         let selection = selection.or_else(|| named.then(|| (String::new(), "the pool is screened".to_owned())));
         let storm = Storm {
@@ -174,7 +173,8 @@ impl Pipeline {
         (group, Wanted { selection, sinks, grace: self.config.diagnose.grace, storm })
     }
 
-    /// What a group is about, for the digest that it may join: its symptom, else its alert, and whose pool.
+    /// The topic of a group in the digest that it may join: its symptom, or else its alert name, with cluster and
+    /// namespace.
     fn topic(&self, group: &AlertGroup, playbook: Option<&String>) -> String {
         let title = playbook.and_then(|id| self.library.playbooks.get(id)).map(|playbook| playbook.title.as_str());
         let what = title.or_else(|| group.active().first().map(|alert| alert.name()));
@@ -188,11 +188,11 @@ impl Pipeline {
         topic.chars().take(TOPIC_CHARS).collect()
     }
 
-    /// Makes the diagnoses that are due, several at once, until stopped.
+    /// Runs the diagnoses that are due, several concurrently, until stopped.
     pub async fn diagnose_loop(self: Arc<Self>, stop: CancellationToken, tasks: TaskTracker) {
         let slots = Arc::new(Semaphore::new(self.config.diagnose.concurrency as usize));
         while !stop.is_cancelled() {
-            // While every slot is taken, what is due stays due: the store is asked when one is free.
+            // While every slot is in use, the work stays due: the store is queried only when a slot is free.
             tokio::select! {
                 _ = slots.acquire() => {}
                 () = stop.cancelled() => return,
@@ -278,7 +278,7 @@ impl Pipeline {
         }
     }
 
-    /// What an incident that is over has cost.
+    /// Queries the impact of an incident that is over.
     async fn cost(&self, incident: &Incident) -> Option<Impact> {
         let (at, prometheus) = (incident.resolved_at?, choose(&self.prometheus, &incident.alerts)?);
         let scope = Scope::of_alerts(&incident.alerts);
@@ -286,9 +286,10 @@ impl Pipeline {
         impact(&self.library, prometheus, &scope, whole, self.config.diagnose.deadline).await
     }
 
-    /// A diagnosis, and what of it is shown already: the first one of an incident does not wait for its times.
+    /// Diagnoses an incident. Also returns the diagnosis that was shown early, if any: the first diagnosis of an
+    /// incident is shown before its onsets are known.
     async fn ask(&self, incident: &Incident, playbook: &str) -> (Diagnosis, Option<Diagnosis>) {
-        // Steps of a few seconds, so that incidents of one moment share their answers.
+        // Rounded to a few seconds, so that incidents that start together share their query results.
         let now = clock::now();
         let ended = incident.resolved_at.filter(|_| !incident.open);
         let at = ended.map_or(now, |ended| moment(incident.started_at, Some(ended), now));
@@ -299,7 +300,7 @@ impl Pipeline {
         };
         let exporters = self.exporters(prometheus).await;
         let logs = self.logs.of(&incident.alerts);
-        // Pages tell of now only.
+        // Exporters' pages have only current values.
         let beside = Beside { exporters: Some(&exporters).filter(|_| ended.is_none()), logs: Some(&logs) };
         let begun = begin(&self.library, prometheus, &request, beside).await;
         let first = if incident.open && incident.diagnosis.is_none() { begun.so_far() } else { None };
@@ -321,7 +322,7 @@ impl Pipeline {
         (diagnosis, shown)
     }
 
-    /// Shows a first diagnosis; returns it when it is kept.
+    /// Saves the first diagnosis for delivery; returns it if it was stored.
     async fn show(&self, incident: &Incident, first: Option<Diagnosis>) -> Option<Diagnosis> {
         let first = first?;
         match self.store.show_diagnosis(incident, &first, self.store.now()).await {
@@ -337,7 +338,7 @@ impl Pipeline {
         }
     }
 
-    /// The exporters that are configured, and those that this Prometheus listed last.
+    /// Returns the configured exporters, and those that this Prometheus listed last.
     async fn exporters(&self, prometheus: &Prometheus) -> Exporters {
         let mut targets: Vec<_> = self.config.exporters.given().collect();
         if self.config.exporters.learn {
@@ -349,7 +350,7 @@ impl Pipeline {
         Exporters { reader: self.reader.clone(), targets, learn: false, fresh: false }
     }
 
-    /// Now and then: asks each Prometheus what it scrapes, and remembers it for when that is away.
+    /// Reads the target list of each Prometheus every [`LEARN`] and stores it for times when that Prometheus is down.
     pub async fn learn_loop(self: Arc<Self>, stop: CancellationToken) {
         let mut tick = tokio::time::interval(LEARN);
         loop {
@@ -369,7 +370,7 @@ impl Pipeline {
 
     async fn learn(&self, prometheus: &Prometheus, until: Instant) {
         match learn(&self.library, prometheus, clock::now(), until).await {
-            // A Prometheus that has just lost its data says nothing against what it knew before.
+            // An empty list may mean that Prometheus has just lost its data, so the stored list stays.
             Ok(targets) if targets.is_empty() => {}
             Ok(targets) => match self.store.remember_exporters(&prometheus.url, &targets).await {
                 Ok(()) => _ = self.metrics.exporters.set(i64::try_from(targets.len()).unwrap_or(i64::MAX)),
@@ -379,7 +380,7 @@ impl Pipeline {
         }
     }
 
-    /// Delivers the messages that are due, several at once, until stopped.
+    /// Delivers the messages that are due, several concurrently, until stopped.
     pub async fn deliver_loop(self: Arc<Self>, stop: CancellationToken, tasks: TaskTracker) {
         let slots = Arc::new(Semaphore::new(DELIVER_MOST));
         while !stop.is_cancelled() {
@@ -412,7 +413,7 @@ impl Pipeline {
         self.notifier.take(now, ms(DELIVERY_LEASE), most).await
     }
 
-    /// Waits for a wake-up, the next thing that is due, or the stop; no longer than `most`.
+    /// Waits for a wake-up, the next due time, or the stop; at most for `most`.
     async fn pause(
         &self,
         wake: &Notify,
@@ -427,13 +428,14 @@ impl Pipeline {
         tokio::select! {
             () = wake.notified() => {}
             () = stop.cancelled() => {}
-            // At least a moment, so that work that others hold does not make this loop spin.
+            // A minimum, so that work that other replicas hold does not make this loop spin.
             () = tokio::time::sleep(wait.max(Duration::from_millis(5))) => {}
         }
     }
 }
 
-/// The cause that has become likely with the new diagnosis: worth a picture.
+/// Returns the root cause that has become likely with the new diagnosis and deserves a chart; `None` if it was likely
+/// before.
 fn newly_likely<'a>(old: Option<&Diagnosis>, new: &'a Diagnosis) -> Option<&'a str> {
     let before = old.and_then(likely_root);
     likely_root(new).filter(|cause| before != Some(*cause))
@@ -443,10 +445,11 @@ fn likely_root(diagnosis: &Diagnosis) -> Option<&str> {
     diagnosis.root().filter(|root| root.verdict == Verdict::Likely).map(|root| root.id.as_str())
 }
 
-/// Whether a reader would learn something from the new diagnosis.
+/// Returns true if the new diagnosis contains something new for a reader.
 fn differs(old: Option<&Diagnosis>, new: &Diagnosis) -> bool {
     let Some(old) = old else { return true };
-    // Who is hit changes from minute to minute in a pool that suffers as a whole; it is news when it is a few.
+    // In a pool that suffers as a whole, the affected replicas change from minute to minute; they count only if they
+    // are few.
     let gist = |d: &Diagnosis| {
         let cause = d.root().map(|c| {
             let few = 2 * c.replicas.affected.len() < c.replicas.total;
@@ -454,7 +457,7 @@ fn differs(old: Option<&Diagnosis>, new: &Diagnosis) -> bool {
         });
         (d.symptom.verdict, d.degraded, cause)
     };
-    // The times and what else is abnormal come last, and once they are told they are no news.
+    // Onsets and other symptoms are added last. They count when they appear for the first time.
     let also = |d: &Diagnosis| d.screening.as_ref().is_some_and(|screening| !screening.also.is_empty());
     let late = |told: fn(&Diagnosis) -> bool| !told(old) && told(new);
     gist(old) != gist(new) || late(|d| !d.timeline.is_empty()) || late(also)

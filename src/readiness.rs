@@ -1,5 +1,5 @@
-//! Named checks: readiness (`/readyz`) says whether alerts can be taken; liveness (`/healthz`, systemd) whether a restart is
-//! needed.
+//! Named health checks: readiness (`/readyz`) reports whether alerts can be accepted; liveness (`/healthz`, systemd)
+//! whether a restart is needed.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,30 +16,30 @@ use crate::slack::{self, Slack, SocketState};
 use crate::store::Store;
 use crate::supervise::Supervisor;
 
-/// How long one check may take: less than the second after which Kubernetes gives up on a probe.
+/// Timeout of one check: less than the second after which Kubernetes gives up on a probe.
 const CHECK: Duration = Duration::from_millis(700);
-/// A store that worked within this time and answers late is busy, not broken.
+/// A store that completed work within this time and answers after the timeout is busy, not broken.
 const BUSY: Duration = Duration::from_secs(2);
 
-/// How long the store may fail before liveness fails.
+/// Time that the store may keep failing before liveness fails.
 const DEAD_AFTER: Duration = Duration::from_secs(60);
 
-/// What one check found.
+/// The result of one health check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Check {
-    /// `store`, `store rows`, `prometheus/<name>`, `slack`, `slack channel <name>`, `slack socket`, `kubernetes`; of
-    /// liveness `store`, `loop/<name>`.
+    /// The name of the check: `store`, `store rows`, `prometheus/<name>`, `slack`, `slack channel <name>`, `slack
+    /// socket`, `kubernetes`; for liveness `store`, `loop/<name>`.
     pub name: String,
-    /// It works.
+    /// True if the check passes.
     pub ok: bool,
-    /// Alerts are refused while it fails. Other checks only make answers later or less complete.
+    /// True if alerts are refused while the check fails. Other checks only make answers slower or less complete.
     pub required: bool,
-    /// What is wrong and what it means.
+    /// The problem and its consequence; `None` if the check passes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
 }
 
-/// The checks of liveness. What a restart cannot mend is not among them: it belongs to readiness.
+/// Runs the liveness checks. Failures that a restart cannot fix are reported by readiness instead.
 pub fn liveness(store: &Store, supervisor: &Supervisor) -> Vec<Check> {
     let broken = store.dead(DEAD_AFTER);
     let store = Check { name: "store".to_owned(), ok: broken.is_none(), required: true, detail: broken };
@@ -52,7 +52,7 @@ pub fn liveness(store: &Store, supervisor: &Supervisor) -> Vec<Check> {
     std::iter::once(store).chain(supervisor.loops().into_iter().map(of_loop)).collect()
 }
 
-/// The checks that fail, each with its detail, in one line; none when all is well.
+/// Joins the failed checks with their details in one line; `None` if no check fails.
 pub fn dead(checks: &[Check]) -> Option<String> {
     let failed = checks.iter().filter(|check| !check.ok);
     let lines: Vec<String> =
@@ -60,37 +60,37 @@ pub fn dead(checks: &[Check]) -> Option<String> {
     (!lines.is_empty()).then(|| lines.join("; "))
 }
 
-/// How a finding of `doctor` stands.
+/// The severity of a `doctor` finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
-    /// Fit.
+    /// It works.
     Ok,
-    /// Something is poorer without it.
+    /// It works, but something is worse or missing because of this.
     Warn,
     /// It does not work.
     Fail,
 }
 
-/// What `doctor` found of one thing.
+/// One result of `doctor`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// What was looked at.
+    /// The part that was checked.
     pub name: String,
-    /// How it stands.
+    /// The severity.
     pub level: Level,
-    /// What was found.
+    /// The result, in words.
     pub found: String,
-    /// What to do.
+    /// The recommended action; `None` if there is nothing to do.
     pub todo: Option<String>,
 }
 
-/// Runs the checks of `doctor`; the caller does not see the configuration.
+/// The checks of `doctor` as a closure, so that the caller has no access to the configuration.
 #[derive(Clone)]
 pub struct Examination(Arc<dyn Fn() -> BoxFuture<'static, Vec<Finding>> + Send + Sync>);
 
 impl Examination {
-    /// Runs what is given, each time that it is asked.
+    /// Wraps `examine`, which runs on every call of [`Self::findings`].
     pub fn new<F>(examine: impl Fn() -> F + Send + Sync + 'static) -> Self
     where
         F: Future<Output = Vec<Finding>> + Send + 'static,
@@ -98,14 +98,14 @@ impl Examination {
         Self(Arc::new(move || Box::pin(examine())))
     }
 
-    /// What `doctor` finds now.
+    /// Runs the checks of `doctor` and returns their findings.
     pub async fn findings(&self) -> Vec<Finding> {
         (self.0)().await
     }
 }
 
 impl Default for Examination {
-    /// Looks at nothing.
+    /// An examination without checks.
     fn default() -> Self {
         Self::new(|| async { Vec::new() })
     }
@@ -117,7 +117,7 @@ impl std::fmt::Debug for Examination {
     }
 }
 
-/// Runs all checks at once.
+/// Runs all readiness checks concurrently.
 pub async fn checks(
     store: &Store,
     prometheus: &[&Prometheus],
@@ -134,14 +134,14 @@ pub async fn checks(
         }
     };
     let store = async {
-        // A task, because a ping that is cut short costs a connection; it ends by the store's own limits.
+        // A separate task, because a cancelled ping costs a connection; the ping ends by the store's own timeouts.
         let ping = tokio::spawn({
             let store = store.clone();
             async move { store.ping().await.map_err(|error| error.to_string()) }
         });
         let result = tokio::time::timeout(CHECK, ping).await;
         let result = result.map(|joined| joined.unwrap_or_else(|error| Err(error.to_string())));
-        // One who is busy with webhooks answers late and is fit.
+        // A store that is busy with webhooks may answer after the timeout and still be healthy.
         check("store".into(), true, if result.is_err() && store.worked(BUSY) { Ok(Ok(())) } else { result })
     };
     let prometheus = futures::future::join_all(prometheus.iter().map(|p| async {
@@ -163,7 +163,7 @@ pub async fn checks(
     first.chain(channels).chain(socket.map(connected)).chain(cluster).collect()
 }
 
-/// Rows that cannot be read; none while all can.
+/// Reports rows of the store that cannot be read; `None` if all can be read.
 fn rows(store: &Store) -> Option<Check> {
     let rows = store.unreadable();
     let first = rows.first()?;
@@ -175,9 +175,10 @@ fn rows(store: &Store) -> Option<Check> {
     Some(Check { name: "store rows".to_owned(), ok: false, required: false, detail: Some(detail) })
 }
 
-/// The configured channels, and others that messages wait for: whether Slack refused the last one. All replicas know it.
+/// Checks the configured channels, and other channels with waiting messages: a channel fails if Slack refused its last
+/// message. All replicas share this result.
 async fn channels(store: &Store, config: &slack::Config) -> Vec<Check> {
-    // A store that does not answer is named as such.
+    // A store that does not answer is reported by its own check.
     let Ok(Ok(refusals)) = tokio::time::timeout(CHECK, store.refusals()).await else { return Vec::new() };
     let refused = refusals.iter().map(|refusal| refusal.channel.as_str());
     let names: BTreeSet<&str> = config.channels().chain(refused).collect();
@@ -192,19 +193,19 @@ async fn channels(store: &Store, config: &slack::Config) -> Vec<Check> {
     named.collect()
 }
 
-/// The cluster's API; none where there is to be none.
+/// Checks the Kubernetes API; `None` if the service is not meant to use it.
 async fn cluster(logs: &LogSources) -> Option<Check> {
     let result = match (&logs.kubernetes, &logs.no_cluster) {
         (Some((client, _)), _) => client.ping(CHECK).await.map(drop),
         (None, Some(NoCluster { why, wanted: true })) => Err(why.clone()),
-        // A pod without a token is no trouble where nobody asks for the cluster.
+        // A pod without a token is no problem if the configuration does not require the cluster.
         (None, _) => return None,
     };
     let result = result.map_err(|error| format!("{error}; diagnoses and bundles go without its logs and events"));
     Some(check("kubernetes".to_owned(), false, Ok(result)))
 }
 
-/// Socket Mode: one connection is enough; the others serve while Slack renews one.
+/// Checks Socket Mode. One open connection is enough; the others serve while Slack renews a connection.
 fn connected(socket: &SocketState) -> Check {
     let status = socket.status();
     let detail = (status.connected == 0).then(|| {

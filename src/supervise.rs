@@ -18,12 +18,12 @@ use crate::clock;
 use crate::telemetry::Metrics;
 pub use systemd::Systemd;
 
-/// How long things may take.
+/// Pauses and thresholds of the supervisor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timing {
-    /// The pause before the first restart; it doubles with each.
+    /// The pause before the first restart; doubles with each restart.
     pub first_pause: Duration,
-    /// The longest pause.
+    /// The longest pause before a restart.
     pub longest_pause: Duration,
     /// A loop that ran for this long without a panic counts as healthy again.
     pub steady: Duration,
@@ -42,24 +42,24 @@ impl Default for Timing {
     }
 }
 
-/// Runs loops by name; cheap to clone.
+/// Runs and watches named loops; cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Supervisor {
     watches: Arc<Mutex<Vec<Arc<Watch>>>>,
     metrics: Arc<Metrics>,
     timing: Timing,
-    /// Once cancelled, loops may end and are not restarted.
+    /// After cancellation loops may end and are not restarted.
     stop: CancellationToken,
 }
 
 impl Supervisor {
-    /// One without loops.
+    /// A supervisor without loops.
     pub fn new(metrics: Arc<Metrics>, timing: Timing, stop: CancellationToken) -> Self {
         Self { watches: Arc::default(), metrics, timing, stop }
     }
 
-    /// Runs a loop until it ends after the stop; `make` makes it anew after a panic. `rhythm` is the longest time between
-    /// two wake-ups of a healthy loop.
+    /// Runs a loop until it ends after the stop; `make` creates it again after a panic. `rhythm` is the longest time
+    /// between two wake-ups of a healthy loop.
     pub fn keep<F>(
         &self,
         name: &'static str,
@@ -102,13 +102,13 @@ impl Supervisor {
         }
     }
 
-    /// Each loop's name, and what is wrong with it for longer than `dead_after`.
+    /// Each loop's name, with the problem if one has lasted for longer than `dead_after`.
     pub fn loops(&self) -> Vec<(&'static str, Option<String>)> {
         lock(&self.watches).iter().map(|watch| (watch.name, watch.trouble(self.timing.dead_after))).collect()
     }
 }
 
-/// Runs a piece of work of a loop, so that its panic is counted and logged; false when it panicked.
+/// Runs one piece of work of a loop, counts and logs its panic; returns false if it panicked.
 pub async fn guard(name: &'static str, metrics: &Metrics, work: impl Future<Output = ()>) -> bool {
     let end = AssertUnwindSafe(work).catch_unwind().await;
     if let Err(panic) = &end {
@@ -118,13 +118,13 @@ pub async fn guard(name: &'static str, metrics: &Metrics, work: impl Future<Outp
     end.is_ok()
 }
 
-/// What a panic says.
+/// The message of a panic.
 fn said(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "a panic without a message".to_owned())
 }
 
-/// What is known of a loop.
+/// The recorded state of a loop.
 #[derive(Debug)]
 struct Watch {
     name: &'static str,
@@ -134,11 +134,11 @@ struct Watch {
 
 #[derive(Debug)]
 struct State {
-    /// When it last made progress.
+    /// Time of the last progress.
     beat: Instant,
-    /// When its present run began.
+    /// Start of the current run; `None` before its first poll.
     began: Option<Instant>,
-    /// Since when it breaks, without a steady run in between, and why it did the last time.
+    /// Time of the first failure without a steady run since, and the reason of the last failure.
     broken: Option<(Instant, String)>,
     ended: bool,
 }
@@ -188,7 +188,10 @@ impl Watch {
     }
 }
 
-/// A loop whose wake-ups are recorded. A loop that blocks its thread, or waits for an event that never comes, has no wake-ups.
+/// A loop whose wake-ups are recorded. A loop that blocks its thread, or waits for an event that never comes, has no
+/// wake-ups.
+/// wake-ups.
+/// wake-ups.
 struct Watched<F> {
     inner: Pin<Box<F>>,
     watch: Arc<Watch>,

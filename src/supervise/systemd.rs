@@ -13,12 +13,12 @@ use tracing::{error, warn};
 pub struct Systemd {
     socket: UnixDatagram,
     address: SocketAddr,
-    /// Within this time systemd expects a watchdog signal.
+    /// The time within which systemd expects a watchdog signal; `None` if it expects none.
     watchdog: Option<Duration>,
 }
 
 impl Systemd {
-    /// The systemd that started this process; none when it was not started by systemd.
+    /// Connects to the systemd that started this process; `None` if systemd did not start it.
     pub fn from_env() -> Option<Self> {
         let name = std::env::var_os("NOTIFY_SOCKET").filter(|name| !name.is_empty())?;
         let address = match name.as_bytes() {
@@ -30,7 +30,7 @@ impl Systemd {
         let ours = number("WATCHDOG_PID").is_none_or(|id| id == u64::from(std::process::id()));
         let watchdog = number("WATCHDOG_USEC").filter(|usec| ours && *usec > 0).map(Duration::from_micros);
         let socket = UnixDatagram::unbound().and_then(|socket| {
-            // A systemd that does not read must not hold us.
+            // A systemd that does not read must not block this process.
             socket.set_nonblocking(true)?;
             Ok(socket)
         });
@@ -50,8 +50,8 @@ impl Systemd {
         }
     }
 
-    /// Sends the watchdog signal twice within the time that systemd expects, as long as `trouble` returns nothing; without it
-    /// systemd restarts the service. Returns at once when systemd does not ask for the signal.
+    /// Sends the watchdog signal twice within the time that systemd expects, as long as `trouble` returns `None`;
+    /// without the signal systemd restarts the service. Returns at once if systemd expects no signal.
     pub async fn watchdog(&self, trouble: impl Fn() -> Option<String>, stop: CancellationToken) {
         let Some(within) = self.watchdog else { return };
         let mut tick = tokio::time::interval(within / 2);

@@ -1,4 +1,4 @@
-//! The supervisor with loops that break.
+//! Tests of the supervisor with failing loops.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -12,14 +12,14 @@ const QUICK: Timing = Timing {
     steady: Duration::from_secs(600),
     dead_after: Duration::from_millis(50),
 };
-/// A rhythm that no test waits for.
+/// A rhythm longer than any test.
 const LONG: Duration = Duration::from_secs(600);
 
 fn supervisor(stop: &CancellationToken) -> Supervisor {
     Supervisor::new(Arc::new(Metrics::default()), QUICK, stop.clone())
 }
 
-/// Waits until the only loop's trouble is as wished.
+/// Waits until the problem of the only loop matches `wished`.
 async fn until(supervisor: &Supervisor, wished: impl Fn(&Option<String>) -> bool) -> Option<String> {
     let wait = async {
         loop {
