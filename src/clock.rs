@@ -1,4 +1,4 @@
-//! The only place that reads the time; everything else takes it as an argument.
+//! Reads and calculates times. No other module reads the clock; everything else takes the time as an argument.
 
 use std::time::{Duration, Instant};
 
@@ -11,11 +11,12 @@ pub fn now() -> Timestamp {
     Timestamp::now()
 }
 
-/// From this difference on a clock was set, or the machine was suspended; below it, one clock goes a little faster, or an
-/// answer took a moment.
+/// The smallest difference that counts as a clock step or a suspended machine. Smaller differences are clock drift or a
+/// delayed answer.
 pub const STEP: SignedDuration = SignedDuration::from_secs(1);
 
-/// A clock that follows another one and goes on evenly when that one is set, until [`Self::follow`] accepts the new time.
+/// A monotonic clock that follows a reference clock. When the reference is set, it continues evenly until
+/// [`Self::follow`] accepts the new time.
 #[derive(Debug, Clone, Copy)]
 pub struct Steady {
     read: Instant,
@@ -24,40 +25,40 @@ pub struct Steady {
 }
 
 impl Steady {
-    /// Shows `reference` at the moment `at`.
+    /// Creates a clock that shows `reference` at the moment `at`.
     pub fn new(reference: Timestamp, at: Instant) -> Self {
         Self { read: at, showed: reference, steady_since: at }
     }
 
-    /// What it shows at a moment.
+    /// Returns the time that the clock shows at the moment `at`.
     pub fn at(&self, at: Instant) -> Timestamp {
         after(self.showed, at.saturating_duration_since(self.read))
     }
 
-    /// By how much the reference was set; none below [`STEP`]. Negative is back.
+    /// Returns the clock step of the reference, negative for a step back; `None` below [`STEP`].
     pub fn step(&self, reference: Timestamp, at: Instant) -> Option<SignedDuration> {
         let ahead = reference.duration_since(self.at(at));
         (ahead.abs() >= STEP).then_some(ahead)
     }
 
-    /// Shows `reference` from the moment `at` on.
+    /// Sets the clock to `reference` at the moment `at`.
     pub fn follow(&mut self, reference: Timestamp, at: Instant) {
         let steady_since = if self.step(reference, at).is_some() { at } else { self.steady_since };
         *self = Self { read: at, showed: reference, steady_since };
     }
 
-    /// For how long the reference has not been set.
+    /// Returns the time since the last step of the reference.
     pub fn steady_for(&self, at: Instant) -> Duration {
         at.saturating_duration_since(self.steady_since)
     }
 }
 
-/// Unix time in milliseconds, as the store keeps it.
+/// Unix time in milliseconds, the store's format.
 pub fn unix_ms(at: Timestamp) -> i64 {
     at.as_millisecond()
 }
 
-/// The time of a stored unix millisecond; out of jiff's range (year 9999) it is clamped.
+/// Converts a stored unix millisecond to a time; clamps it to jiff's range (year 9999).
 pub fn from_unix_ms(ms: i64) -> Timestamp {
     Timestamp::from_millisecond(ms).unwrap_or(Timestamp::MAX)
 }
@@ -84,7 +85,7 @@ pub fn between(from: Timestamp, to: Timestamp) -> Duration {
     Duration::try_from(to.duration_since(from)).unwrap_or_default()
 }
 
-/// A duration as people say it: `45 s`, `3 min`, `2 h 10 min`, `3 d 4 h`.
+/// Formats a duration for people: `45 s`, `3 min`, `2 h 10 min`, `3 d 4 h`.
 pub fn spoken(duration: Duration) -> String {
     let s = duration.as_secs();
     let (major, minor) = match s {
@@ -99,21 +100,21 @@ pub fn spoken(duration: Duration) -> String {
     }
 }
 
-/// Reads a duration of a configuration file.
+/// Parses a duration in a configuration file.
 ///
 /// # Errors
-/// With the text and how to write it.
+/// With the text and an example of the format.
 pub(crate) fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
     let text = String::deserialize(deserializer)?;
     humantime::parse_duration(&text)
         .map_err(|_| serde::de::Error::custom(format!("`{text}` is no duration: write it like 30s, 5m, 1d")))
 }
 
-/// Reads a time as people pass it: RFC 3339, unix seconds with or without a fraction, or `2026-11-20 22:48:55 UTC` as our
-/// own output has it, where the zone may be missing and the seconds too.
+/// Parses a time: RFC 3339, unix seconds with or without a fraction, or the format of our own output, `2026-11-20
+/// 22:48:55 UTC`, in which the zone and the seconds may be missing.
 ///
 /// # Errors
-/// A sentence that says what was expected.
+/// A sentence that names the expected formats.
 pub fn parse_time(text: &str) -> Result<Timestamp, String> {
     if let Ok(at) = text.parse::<Timestamp>() {
         return Ok(at);
@@ -128,7 +129,7 @@ pub fn parse_time(text: &str) -> Result<Timestamp, String> {
         .ok_or_else(|| format!("`{text}` is no time: expected RFC 3339 such as 2026-11-20T14:05:00Z, or unix seconds"))
 }
 
-/// A time without its `UTC` or `Z`.
+/// Removes the trailing `UTC` or `Z`.
 fn without_zone(text: &str) -> &str {
     text.strip_suffix("UTC").or_else(|| text.strip_suffix(['Z', 'z'])).unwrap_or(text).trim_end()
 }
@@ -137,24 +138,24 @@ fn in_utc(at: jiff::civil::DateTime) -> Result<Timestamp, jiff::Error> {
     at.to_zoned(jiff::tz::TimeZone::UTC).map(|at| at.timestamp())
 }
 
-/// A moment as people name it; [`Moment::resolve`] says which one they mean.
+/// A point in time as entered by a user; [`Moment::resolve`] turns it into a timestamp.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Moment {
-    /// This one.
+    /// This exact time.
     At(Timestamp),
-    /// The last such time of day, in UTC.
+    /// The last occurrence of this time of day, in UTC.
     Of(jiff::civil::Time),
-    /// The last such day of a year, in UTC; the year itself means nothing.
+    /// The last occurrence of this day and time of a year, in UTC; the year in the value is ignored.
     On(jiff::civil::DateTime),
-    /// So long before now.
+    /// This long before now.
     Ago(Duration),
 }
 
 impl Moment {
-    /// Reads `14:05`, `14:05:30 UTC`, `11-20 14:05:30`, `10m ago`, or what [`parse_time`] takes.
+    /// Parses `14:05`, `14:05:30 UTC`, `11-20 14:05:30`, `10m ago`, or any format of [`parse_time`].
     ///
     /// # Errors
-    /// A sentence that says what was expected.
+    /// A sentence that names the expected formats.
     pub fn parse(text: &str) -> Result<Self, String> {
         let text = text.trim();
         let hours = text.split(':').next().unwrap_or_default();
@@ -164,7 +165,7 @@ impl Moment {
                 return Ok(Self::Of(time));
             }
         }
-        // As reports have it beside others of one year; this year has every day.
+        // The format of reports without a year. 2024 is a leap year, so every day is valid.
         let is_day = text.len() > 6 && text.as_bytes()[2] == b'-' && text.as_bytes()[5] == b' ';
         if is_day && let Ok(at) = format!("2024-{}", without_zone(text)).parse() {
             return Ok(Self::On(at));
@@ -179,14 +180,14 @@ impl Moment {
         }
     }
 
-    /// Which moment that is, seen from `now`; a time of day is never in the future.
+    /// Returns the timestamp, relative to `now`; a time of day is never in the future.
     pub fn resolve(self, now: Timestamp) -> Timestamp {
         match self {
             Self::At(at) => at,
             Self::Ago(ago) => before(now, ago),
             Self::On(day) => {
                 let year = now.to_zoned(jiff::tz::TimeZone::UTC).year();
-                // A 29th of February is at most eight years back.
+                // The last 29 February is at most eight years ago.
                 let years = (0..=8).filter_map(|back| day.with().year(year - back).build().ok());
                 years.filter_map(|at| in_utc(at).ok()).find(|at| *at <= now).unwrap_or(now)
             }
@@ -214,7 +215,7 @@ mod tests {
         assert_eq!(clock.step(slewed, at), None);
         clock.follow(slewed, at);
         assert_eq!((clock.at(at), clock.steady_for(at)), (slewed, Duration::from_secs(10)));
-        // The reference is set back by an hour, five seconds later; until that is accepted, time goes on.
+        // The reference is set back by an hour, five seconds later; until the step is accepted, time continues.
         let (_, at) = later(15);
         let set = before(start, Duration::from_secs(3_600));
         assert!(clock.step(set, at).is_some_and(|step| step < SignedDuration::from_secs(-3_600)));

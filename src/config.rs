@@ -1,4 +1,4 @@
-//! The configuration file: composes the components' own parts, with defaults for every key.
+//! The configuration file: combines the configuration of all components; every key has a default.
 
 mod secrets;
 
@@ -19,58 +19,59 @@ use crate::{
 };
 pub use secrets::{Inlet, bot_token, inlet};
 
-/// Everything that `serve` needs.
+/// The configuration of `serve`.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
     /// Address and port to listen on.
     pub listen: String,
-    /// The directory of the database; empty takes $STATE_DIRECTORY, else ~/.local/state/llm-diagnose.
+    /// The directory of the database; if empty, $STATE_DIRECTORY, or else ~/.local/state/llm-diagnose.
     pub state_dir: PathBuf,
-    /// A database that several replicas share, instead of that directory.
+    /// A database that several replicas share, instead of `state_dir`.
     pub database: store::Config,
-    /// Where people reach the incident pages; empty leaves the links out.
+    /// The public address of the incident pages; if empty, messages contain no links.
     pub public_url: String,
-    /// How the webhook is protected.
+    /// Authentication and limits of the webhook.
     pub webhook: Webhook,
-    /// What callers may take of us.
+    /// Connection limits of the HTTP server.
     pub http: server::Limits,
-    /// How the pages are protected.
+    /// Authentication of the pages.
     pub pages: server::Config,
-    /// Where evidence is asked; the first whose labels match the alerts is used.
+    /// Prometheus servers that provide the evidence; the first whose labels match the alerts is used.
     pub prometheus: Vec<prom::Config>,
-    /// Which exporters are read directly when Prometheus cannot tell.
+    /// Exporters that are read directly when Prometheus has no data.
     pub exporters: exporter::Config,
-    /// The cluster's API: pods, events, logs.
+    /// The Kubernetes API: pods, events, logs.
     pub kubernetes: kubernetes::Config,
-    /// Where logs are kept; the first whose labels match the alerts is used.
+    /// Loki servers with the logs; the first whose labels match the alerts is used.
     pub loki: Vec<loki::Config>,
-    /// Slack; not used when no channel is set.
+    /// Slack; not used if no channel is set.
     pub slack: slack::Config,
     /// Alertmanagers, for silences; the first whose labels match the alerts is used.
     pub alertmanagers: Vec<alertmanager::Config>,
-    /// Pagers and webhooks that get the triage.
+    /// Pagers and webhooks that receive the triage.
     pub pagers: Vec<notify::Pager>,
-    /// Earlier versions had a choice; only `en` is still accepted.
+    /// The language of messages. Earlier versions offered several; only `en` is still accepted.
     #[schemars(skip)]
     pub language: Option<String>,
-    /// A dashboard for the links in messages; `{namespace}`, `{model}`, `{cluster}`, `{from}`, `{to}` (unix ms) are filled in.
+    /// A dashboard for the links in messages; `{namespace}`, `{model}`, `{cluster}`, `{from}`, `{to}` (unix ms) are
+    /// replaced.
     pub dashboard_url: String,
-    /// Also print messages to standard output.
+    /// True if messages are also printed to standard output; if not set, see [`Config::prints`].
     pub console: Option<bool>,
-    /// Where own playbooks stand.
+    /// The user's own playbooks.
     pub playbooks: Playbooks,
-    /// Engine to the labels that its series have at this site; they come before those of its signal file.
+    /// The labels that an engine's series have at this site, by engine; they are tried before those of its signal file.
     pub engines: BTreeMap<String, OwnLabels>,
-    /// What is promised of pools; of the entries that fit a pool, the one with the most labels counts.
+    /// Service level objectives of pools; of the entries that match a pool, the one with the most labels counts.
     pub slo: Vec<Slo>,
-    /// How diagnoses are made.
+    /// Settings of diagnoses.
     pub diagnose: diagnose::Config,
-    /// Files of everything about an incident.
+    /// Diagnostic bundles: files with all data about an incident.
     pub bundle: bundle::Config,
-    /// How notifications become incidents.
+    /// Rules by which notifications become incidents.
     pub incident: Incident,
-    /// `text` or `json`.
+    /// The log format: `text` or `json`.
     pub log: LogFormat,
 }
 
@@ -111,16 +112,17 @@ impl Default for Config {
 pub struct Webhook {
     /// A file with the token that Alertmanager sends as `Authorization: Bearer`.
     pub bearer_token_file: Option<PathBuf>,
-    /// Basic authentication instead: the user.
+    /// User name for basic authentication, instead of a token.
     pub username: Option<String>,
-    /// Basic authentication instead: a file with the password.
+    /// A file with the password for basic authentication.
     pub password_file: Option<PathBuf>,
-    /// Senders that have tokens of their own; what they send is told apart from other sources' groups of the same key. A
-    /// path, `/webhook/alertmanager/<source>`, names a source too.
+    /// Senders with tokens of their own; groups with the same key from different sources stay separate. The path
+    /// `/webhook/alertmanager/<source>` names a source too.
     pub sources: Vec<Source>,
-    /// The largest body in bytes; a group of 1,000 alerts has about 0.8 MB. It is read as it comes, so it costs time only.
+    /// The largest body in bytes; a group of 1,000 alerts has about 0.8 MB. The body is parsed as a stream, so a large
+    /// one costs time but no memory.
     pub body_limit: usize,
-    /// Webhooks that may wait to be stored; more are answered 503.
+    /// Maximum number of webhooks that wait to be stored; more are answered 503.
     pub queue: usize,
 }
 
@@ -141,13 +143,13 @@ impl Default for Webhook {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Source {
-    /// Its name: 1 to 100 letters, digits, `.`, `_`, `-`.
+    /// The name of the source: 1 to 100 letters, digits, `.`, `_`, `-`.
     pub name: String,
-    /// A file with the token that it sends as `Authorization: Bearer`.
+    /// A file with the token that the source sends as `Authorization: Bearer`.
     pub bearer_token_file: PathBuf,
 }
 
-/// Whether it can name a source.
+/// Returns true if `name` is a valid name of a source.
 pub fn is_source(name: &str) -> bool {
     let fits = |c: char| c.is_alphanumeric() || matches!(c, '.' | '_' | '-');
     (1..=100).contains(&name.chars().count()) && name.chars().all(fits)
@@ -157,7 +159,8 @@ pub fn is_source(name: &str) -> bool {
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Playbooks {
-    /// A directory laid out like the shipped one; the same path replaces, another adds.
+    /// A directory with the layout of the shipped playbooks; a file with the same path replaces the shipped one, any
+    /// other is added.
     pub dir: Option<PathBuf>,
 }
 
@@ -165,20 +168,20 @@ pub struct Playbooks {
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Incident {
-    /// The same notification within this time is a duplicate; defaults to 1m.
+    /// Time within which the same notification counts as a duplicate; defaults to 1m.
     #[serde(deserialize_with = "duration")]
     #[schemars(with = "String")]
     pub duplicate_within: Duration,
-    /// Firing again within this time reopens the incident; defaults to 10m.
+    /// Time within which an incident that fires again is reopened; defaults to 10m.
     #[serde(deserialize_with = "duration")]
     #[schemars(with = "String")]
     pub reopen_within: Duration,
-    /// An open incident of which nothing is heard for this long is closed; above two of Alertmanager's
-    /// `repeat_interval`, defaults to 12h.
+    /// Time after which an open incident without notifications is closed; must be longer than two of Alertmanager's
+    /// `repeat_interval`s, defaults to 12h.
     #[serde(deserialize_with = "duration")]
     #[schemars(with = "String")]
     pub stale_after: Duration,
-    /// How long resolved incidents are kept; defaults to 90d.
+    /// Retention of resolved incidents; defaults to 90d.
     #[serde(deserialize_with = "duration")]
     #[schemars(with = "String")]
     pub keep: Duration,
@@ -199,10 +202,10 @@ impl Default for Incident {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum LogFormat {
-    /// For people.
+    /// Plain text for people.
     #[default]
     Text,
-    /// For machines.
+    /// JSON for log pipelines.
     Json,
 }
 
@@ -210,7 +213,7 @@ impl Config {
     /// Reads a configuration file.
     ///
     /// # Errors
-    /// With file, line and the line's text when a key is unknown or a value is wrong.
+    /// With file, line and the line's text if a key is unknown or a value is invalid.
     pub fn load(path: &Path) -> anyhow::Result<Self> {
         let text = std::fs::read_to_string(path)
             .with_context(|| format!("cannot read the configuration {}", path.display()))?;
@@ -220,7 +223,7 @@ impl Config {
         Ok(config)
     }
 
-    /// Gives the library what the configuration says about this site: its labels and what is promised of its pools.
+    /// Adds the labels and service level objectives of this site to the library.
     ///
     /// # Errors
     /// When an engine or a label is unknown.
@@ -229,7 +232,7 @@ impl Config {
         told.map_err(anyhow::Error::msg).context("in the configuration")
     }
 
-    /// What cannot be told from types alone.
+    /// Checks the rules that the types cannot express.
     fn validate(&self) -> anyhow::Result<()> {
         if let Some(language) = self.language.as_ref().filter(|language| *language != render::ENGLISH) {
             bail!(
@@ -294,16 +297,16 @@ impl Config {
         Ok(())
     }
 
-    /// Whether messages are printed: told, or else when there is no Slack.
+    /// Returns true if messages are printed: as configured by `console`, or by default if no Slack channel is set.
     pub fn prints(&self) -> bool {
         self.console.unwrap_or(self.slack.channel.is_empty())
     }
 }
 
-/// Reads a secret's file without its trailing newline.
+/// Reads a secret from a file and trims white space around it.
 ///
 /// # Errors
-/// When it cannot be read or is empty.
+/// When the file cannot be read or is empty.
 pub fn secret(path: &Path) -> anyhow::Result<SecretString> {
     let text =
         std::fs::read_to_string(path).with_context(|| format!("cannot read the secret in {}", path.display()))?;

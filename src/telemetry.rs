@@ -1,4 +1,4 @@
-//! Logs, and the service's own metrics.
+//! Logging, and the service's own metrics.
 
 use std::fmt::Debug;
 use std::sync::atomic::AtomicI64;
@@ -13,26 +13,26 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 use tracing_subscriber::EnvFilter;
 
-/// Seconds; from a cached answer to a deadline.
+/// Histogram buckets in seconds: from a cached answer to a deadline.
 const BUCKETS: [f64; 12] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0];
 
-/// Seconds of a bundle, the waiting for its turn included: up to several deadlines.
+/// Histogram buckets for the duration of a bundle in seconds, including the time in the queue: up to several deadlines.
 const BUNDLE_SECONDS: [f64; 10] = [0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0];
-/// Bytes of a bundle.
+/// Histogram buckets for the size of a bundle in bytes.
 const BUNDLE_BYTES: [f64; 8] =
     [65_536.0, 262_144.0, 1_048_576.0, 4_194_304.0, 16_777_216.0, 67_108_864.0, 268_435_456.0, 1_073_741_824.0];
 
-/// Labels of one dimension.
+/// Metric labels with one dimension.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct By {
-    /// Where it happened or what came of it.
+    /// The outcome; for some metrics the loop or the reason instead.
     pub result: String,
 }
 
-/// Labels of a diagnosis.
+/// Metric labels of a diagnosis.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct ByVerdict {
-    /// The playbook that was entered; `none` where a screened pool shows no symptom.
+    /// The playbook used; `none` if a screened pool shows no symptom.
     pub playbook: String,
     /// The symptom's verdict.
     pub verdict: String,
@@ -40,25 +40,25 @@ pub struct ByVerdict {
     pub cause: String,
 }
 
-/// Labels of what somebody did.
+/// Metric labels of a user action.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct ByKind {
-    /// command, press, …; or the act.
+    /// The kind of input (command, press, …), or the action.
     pub kind: String,
-    /// done, refused, failed, …
+    /// The outcome: done, refused, failed, …
     pub result: String,
 }
 
-/// Labels of a delivery.
+/// Metric labels of a delivery.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct BySink {
-    /// slack or console.
+    /// The sink or kind of message: slack, console, answer, …
     pub sink: String,
-    /// posted, updated, retried, failed, …
+    /// The outcome: posted, updated, retried, failed, …
     pub result: String,
 }
 
-/// Labels of a channel that does not take messages.
+/// Metric labels of a channel that refuses messages.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ByChannel {
     channel: String,
@@ -74,7 +74,7 @@ impl MetricConstructor<Histogram> for Buckets {
     }
 }
 
-/// Everything this service counts about itself.
+/// The metrics of this service.
 #[derive(Debug)]
 pub struct Metrics {
     registry: Registry,
@@ -83,7 +83,7 @@ pub struct Metrics {
     diagnoses: Family<ByVerdict, Counter>,
     diagnosis_seconds: Histogram,
     queries: Family<By, Counter>,
-    /// One query's time at Prometheus, in seconds.
+    /// Duration of one Prometheus query, in seconds.
     pub query_seconds: Histogram,
     deliveries: Family<BySink, Counter>,
     delivery_seconds: Family<BySink, Histogram, Buckets>,
@@ -101,19 +101,19 @@ pub struct Metrics {
     accept_errors: Counter,
     /// Webhooks accepted and not yet stored.
     pub webhook_queue: Gauge<i64, AtomicI64>,
-    /// Incidents that are open.
+    /// Open incidents.
     pub open_incidents: Gauge<i64, AtomicI64>,
     /// Diagnoses that are due.
     pub diagnosis_queue: Gauge<i64, AtomicI64>,
     /// Messages that are not up to date.
     pub delivery_queue: Gauge<i64, AtomicI64>,
-    /// Socket Mode's connections that are up.
+    /// Open Socket Mode connections.
     pub socket_connections: Gauge<i64, AtomicI64>,
     /// Rows of the store that cannot be read.
     pub unreadable_rows: Gauge<i64, AtomicI64>,
-    /// Connections of the HTTP server that are open.
+    /// Open connections of the HTTP server.
     pub connections: Gauge<i64, AtomicI64>,
-    /// Exporters learnt from Prometheus' targets.
+    /// Exporters discovered in Prometheus' target list.
     pub exporters: Gauge<i64, AtomicI64>,
 }
 
@@ -204,64 +204,64 @@ impl Metrics {
         self
     }
 
-    /// A webhook call was answered.
+    /// Counts an answered webhook call.
     pub fn webhook(&self, result: &str) {
         self.webhooks.get_or_create(&By { result: result.to_owned() }).inc();
     }
 
-    /// Somebody did something in Slack, and it was taken or not.
+    /// Counts an input from Slack, by kind and outcome.
     pub fn inbound(&self, kind: &str, result: &str) {
         self.inbound.get_or_create(&ByKind { kind: kind.to_owned(), result: result.to_owned() }).inc();
     }
 
-    /// Somebody acted, or was refused.
+    /// Counts an action, executed or refused.
     pub fn act(&self, act: &str, result: &str) {
         self.acts.get_or_create(&ByKind { kind: act.to_owned(), result: result.to_owned() }).inc();
     }
 
-    /// A bundle was made.
+    /// Records a finished bundle.
     pub fn bundle(&self, complete: bool, bytes: u64, took: Duration) {
         self.bundles.get_or_create(&By { result: if complete { "complete" } else { "incomplete" }.to_owned() }).inc();
         self.bundle_seconds.observe(took.as_secs_f64());
         self.bundle_bytes.observe(bytes as f64);
     }
 
-    /// A bundle was asked for and not made: busy, failed, stopped.
+    /// Counts a requested bundle that was not created: busy, failed, stopped.
     pub fn no_bundle(&self, result: &str) {
         self.bundles.get_or_create(&By { result: result.to_owned() }).inc();
     }
 
-    /// Somebody wanted to download a bundle.
+    /// Counts a download request for a bundle.
     pub fn download(&self, result: &str) {
         self.downloads.get_or_create(&By { result: result.to_owned() }).inc();
     }
 
-    /// A loop broke and is started again.
+    /// Counts a restart of a loop.
     pub fn restart(&self, name: &str) {
         self.restarts.get_or_create(&By { result: name.to_owned() }).inc();
     }
 
-    /// A piece of work panicked.
+    /// Counts a panic in a piece of work.
     pub fn panic(&self, name: &str) {
         self.panics.get_or_create(&By { result: name.to_owned() }).inc();
     }
 
-    /// We closed a connection.
+    /// Counts a connection that this service closed.
     pub fn cut(&self, why: &str) {
         self.cuts.get_or_create(&By { result: why.to_owned() }).inc();
     }
 
-    /// A connection could not be accepted.
+    /// Counts a connection that could not be accepted.
     pub fn accept_error(&self) {
         self.accept_errors.inc();
     }
 
-    /// A group was stored.
+    /// Counts a stored alert group.
     pub fn admission(&self, reason: &str) {
         self.admissions.get_or_create(&By { result: reason.to_owned() }).inc();
     }
 
-    /// A diagnosis was made.
+    /// Records a finished diagnosis.
     pub fn diagnosis(&self, labels: ByVerdict, queries: usize, degraded: bool, took: f64) {
         self.diagnoses.get_or_create(&labels).inc();
         self.diagnosis_seconds.observe(took);
@@ -269,7 +269,7 @@ impl Metrics {
         self.queries.get_or_create(&By { result: result.to_owned() }).inc_by(queries as u64);
     }
 
-    /// A message was sent, or was not.
+    /// Records an attempt to send a message, with its duration if there was a call.
     pub fn delivery(&self, sink: &str, result: &str, took: Option<Duration>) {
         let labels = BySink { sink: sink.to_owned(), result: result.to_owned() };
         self.deliveries.get_or_create(&labels).inc();
@@ -278,7 +278,7 @@ impl Metrics {
         }
     }
 
-    /// These channels do not take messages, with Slack's codes; all others do, as far as we know.
+    /// Sets the channels that refuse messages, with Slack's error codes; clears all others.
     pub fn refused<'a>(&self, channels: impl Iterator<Item = (&'a str, &'a str)>) {
         self.refused_channels.clear();
         for (channel, code) in channels {
@@ -287,12 +287,12 @@ impl Metrics {
         }
     }
 
-    /// A delivery had to wait for a rate limit.
+    /// Counts a delivery that had to wait for a rate limit.
     pub fn rate_limit_wait(&self, whose: &str) {
         self.rate_limit_waits.get_or_create(&By { result: whose.to_owned() }).inc();
     }
 
-    /// The page for Prometheus, in OpenMetrics text.
+    /// Renders the metrics page for Prometheus, in OpenMetrics text.
     pub fn page(&self) -> String {
         let mut out = String::new();
         // Writing into a String cannot fail.
@@ -301,12 +301,12 @@ impl Metrics {
     }
 }
 
-/// Starts logging to standard error; `LLM_DIAGNOSE_LOG` filters, `info` unless told.
+/// Starts logging to standard error. `LLM_DIAGNOSE_LOG` sets the filter; the default level is `info`.
 pub fn start_logging(json: bool) {
     let filter = EnvFilter::try_from_env("LLM_DIAGNOSE_LOG")
         .unwrap_or_else(|_| EnvFilter::new("info,hyper_util=warn,sqlx=warn,slack_morphism=warn"));
     let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false);
-    // A second start in one process keeps the first.
+    // If logging was started before in this process, the first configuration stays.
     let _ = match json {
         true => subscriber.json().try_init(),
         false => subscriber.with_ansi(false).try_init(),

@@ -1,4 +1,4 @@
-//! The secrets of Slack, and which way in they open.
+//! Slack's secrets, and the transport for Slack's requests that they allow.
 
 use std::path::Path;
 
@@ -8,18 +8,18 @@ use secrecy::SecretString;
 use super::secret;
 use crate::slack::{self, Transport};
 
-/// How what people do in Slack reaches us.
+/// The transport by which commands and button presses in Slack reach this service.
 #[derive(Debug)]
 pub enum Inlet {
     /// Socket Mode, with the app-level token.
     Socket(SecretString),
-    /// Signed requests, with the signing secret.
+    /// Signed HTTP requests, with the signing secret.
     Http(SecretString),
-    /// Not at all, and how to change that.
+    /// No transport, with a hint how to enable one.
     Off(&'static str),
 }
 
-/// From a file, else from the environment; none when neither is set.
+/// Reads a secret from the file, or else from the environment variable; `None` if neither is set.
 fn find(file: Option<&Path>, variable: &str) -> anyhow::Result<Option<SecretString>> {
     match file {
         Some(path) => secret(path).map(Some),
@@ -27,19 +27,19 @@ fn find(file: Option<&Path>, variable: &str) -> anyhow::Result<Option<SecretStri
     }
 }
 
-/// The bot token.
+/// Reads the bot token.
 ///
 /// # Errors
-/// When it is not set or its file cannot be read.
+/// When the token is not set or its file cannot be read.
 pub fn bot_token(config: &slack::Config) -> anyhow::Result<SecretString> {
     find(config.bot_token_file.as_deref(), "SLACK_BOT_TOKEN")?
         .context("Slack needs a bot token: set SLACK_BOT_TOKEN or `slack.bot_token_file`")
 }
 
-/// The way in: the one that is told, else the one whose secret is there, Socket Mode's first.
+/// Chooses the transport: the configured one, or else the one whose secret is set; Socket Mode is preferred.
 ///
 /// # Errors
-/// When the one that is told lacks its secret, or a file cannot be read.
+/// When the configured transport lacks its secret, or a file cannot be read.
 pub fn inlet(config: &slack::Config) -> anyhow::Result<Inlet> {
     let app_token = || find(config.app_token_file.as_deref(), "SLACK_APP_TOKEN");
     let signing = || find(config.signing_secret_file.as_deref(), "SLACK_SIGNING_SECRET");
