@@ -1,7 +1,7 @@
-//! The words that come from Alertmanager: alerts, groups, episodes.
+//! The types of Alertmanager's data: alerts, groups, episodes.
 //!
-//! Reads the webhook payload version "4" leniently (others' payloads grow fields) and nothing else:
-//! what an alert means is decided by [`crate::playbook::select`], what is stored by [`crate::incident`].
+//! Parses the webhook payload version "4", tolerates unknown fields (other tools add some), and nothing else:
+//! [`crate::playbook::select`] decides what an alert means, [`crate::incident`] what is stored.
 
 mod payload;
 
@@ -13,14 +13,14 @@ use serde::{Deserialize, Serialize};
 
 pub use payload::KEPT_ALERTS;
 
-/// Label or annotation names to values; sorted, so that output is the same every time.
+/// Label or annotation names with their values; sorted, so that output is deterministic.
 pub type Labels = BTreeMap<String, String>;
 
-/// The webhook payload version this service reads.
+/// The webhook payload version that this service reads.
 /// Source: Alertmanager, `notify/webhook`, `Message.Version`.
 pub const PAYLOAD_VERSION: &str = "4";
 
-/// Whether one alert, or a whole notification, says firing or resolved.
+/// The status of one alert or of a whole notification.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum AlertStatus {
@@ -42,17 +42,17 @@ pub struct Alert {
     /// Free text for people.
     #[serde(default)]
     pub annotations: Labels,
-    /// When it began to fire: with the fingerprint, the identity of an episode.
+    /// The time at which the alert began to fire; with the fingerprint, the identity of an episode.
     #[schemars(with = "String")]
     pub starts_at: Timestamp,
-    /// When it ended; the year 0001 while it fires.
+    /// The time at which the alert ended; the year 0001 while it fires.
     #[serde(default = "never")]
     #[schemars(with = "String")]
     pub ends_at: Timestamp,
     /// Link to the rule's graph; may be empty.
     #[serde(default, rename = "generatorURL")]
     pub generator_url: String,
-    /// Alertmanager's hash of the labels, 16 hex digits; empty when a caller made the alert by hand.
+    /// Alertmanager's hash of the labels, 16 hex digits; empty if the alert was written by hand.
     #[serde(default)]
     pub fingerprint: String,
 }
@@ -63,7 +63,7 @@ fn never() -> Timestamp {
 }
 
 impl Alert {
-    /// The alert's name, or `unnamed alert` when the label is absent or empty.
+    /// Returns the alert's name, or `unnamed alert` if the label is absent or empty.
     pub fn name(&self) -> &str {
         match self.labels.get("alertname").map(String::as_str) {
             None | Some("") => "unnamed alert",
@@ -71,13 +71,12 @@ impl Alert {
         }
     }
 
-    /// Whether its severity calls for somebody at once.
+    /// Returns true if the severity is `critical` or `page`, so somebody must be called at once.
     pub fn is_critical(&self) -> bool {
         matches!(self.labels.get("severity").map(String::as_str), Some("critical" | "page"))
     }
 
-    /// The episode's key inside its group: fingerprint and start.
-    /// A hand-made alert without a fingerprint is told apart by its labels.
+    /// Returns the episode's key inside its group: fingerprint and start. The labels stand for a missing fingerprint.
     pub fn episode(&self) -> (String, Timestamp) {
         let id = match self.fingerprint.as_str() {
             "" => self.labels.iter().map(|(k, v)| format!("{k}={v:?},")).collect(),
@@ -87,68 +86,68 @@ impl Alert {
     }
 }
 
-/// An alert that is not kept: who it is, and whether it fires.
+/// The identity and status of an alert that is not stored in full.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeftOut {
-    /// As [`Alert::episode`] tells it.
+    /// The key that [`Alert::episode`] returns.
     pub episode: (String, Timestamp),
     /// Firing or resolved.
     pub status: AlertStatus,
 }
 
-/// One notification for one alert group.
+/// One notification of one alert group.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AlertGroup {
     /// Always [`PAYLOAD_VERSION`].
     pub version: String,
     /// Alertmanager's identity of the group; unbounded length, any UTF-8.
     pub group_key: String,
-    /// What Alertmanager says of the whole; not to be believed when alerts were truncated.
+    /// The status of the whole group according to Alertmanager; wrong if alerts were truncated.
     pub status: AlertStatus,
     /// The receiver's name in Alertmanager's configuration.
     pub receiver: String,
-    /// The alerts: of more than [`KEPT_ALERTS`] the most severe.
+    /// The stored alerts; if there are more than [`KEPT_ALERTS`], the most severe.
     pub alerts: Vec<Alert>,
-    /// The alerts that came and are not kept.
+    /// The received alerts that are not stored in full.
     pub left_out: Vec<LeftOut>,
-    /// How many alerts did not come (`max_alerts`), or are known by their number only.
+    /// Number of alerts that Alertmanager left out (`max_alerts`), or of which only the count is known.
     pub truncated_alerts: u64,
-    /// Labels of the grouping.
+    /// The labels by which Alertmanager grouped.
     pub group_labels: Labels,
-    /// Annotations that all alerts share.
+    /// The annotations that all alerts share.
     pub common_annotations: Labels,
-    /// Where this Alertmanager is reached by people.
+    /// The public address of this Alertmanager.
     pub external_url: String,
-    /// Why Alertmanager sent it, from 0.32 on: "all alerts resolved" is the one we rely on.
+    /// Alertmanager's reason for the notification, from 0.32 on; the service relies only on "all alerts resolved".
     pub notification_reason: Option<String>,
-    /// What is configured for the sender; never read from the body.
+    /// The configured name of the sender; never read from the body.
     pub sender: Option<String>,
 }
 
-/// Why a body is no alert group.
+/// A body that is not a valid alert group.
 #[derive(Debug, thiserror::Error)]
 pub enum PayloadError {
-    /// Not JSON, or a field is missing or of the wrong type.
+    /// The body is not JSON, or a field is missing or of the wrong type.
     #[error("the body is no Alertmanager webhook payload: {0}")]
     Shape(#[from] serde_json::Error),
-    /// One element is larger than anything that an alert may be.
+    /// One element is larger than any alert may be.
     #[error("one alert of the body is larger than 4 MiB")]
     TooLong,
-    /// Another payload version.
+    /// The payload version is not supported.
     #[error("payload version is {0:?}, expected \"{PAYLOAD_VERSION}\"")]
     Version(String),
-    /// A group without alerts says nothing.
+    /// The group contains no alerts.
     #[error("the payload has no alerts")]
     Empty,
 }
 
 impl AlertGroup {
-    /// Reads what a person passes on the command line: a webhook body, or one alert.
+    /// Parses a file from the command line: a webhook body, or a single alert.
     ///
     /// # Errors
-    /// As [`AlertGroup::from_webhook`]; for a lone alert, when it lacks status or start.
+    /// As [`AlertGroup::from_webhook`]; for a single alert, when status or start is missing.
     pub fn from_file(body: &[u8]) -> Result<Self, PayloadError> {
-        // Editors on Windows write a byte order mark, which JSON does not know.
+        // Editors on Windows add a byte order mark, which JSON does not allow.
         let body = body.strip_prefix(b"\xef\xbb\xbf").unwrap_or(body);
         let value: serde_json::Value = serde_json::from_slice(body)?;
         if value.get("alerts").is_some() {
@@ -157,7 +156,7 @@ impl AlertGroup {
         Ok(Self::of_alert(serde_json::from_value(value)?))
     }
 
-    /// A group of one alert, as if Alertmanager had grouped by all labels.
+    /// Builds a group of one alert, as if Alertmanager had grouped by all labels.
     pub fn of_alert(alert: Alert) -> Self {
         Self {
             version: PAYLOAD_VERSION.to_owned(),
@@ -175,26 +174,27 @@ impl AlertGroup {
         }
     }
 
-    /// Who sent it: what is configured for the sender, else the `cluster` on which all alerts agree, else empty. With the
-    /// group key the identity of the group. Not the external URL: the members of a highly available pair differ in it.
+    /// Returns the source of the group: the configured name of the sender, or else the `cluster` label that all alerts
+    /// share, or else empty. Source and group key identify the group. The external URL does not, because the members of
+    /// a highly available pair differ in it.
     pub fn source(&self) -> String {
         let cluster = || common_labels(&self.alerts.iter().collect::<Vec<_>>()).remove("cluster");
         self.sender.clone().or_else(cluster).unwrap_or_default()
     }
 
-    /// The alerts that fire in this notification, or all when none does.
+    /// Returns the firing alerts of this notification, or all alerts if none fires.
     pub fn active(&self) -> Vec<&Alert> {
         active(&self.alerts)
     }
 }
 
-/// The firing ones of `alerts`, or all when none fires.
+/// Returns the firing alerts, or all alerts if none fires.
 pub fn active(alerts: &[Alert]) -> Vec<&Alert> {
     let firing: Vec<&Alert> = alerts.iter().filter(|a| a.status == AlertStatus::Firing).collect();
     if firing.is_empty() { alerts.iter().collect() } else { firing }
 }
 
-/// The labels on which all `alerts` agree.
+/// Returns the labels that all `alerts` share with the same value.
 pub fn common_labels(alerts: &[&Alert]) -> Labels {
     let Some((first, rest)) = alerts.split_first() else {
         return Labels::new();

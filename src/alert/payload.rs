@@ -1,7 +1,7 @@
-//! Reads a webhook body of any length in bounded memory.
+//! Parses a webhook body of any length in bounded memory.
 //!
-//! Alertmanager puts no limit on a group (`max_alerts: 0`), and names the group after its alerts. So alerts are read one
-//! by one: the most severe are kept whole, of the others only who they are and whether they fire.
+//! Alertmanager does not limit the size of a group (`max_alerts: 0`), and sends the group's name after its alerts. So
+//! alerts are parsed one by one: the most severe are stored in full; of the others only identity and status are kept.
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
@@ -12,22 +12,22 @@ use serde::de::{Deserialize, Deserializer, SeqAccess, Visitor};
 
 use super::{Alert, AlertGroup, AlertStatus, Labels, LeftOut, PAYLOAD_VERSION, PayloadError, never};
 
-/// Alerts of one group that are kept whole at most.
+/// Maximum number of alerts of one group that are stored in full.
 pub const KEPT_ALERTS: usize = 2_000;
-/// Bytes of text that the kept alerts have together at most.
+/// Maximum size of the text of these alerts together, in bytes.
 const KEPT_BYTES: usize = 4 << 20;
-/// Bytes that the identities of the other alerts may take; of those on top only the number is known.
+/// Maximum size of the identities of the other alerts, in bytes; beyond it alerts are only counted.
 const LEFT_OUT_BYTES: usize = 16 << 20;
-/// What an identity takes beside its text.
+/// Memory of one identity besides its text, in bytes.
 const IDENTITY_BYTES: usize = 64;
-/// Bytes of one alert, or of everything that stands beside the alerts, at most.
+/// Maximum size of one alert, or of everything outside the alerts, in bytes.
 const ELEMENT_BYTES: usize = 4 << 20;
-/// Names of alerts under which a group is looked for that was too large to be read.
+/// Maximum number of alert names by which incidents of too large notifications are searched.
 const TOO_LARGE_NAMES: usize = 20;
-/// What the reader says of such an element.
+/// The error text for an element that is too large.
 const TOO_LONG: &str = "one of its elements is larger than 4 MiB";
 
-/// The body's shape, as far as we read it.
+/// The fields of the body that are parsed.
 #[derive(serde::Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Payload {
@@ -51,19 +51,19 @@ struct Payload {
 }
 
 impl AlertGroup {
-    /// Reads a webhook body.
+    /// Parses a webhook body.
     ///
     /// # Errors
-    /// When the body is not JSON of that shape, has another version, or no alerts.
+    /// When the body is not a valid payload, has another version, or contains no alerts.
     pub fn from_webhook(body: &[u8]) -> Result<Self, PayloadError> {
         Self::from_payload(serde_json::from_slice(body)?)
     }
 
-    /// Reads a webhook body as it comes; blocks. Beside the result it never holds more than some 30 MB, however long the
-    /// body is.
+    /// Parses a webhook body from a blocking reader. Besides the result it uses at most about 30 MB, whatever the
+    /// length of the body.
     ///
     /// # Errors
-    /// As [`Self::from_webhook`]; [`PayloadError::TooLong`] when one element alone is larger than 4 MiB.
+    /// As [`Self::from_webhook`]; [`PayloadError::TooLong`] when a single element is larger than 4 MiB.
     pub fn from_reader(body: impl Read) -> Result<Self, PayloadError> {
         let body = io::BufReader::with_capacity(1 << 16, Elements::new(body));
         Self::from_payload(serde_json::from_reader(body).map_err(|error| {
@@ -100,7 +100,7 @@ impl AlertGroup {
         Ok(group)
     }
 
-    /// No label means a NUL, and PostgreSQL keeps none: a replacement character stands for it.
+    /// Replaces NUL characters by replacement characters: PostgreSQL cannot store NUL, and no label needs it.
     fn replace_nul(&mut self) {
         let texts = [&mut self.group_key, &mut self.receiver, &mut self.external_url];
         texts.into_iter().chain(&mut self.notification_reason).for_each(text_without_nul);
@@ -117,10 +117,10 @@ impl AlertGroup {
         }
     }
 
-    /// What can be told of a body that is too large to be read, from its beginning: an alert that says so, with the labels
-    /// of the first alert, so that it goes where that one would go. It is over when the group is, whose status stands before
-    /// its alerts in what Alertmanager sends. With `max_alerts` the status speaks only for the alerts that were sent; the
-    /// next notification corrects it. None when no alert stands there.
+    /// Builds a group from the beginning of a body that is too large to parse: one alert that reports this, with the
+    /// labels of the first alert, so that it is routed like that alert. The alert is resolved if the group's status is,
+    /// which Alertmanager sends before the alerts. With `max_alerts` the status covers only the alerts that were sent;
+    /// the next notification corrects it. `None` if the beginning contains no alert.
     ///
     /// Source of the order: <https://github.com/prometheus/alertmanager/blob/main/template/template.go>, `Data`.
     pub fn too_large(beginning: &[u8]) -> Option<Self> {
@@ -145,7 +145,8 @@ impl AlertGroup {
         Some(group)
     }
 
-    /// The group keys under which a body of this group was told that was too large to be read, some at most.
+    /// Returns the group keys under which a too large body of this group may have been stored; at most
+    /// [`TOO_LARGE_NAMES`].
     pub fn too_large_keys(&self) -> BTreeSet<String> {
         let names: BTreeSet<&str> = self.alerts.iter().map(Alert::name).collect();
         let names = names.into_iter().take(TOO_LARGE_NAMES);
@@ -157,12 +158,12 @@ fn too_large_key(receiver: &str, name: &str) -> String {
     format!("too large to read: {receiver}/{name:?}")
 }
 
-/// Where a part of a JSON text stands first.
+/// Returns the position of the first `part` in a JSON text.
 fn find(json: &[u8], part: &[u8]) -> Option<usize> {
     json.windows(part.len()).position(|window| window == part)
 }
 
-/// The value after the first `key` in a part of a JSON text.
+/// Parses the value after the first `key` in a fragment of a JSON text.
 fn first<T: for<'de> Deserialize<'de>>(json: &[u8], key: &[u8]) -> Option<T> {
     let at = find(json, key)? + key.len();
     serde_json::Deserializer::from_slice(&json[at..]).into_iter().next()?.ok()
@@ -181,10 +182,10 @@ fn labels_without_nul(labels: &mut Labels) {
     }
 }
 
-/// The alerts of a body, while they are read.
+/// Collects the alerts of a body while it is parsed.
 #[derive(Default)]
 struct Alerts {
-    /// With their place in the body.
+    /// The alerts to store, with their positions in the body.
     kept: Vec<(usize, Alert)>,
     kept_bytes: usize,
     seen: usize,
@@ -198,13 +199,13 @@ impl Alerts {
         self.kept_bytes += size(&alert);
         self.kept.push((self.seen, alert));
         self.seen += 1;
-        // Twice as many as are kept, so that they are not sorted for each alert.
+        // Twice the limit, so that the alerts are not sorted after each addition.
         if self.kept.len() >= 2 * KEPT_ALERTS || self.kept_bytes >= 2 * KEPT_BYTES {
             self.trim();
         }
     }
 
-    /// Keeps the most severe, at least one.
+    /// Reduces the alerts to the most severe ones within the limits, at least one.
     fn trim(&mut self) {
         self.kept.sort_by(|(_, a), (_, b)| by_severity(a, b));
         let mut bytes = 0;
@@ -224,7 +225,8 @@ impl Alerts {
         }
     }
 
-    /// The kept alerts in the body's order, the identities of the others, and how many have not even those.
+    /// Returns the stored alerts in the order of the body, the identities of the others, and the number of alerts
+    /// without either.
     fn finish(mut self) -> (Vec<Alert>, Vec<LeftOut>, u64) {
         if self.kept.len() > KEPT_ALERTS || self.kept_bytes > KEPT_BYTES {
             self.trim();
@@ -234,13 +236,13 @@ impl Alerts {
     }
 }
 
-/// Bytes of an alert's text.
+/// Size of an alert's text, in bytes.
 fn size(alert: &Alert) -> usize {
     let labels = alert.labels.iter().chain(&alert.annotations).map(|(name, value)| name.len() + value.len());
     labels.sum::<usize>() + alert.generator_url.len() + alert.fingerprint.len()
 }
 
-/// Firing before resolved, critical first, then the oldest; the same alerts are kept each time.
+/// Orders alerts: firing before resolved, then critical first, then the oldest first; deterministic.
 fn by_severity(a: &Alert, b: &Alert) -> Ordering {
     let rank = |alert: &Alert| (alert.status, !alert.is_critical(), alert.starts_at);
     rank(a).cmp(&rank(b)).then_with(|| a.fingerprint.cmp(&b.fingerprint)).then_with(|| a.labels.cmp(&b.labels))
@@ -268,7 +270,7 @@ impl<'de> Deserialize<'de> for Alerts {
     }
 }
 
-/// A JSON text whose elements, down to those of a list in the outermost object, have a bounded length.
+/// A reader of JSON text that limits the length of each element, down to those of a list in the outermost object.
 struct Elements<R> {
     inner: R,
     depth: usize,
@@ -353,7 +355,7 @@ mod tests {
     fn one_endless_alert_is_refused_before_it_fills_the_memory() {
         let endless = io::Read::chain(&br#"{"alerts":[{"annotations":{"a":""#[..], io::repeat(b'x'));
         assert!(matches!(AlertGroup::from_reader(endless), Err(PayloadError::TooLong)));
-        // Only in one piece: more alerts than that limit has bytes are read.
+        // The limit applies to one element; a body with more bytes in several alerts is accepted.
         let alerts: Vec<String> = (0..ELEMENT_BYTES / 100).map(|n| alert(n, "firing", "warning")).collect();
         let text = body(&alerts);
         assert!(text.len() > ELEMENT_BYTES && AlertGroup::from_reader(text.as_bytes()).is_ok());

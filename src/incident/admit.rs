@@ -1,8 +1,8 @@
-//! admit: what a notification means for what is known.
+//! Decides how a notification changes the known state of an incident.
 //!
-//! Alertmanager's traps, all seen on 0.25 to 0.33: a resolved alert is sent once and then leaves the group; an alert
-//! may arrive only as resolved; with truncated alerts the group's `status` says nothing; HA pairs send twice, and the
-//! second may be older than what the first has said.
+//! Pitfalls of Alertmanager, all observed on 0.25 to 0.33: a resolved alert is sent once and then leaves the group; an
+//! alert may arrive only as resolved; with truncated alerts the group's `status` is unreliable; HA pairs send twice,
+//! and the second notification may be older than the first.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -15,10 +15,10 @@ use super::{Known, State};
 use crate::alert::{AlertGroup, AlertStatus};
 use crate::clock;
 
-/// What Alertmanager says, from 0.32 on, when really all alerts of a group are over.
+/// Alertmanager's notification reason, from 0.32 on, if really all alerts of a group are resolved.
 const ALL_RESOLVED: &str = "all alerts resolved";
 
-/// Why a notification changed an incident, or did not.
+/// The reason why a notification changed an incident or left it unchanged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AdmitReason {
@@ -26,25 +26,26 @@ pub enum AdmitReason {
     First,
     /// More alerts fire than before.
     NewAlerts,
-    /// Some alerts ended, others fire on.
+    /// Some alerts ended, others still fire.
     FewerAlerts,
-    /// Alertmanager's reminder: nothing changed.
+    /// Alertmanager's repeated notification: nothing changed.
     StillFiring,
     /// The last alert ended.
     Resolved,
-    /// It fires again soon after it was resolved.
+    /// The group fires again soon after it was resolved.
     Refired,
-    /// The same notification once more: another Alertmanager of a pair, or a retry.
+    /// The same notification again: from the other Alertmanager of a pair, or a retry.
     Duplicate,
-    /// It says that alerts fire whose end was told a moment ago: the other Alertmanager of a pair is late. Nothing is
-    /// stored and the sender is asked to come again: if they still fire at the next `group_interval`, they fire anew.
+    /// The notification reports alerts as firing that ended a moment ago: the other Alertmanager of a pair is behind.
+    /// Nothing is stored and the sender is asked to retry: if the alerts still fire at the next `group_interval`, they
+    /// fire again.
     Late,
-    /// Only ended alerts, and nothing was known of them: nobody is told.
+    /// Only resolved alerts, none of them known: no message is sent.
     ResolvedUnseen,
 }
 
 impl AdmitReason {
-    /// As labels of metrics and in the store.
+    /// The name in metric labels and in the store.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::First => "first",
@@ -66,32 +67,32 @@ impl fmt::Display for AdmitReason {
     }
 }
 
-/// The times that decide.
+/// The time limits of admission.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rules {
-    /// The same content within this time is a duplicate, later a reminder; an ended episode that is said to fire within
-    /// this time of its end is late, later it fires anew.
+    /// Within this time the same content is a duplicate, afterwards a repeated notification. An episode that is
+    /// reported as firing within this time of its end is late, afterwards it fires again.
     pub duplicate_within: Duration,
-    /// Firing again within this time reopens the incident, later it is a new one.
+    /// Within this time an incident that fires again is reopened, afterwards a new one is opened.
     pub reopen_within: Duration,
 }
 
-/// What is to be stored.
+/// The result of admission, to be stored.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Admission {
-    /// Why.
+    /// The reason.
     pub reason: AdmitReason,
-    /// The state afterwards.
+    /// The state after the notification.
     pub state: State,
-    /// The incident that it belongs to; none makes a new one.
+    /// The incident that the group belongs to; `None` opens a new one.
     pub incident: Option<String>,
-    /// Episodes that ended and whose alert is not in this notification: they left the group, or were left out.
+    /// Episodes that ended without an alert in this notification: they left the group, or were not stored in full.
     pub gone: Vec<(String, Timestamp)>,
-    /// Alerts of which nothing is kept: those that fire, or all when none does.
+    /// Number of alerts that are not stored: the firing ones, or all if none fires.
     pub left_out: u64,
 }
 
-/// Decides for a group on what is known of its key: the open incident, else the last resolved one.
+/// Decides what a group means, given the known incident with its key: the open one, or else the last resolved one.
 pub fn admit(known: Option<&Known>, group: &AlertGroup, now: Timestamp, rules: &Rules) -> Admission {
     let left_out = group.left_out.iter().map(|other| (other.episode.clone(), other.status));
     let said: BTreeMap<(String, Timestamp), AlertStatus> =
@@ -115,7 +116,7 @@ pub fn admit(known: Option<&Known>, group: &AlertGroup, now: Timestamp, rules: &
     }
 }
 
-/// How many alerts of the group have no alert in the store, neither from this notification nor from an earlier one.
+/// Counts the alerts of the group that are not stored, neither from this notification nor from an earlier one.
 fn not_kept(known: Option<&Known>, group: &AlertGroup, fires: bool) -> u64 {
     let counts = |status| status == AlertStatus::Firing || !fires;
     let stored = |episode| known.is_some_and(|known| known.episodes.contains_key(episode));
@@ -123,9 +124,9 @@ fn not_kept(known: Option<&Known>, group: &AlertGroup, fires: bool) -> u64 {
     group.truncated_alerts.saturating_add(others as u64)
 }
 
-/// Whether it repeats the past: it brings no news, but says that ended episodes fire. Alertmanager gives an alert that
-/// fires again another start, unless it had only lost sight of it. Of a group that is too large to be kept, as many episodes
-/// may be unknown as were left out before.
+/// Returns true if the notification is older than the stored state: it adds nothing, but reports ended episodes as
+/// firing. An alert that fires again gets a new start time from Alertmanager, unless Alertmanager had only lost it for
+/// a while. For a group that is too large to store, as many episodes may be unknown as were left out before.
 fn is_late(
     known: &Known,
     group: &AlertGroup,
@@ -158,7 +159,7 @@ fn on_open(
     let all_over = group.notification_reason.as_deref() == Some(ALL_RESOLVED);
     let (added, ended) = change(known, group, said);
     let kept: BTreeSet<(String, Timestamp)> = group.alerts.iter().map(|alert| alert.episode()).collect();
-    // A complete notification lists everything that fires, so what it does not list has ended.
+    // A complete notification lists every firing alert, so an alert that it does not list has ended.
     let is_over = |episode: &(String, Timestamp)| match said.get(episode) {
         Some(status) => *status == AlertStatus::Resolved,
         None => group.truncated_alerts == 0 || all_over,
@@ -187,11 +188,11 @@ fn on_open(
     }
 }
 
-/// Whether alerts began to fire, and whether some ended.
+/// Returns whether alerts began to fire, and whether alerts ended.
 fn change(known: &Known, group: &AlertGroup, said: &BTreeMap<(String, Timestamp), AlertStatus>) -> (bool, bool) {
     let fires = |status: &AlertStatus| *status == AlertStatus::Firing;
     if group.truncated_alerts == 0 && (known.left_out > 0 || !group.left_out.is_empty()) {
-        // Who was left out before is not stored, but how many were.
+        // Alerts that were left out before are not stored, only their number.
         let before = known.episodes.values().filter(|status| fires(status)).count() as u64;
         let (before, now) = (before.saturating_add(known.left_out), said.values().filter(|s| fires(s)).count() as u64);
         return (now > before, now < before);

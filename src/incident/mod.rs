@@ -1,4 +1,4 @@
-//! An incident: the life of one source's group from firing to resolved. Pure; [`crate::store`] keeps it.
+//! An incident: one source's alert group from firing to resolved. No IO; [`crate::store`] stores it.
 
 mod admit;
 
@@ -12,18 +12,18 @@ use crate::alert::AlertStatus;
 
 pub use admit::{Admission, AdmitReason, Rules, admit};
 
-/// Whether an incident still needs anybody.
+/// The state of an incident.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
-    /// Something fires.
+    /// At least one alert fires.
     Open,
-    /// Nothing fires any more.
+    /// No alert fires any more.
     Resolved,
 }
 
 impl State {
-    /// As the store keeps it.
+    /// The name in the store.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Open => "open",
@@ -32,44 +32,44 @@ impl State {
     }
 }
 
-/// What an incident cost, from its start until it was resolved.
+/// The impact of an incident on requests, from its start until it was resolved.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Impact {
-    /// Requests that arrived.
+    /// Number of requests that arrived.
     pub requests: Option<f64>,
-    /// Of those, how many failed.
+    /// Number of these requests that failed.
     pub failed: Option<f64>,
-    /// Of those, how many were slow.
+    /// Number of these requests that were slow.
     pub slow: Option<f64>,
 }
 
-/// Who said "I am on it".
+/// An acknowledgement: a person has taken the incident.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Acknowledged {
-    /// Their id in the chat.
+    /// The person's id in the chat.
     pub who: String,
-    /// When.
+    /// The time of the acknowledgement.
     #[schemars(with = "String")]
     pub at: Timestamp,
 }
 
-/// What admission must know of an incident that is there already.
+/// The stored state of an incident that admission needs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Known {
-    /// Its id.
+    /// The incident's id.
     pub id: String,
     /// Open or resolved.
     pub state: State,
-    /// Alertmanager's last notification for it.
+    /// The time of Alertmanager's last notification for it.
     pub notified_at: Timestamp,
-    /// When it was resolved.
+    /// The time at which it was resolved; `None` while it is open.
     pub resolved_at: Option<Timestamp>,
-    /// Alerts of its last notification of which nothing is kept.
+    /// Number of alerts of its last notification that are not stored.
     pub left_out: u64,
-    /// The most of which nothing was kept of one notification.
+    /// The largest number of alerts of one notification that were not stored.
     pub left_out_most: u64,
-    /// Something critical fires, or did at the end.
+    /// True if something critical fires, or fired until the end.
     pub critical: bool,
     /// Every episode, (fingerprint, start), with its last status.
     pub episodes: BTreeMap<(String, Timestamp), AlertStatus>,
