@@ -1,4 +1,4 @@
-//! How to reach an Alertmanager.
+//! The configuration of an Alertmanager.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,23 +17,23 @@ use crate::redact;
 #[derive(Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// Its address with any path prefix, without /api/v2.
+    /// The address with any path prefix, without /api/v2.
     pub url: String,
-    /// Labels on which all firing alerts must agree; empty takes every alert.
+    /// Labels that all firing alerts must have; if empty, all alerts match.
     #[serde(default)]
     pub labels: BTreeMap<String, String>,
     /// A file with a bearer token.
     #[serde(default)]
     pub bearer_token_file: Option<PathBuf>,
-    /// Basic authentication instead: the user.
+    /// User name for basic authentication, instead of a token.
     #[serde(default)]
     pub username: Option<String>,
-    /// Basic authentication instead: a file with the password.
+    /// A file with the password for basic authentication.
     #[serde(default)]
     pub password_file: Option<PathBuf>,
 }
 
-/// Shows no password: neither the address' nor one in a header.
+/// Prints no password, neither of the address nor of a header.
 impl fmt::Debug for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Config")
@@ -44,7 +44,7 @@ impl fmt::Debug for Config {
 }
 
 impl Config {
-    /// The address as it is asked, and as it is shown: without user and password.
+    /// Returns the address for requests, and the address for display: without user and password.
     pub(super) fn address(&self) -> Result<(String, String), AlertmanagerError> {
         let wrong = || {
             let text = "`alertmanagers:` has an `url` that is no address: write it like http://alertmanager:9093";
@@ -54,7 +54,7 @@ impl Config {
         if !url.scheme().starts_with("http") || !url.has_host() {
             return Err(wrong());
         }
-        // Both fail only for addresses that cannot have a user at all.
+        // Both fail only for addresses that cannot have a user.
         let _ = url.set_password(None);
         let _ = url.set_username("");
         Ok((self.url.trim_end_matches('/').to_owned(), url.to_string().trim_end_matches('/').to_owned()))

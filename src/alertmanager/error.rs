@@ -1,34 +1,34 @@
-//! Why an Alertmanager did not do it.
+//! Errors of calls to Alertmanager.
 
 use crate::redact::unreached;
 
-/// Why a call did not do it.
+/// The reason why a call to Alertmanager failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AlertmanagerError {
     /// The configuration cannot be used.
     #[error("{0}")]
     Configuration(String),
-    /// No answer.
+    /// No answer was received.
     #[error("Alertmanager cannot be reached: {0}")]
     Unreachable(String),
-    /// The deadline passed.
+    /// The call took longer than its deadline.
     #[error("Alertmanager did not answer in time")]
     Late,
-    /// It understood and refused, or failed.
+    /// Alertmanager refused the call or failed.
     #[error("Alertmanager answered {status}: {said}")]
     Refused {
         /// The HTTP status.
         status: u16,
-        /// Its words.
+        /// Alertmanager's error text.
         said: String,
     },
-    /// Something else answers there.
+    /// The answer does not come from an Alertmanager.
     #[error("the answer is not Alertmanager's: {0}")]
     NotAlertmanager(String),
 }
 
 impl AlertmanagerError {
-    /// Whether another Alertmanager of the same alerts may do it.
+    /// Returns true if another Alertmanager for the same alerts may succeed.
     pub fn is_down(&self) -> bool {
         match self {
             Self::Unreachable(_) | Self::Late | Self::NotAlertmanager(_) => true,

@@ -1,6 +1,6 @@
-//! Alertmanager's v2 API: silences, which people ask for; nothing else is ever written there.
+//! Client of Alertmanager's v2 API. It writes nothing but silences, and those only on request.
 //!
-//! Source: `api/v2/openapi.yaml` of prometheus/alertmanager; what 0.25 answers differently is said where it matters.
+//! Source: `api/v2/openapi.yaml` of prometheus/alertmanager; differences of 0.25 are noted where they matter.
 
 mod config;
 mod error;
@@ -18,19 +18,19 @@ pub use config::Config;
 pub use error::AlertmanagerError;
 pub use several::{ALERTNAME, LONGEST, Made, SilenceError, Wish, common, create, expire, list, preselected, shared};
 
-/// How long one call may take.
+/// Timeout of one call.
 const CALL: Duration = Duration::from_secs(5);
 /// The largest answer that is read, in bytes.
 const ANSWER_BYTES: usize = 8 << 20;
-/// Of an error's text, what is repeated.
+/// Maximum number of characters of an error text that are kept.
 const SAID_CHARS: usize = 300;
 
-/// One Alertmanager.
+/// A client of one Alertmanager.
 #[derive(Clone)]
 pub struct Alertmanager {
-    /// Its address without any password.
+    /// The address for display, without password.
     pub url: String,
-    /// Labels on which all firing alerts must agree.
+    /// Labels that all firing alerts must have.
     pub labels: Labels,
     base: String,
     http: reqwest::Client,
@@ -42,18 +42,18 @@ impl std::fmt::Debug for Alertmanager {
     }
 }
 
-/// A label with a value that an alert must have to be silenced.
+/// A label matcher of a silence.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Matcher {
-    /// The label.
+    /// The label name.
     pub name: String,
-    /// Its value.
+    /// The value, or the regular expression.
     pub value: String,
-    /// Whether the value is a regular expression.
+    /// True if the value is a regular expression.
     #[serde(default)]
     pub is_regex: bool,
-    /// Whether it must be so, and not otherwise.
+    /// True for `=` and `=~`, false for `!=` and `!~`.
     #[serde(default = "yes")]
     pub is_equal: bool,
 }
@@ -63,12 +63,12 @@ fn yes() -> bool {
 }
 
 impl Matcher {
-    /// `name="value"`.
+    /// Builds `name="value"`.
     pub fn equal(name: &str, value: &str) -> Self {
         Self { name: name.to_owned(), value: value.to_owned(), is_regex: false, is_equal: true }
     }
 
-    /// `name=~"a|b"`.
+    /// Builds `name=~"a|b"`.
     pub fn one_of<'a>(name: &str, values: impl IntoIterator<Item = &'a str>) -> Self {
         let value = values.into_iter().map(regex::escape).collect::<Vec<_>>().join("|");
         Self { name: name.to_owned(), value, is_regex: true, is_equal: true }
@@ -87,41 +87,41 @@ impl std::fmt::Display for Matcher {
     }
 }
 
-/// A silence that is wanted.
+/// A silence to create.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NewSilence {
-    /// All of these; at least one.
+    /// All matchers that an alert must meet; at least one.
     pub matchers: Vec<Matcher>,
-    /// From when; the past means now.
+    /// The start; a time in the past means now.
     pub starts_at: Timestamp,
-    /// Until when.
+    /// The end.
     pub ends_at: Timestamp,
-    /// Who.
+    /// The author.
     pub created_by: String,
-    /// Why.
+    /// The reason.
     pub comment: String,
 }
 
-/// A silence as Alertmanager keeps it.
+/// An existing silence.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Silence {
     /// A UUID.
     pub id: String,
-    /// What it silences.
+    /// All matchers that an alert must meet.
     pub matchers: Vec<Matcher>,
-    /// From when.
+    /// The start.
     pub starts_at: Timestamp,
-    /// Until when.
+    /// The end.
     pub ends_at: Timestamp,
-    /// Who.
+    /// The author.
     #[serde(default)]
     pub created_by: String,
-    /// Why.
+    /// The reason.
     #[serde(default)]
     pub comment: String,
-    /// Whether it counts now.
+    /// The state of the silence.
     pub status: SilenceStatus,
 }
 
@@ -133,14 +133,14 @@ pub struct SilenceStatus {
 }
 
 impl Silence {
-    /// Whether it silences, or will.
+    /// Returns true if the silence has expired.
     pub fn is_over(&self) -> bool {
         self.status.state == "expired"
     }
 }
 
-/// Those that a group's alerts belong to: the first whose labels all match, then others with the same labels, for when
-/// it is down.
+/// Returns the Alertmanagers for a group's alerts: the first whose labels all match, then others with the same labels
+/// as fallbacks.
 pub fn chosen<'a>(all: &'a [Alertmanager], common: &Labels) -> Vec<&'a Alertmanager> {
     let matches = |one: &&Alertmanager| one.labels.iter().all(|(name, value)| common.get(name) == Some(value));
     let Some(first) = all.iter().find(matches) else { return Vec::new() };
@@ -148,7 +148,7 @@ pub fn chosen<'a>(all: &'a [Alertmanager], common: &Labels) -> Vec<&'a Alertmana
 }
 
 impl Alertmanager {
-    /// Prepares a client; nothing is sent.
+    /// Creates a client; sends nothing.
     ///
     /// # Errors
     /// When the address is malformed or a secret cannot be read.
@@ -165,10 +165,10 @@ impl Alertmanager {
         Ok(Self { url, labels: config.labels.clone(), base, http })
     }
 
-    /// Makes a silence; returns its id.
+    /// Creates a silence; returns its id.
     ///
     /// # Errors
-    /// What Alertmanager or the network said; here and below.
+    /// When Alertmanager refuses or cannot be reached; also in the methods below.
     pub async fn create(&self, silence: &NewSilence) -> Result<String, AlertmanagerError> {
         #[derive(Deserialize)]
         struct Made {
@@ -179,7 +179,7 @@ impl Alertmanager {
         Ok(made.id)
     }
 
-    /// One silence; none when there is no such id, or it is no id at all.
+    /// Returns one silence; `None` if the id is unknown or invalid.
     ///
     /// # Errors
     /// See [`Self::create`].
@@ -191,28 +191,28 @@ impl Alertmanager {
         }
     }
 
-    /// Every silence that counts now or will, the one that ends first at the top.
+    /// Returns all active and pending silences, the one that ends first at the top.
     ///
     /// # Errors
     /// See [`Self::create`].
     pub async fn silences(&self) -> Result<Vec<Silence>, AlertmanagerError> {
         let all: Vec<Value> = self.json(self.request(Method::GET, &["silences"])).await?;
-        // Newer versions may write silences that we cannot read; the others count all the same.
+        // A newer version may use fields that cannot be parsed; such silences are left out.
         let read = all.into_iter().filter_map(|one| serde_json::from_value::<Silence>(one).ok());
         let mut running: Vec<Silence> = read.filter(|one| !one.is_over()).collect();
         running.sort_by(|a, b| (a.ends_at, &a.id).cmp(&(b.ends_at, &b.id)));
         Ok(running)
     }
 
-    /// Ends a silence; one that is over stays so.
+    /// Ends a silence; a silence that is over stays unchanged.
     ///
     /// # Errors
-    /// See [`Self::create`]; an unknown id is 404, on 0.25 it is 500, so ask [`Self::silence`] first.
+    /// See [`Self::create`]; an unknown id is 404, on 0.25 it is 500, so query [`Self::silence`] first.
     pub async fn expire(&self, id: &str) -> Result<(), AlertmanagerError> {
         self.send(self.request(Method::DELETE, &["silence", id])).await.map(drop)
     }
 
-    /// How many alerts it knows that all the matchers take.
+    /// Counts the alerts in Alertmanager that meet all matchers.
     ///
     /// # Errors
     /// See [`Self::create`].
@@ -223,7 +223,7 @@ impl Alertmanager {
     }
 
     fn request(&self, method: Method, path: &[&str]) -> RequestBuilder {
-        // An id comes from a person: it stays one segment of the path.
+        // The id is entered by a person: escaping keeps it inside one segment of the path.
         let path: Vec<String> =
             path.iter().map(|part| url::form_urlencoded::byte_serialize(part.as_bytes()).collect()).collect();
         self.http.request(method, format!("{}/api/v2/{}", self.base, path.join("/")))

@@ -1,4 +1,4 @@
-//! Silences over several Alertmanagers: the one whose alerts they are, and its peers while it is down.
+//! Silences across several Alertmanagers: the one that has the alerts, and its peers as fallbacks.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -9,70 +9,70 @@ use super::{Alertmanager, AlertmanagerError, Matcher, NewSilence, Silence, chose
 use crate::alert::{Alert, AlertStatus, Labels, common_labels};
 use crate::clock;
 
-/// The longest silence that is made; what should be longer belongs into Alertmanager's configuration.
+/// The longest silence that is created; longer ones belong into Alertmanager's configuration.
 pub const LONGEST: Duration = Duration::from_secs(30 * 86_400);
-/// Of a comment, in characters.
+/// Maximum length of a comment, in characters.
 const COMMENT_CHARS: usize = 1_000;
-/// The label with an alert's name.
+/// The label with the alert's name.
 pub const ALERTNAME: &str = "alertname";
-/// Names of alerts that one matcher holds.
+/// Maximum number of alert names in one matcher.
 const NAMES: usize = 8;
 
-/// Why a silence was not made or ended.
+/// The reason why a silence was not created or ended.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SilenceError {
-    /// None is configured for these alerts.
+    /// No Alertmanager is configured for these alerts.
     #[error("no Alertmanager is configured for these alerts: set `alertmanagers`")]
     NoAlertmanager,
-    /// Nothing fires any more.
+    /// No alert fires any more.
     #[error("nothing fires any more")]
     NothingFires,
-    /// A silence of everything.
+    /// The silence would match every alert.
     #[error("a silence needs at least one label on which the firing alerts agree")]
     NoMatcher,
-    /// Nobody chose labels, and without the alerts' names these would be all.
+    /// No labels were chosen, and without the alerts' names the default matchers would match the whole pool.
     #[error(
         "the firing alerts have more than {NAMES} names, and without names a silence takes everything with {0}: choose labels"
     )]
     WholePool(String),
-    /// Zero, or longer than [`LONGEST`].
+    /// The duration is below a minute or above [`LONGEST`].
     #[error("a silence lasts between a minute and 30 days")]
     Duration,
     /// No Alertmanager knows the id.
     #[error("no Alertmanager knows a silence `{0}`")]
     Unknown(String),
-    /// It ended before.
+    /// The silence has already ended.
     #[error("the silence `{0}` is over")]
     Over(String),
-    /// What Alertmanager said.
+    /// The error of Alertmanager.
     #[error(transparent)]
     Alertmanager(#[from] AlertmanagerError),
 }
 
-/// A silence that was made.
+/// A silence that was created.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Made {
     /// Its id.
     pub id: String,
-    /// What it silences.
+    /// Its matchers.
     pub matchers: Vec<Matcher>,
-    /// Until when.
+    /// Its end.
     pub until: Timestamp,
-    /// How many alerts it takes now; none when Alertmanager did not tell.
+    /// Number of alerts that it matches now; `None` if Alertmanager did not answer.
     pub alerts: Option<usize>,
 }
 
-/// The labels on which the firing alerts agree: what a silence of them may be made of. Empty when nothing fires.
+/// Returns the labels that the firing alerts share, from which matchers may be chosen. Empty if no alert fires.
 pub fn common(alerts: &[Alert]) -> Labels {
     let firing: Vec<&Alert> = alerts.iter().filter(|alert| alert.status == AlertStatus::Firing).collect();
     let mut labels = common_labels(&firing);
-    // Alertmanager refuses matchers that an absent label meets.
+    // Alertmanager refuses matchers that also match an absent label.
     labels.retain(|_, value| !value.is_empty());
     labels
 }
 
-/// What a silence of the firing alerts may be made of: the labels on which they agree, and their names where these
-/// differ, so that it takes these alerts and not everything of their pool. Empty when nothing fires.
+/// Returns the possible matchers of a silence of the firing alerts: the labels that they share, and their names if
+/// these differ, so that the silence does not match everything of their pool. Empty if no alert fires.
 pub fn shared(alerts: &[Alert]) -> Vec<Matcher> {
     let common = common(alerts);
     let mut matchers: Vec<Matcher> = common.iter().map(|(name, value)| Matcher::equal(name, value)).collect();
@@ -87,10 +87,10 @@ pub fn shared(alerts: &[Alert]) -> Vec<Matcher> {
     matchers
 }
 
-/// What a silence of the firing alerts is made of unless a person chooses: all that they share.
+/// Returns the default matchers of a silence of the firing alerts: all that they share.
 ///
 /// # Errors
-/// When they have too many names for one matcher: without names it would take everything of their pool.
+/// When the alerts have too many names for one matcher: without names it would match everything of their pool.
 pub fn preselected(alerts: &[Alert]) -> Result<Vec<Matcher>, SilenceError> {
     let shared = shared(alerts);
     if shared.is_empty() || shared.iter().any(|matcher| matcher.name == ALERTNAME) {
@@ -100,21 +100,21 @@ pub fn preselected(alerts: &[Alert]) -> Result<Vec<Matcher>, SilenceError> {
     Err(SilenceError::WholePool(all.join(" ")))
 }
 
-/// Who wants it silent for how long, and why.
+/// A request for a silence.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wish {
-    /// Who.
+    /// The author.
     pub who: String,
-    /// Why.
+    /// The reason.
     pub comment: String,
-    /// How long.
+    /// The duration.
     pub duration: Duration,
 }
 
-/// Silences alerts that meet these matchers, which are some of those that [`shared`] told of `alerts`.
+/// Creates a silence with these matchers, which must be among those that [`shared`] returns for `alerts`.
 ///
 /// # Errors
-/// When it cannot be, or every Alertmanager of these alerts is down.
+/// When the request is invalid, or every Alertmanager for these alerts is down.
 pub async fn create(
     all: &[Alertmanager],
     alerts: &[Alert],
@@ -155,14 +155,14 @@ pub async fn create(
     Err(last)
 }
 
-/// Ends a silence, wherever it is.
+/// Ends a silence on the Alertmanager that has it.
 ///
 /// # Errors
-/// When nobody knows it, it is over already, or who may know it is down.
+/// When no Alertmanager has the silence, it is over already, or an Alertmanager that may have it is down.
 pub async fn expire(all: &[Alertmanager], id: &str) -> Result<Silence, SilenceError> {
     let mut last = None;
     for one in all {
-        // Alertmanager 0.25 answers 500 when it is to end what it does not know.
+        // Queried first: Alertmanager 0.25 answers 500 when it is to end an unknown silence.
         match one.silence(id).await {
             Ok(Some(silence)) if silence.is_over() => return Err(SilenceError::Over(id.to_owned())),
             Ok(Some(silence)) => return one.expire(id).await.map(|()| silence).map_err(Into::into),
@@ -173,8 +173,8 @@ pub async fn expire(all: &[Alertmanager], id: &str) -> Result<Silence, SilenceEr
     Err(last.map_or_else(|| SilenceError::Unknown(id.to_owned()), Into::into))
 }
 
-/// The silences that count or will, each once, those that end first at the top; with what Alertmanagers that could not
-/// be asked said.
+/// Returns all active and pending silences without duplicates, those that end first at the top; and the errors of
+/// Alertmanagers that could not be queried.
 pub async fn list(all: &[Alertmanager]) -> (Vec<Silence>, Vec<String>) {
     let asked = futures::future::join_all(all.iter().map(|one| async move { (one, one.silences().await) })).await;
     let (mut silences, mut problems): (Vec<Silence>, Vec<String>) = Default::default();

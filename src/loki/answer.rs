@@ -1,6 +1,7 @@
-//! Reads the answer of `query_range`, and puts streams together again.
+//! Parses the answer of `query_range`, and merges streams into logs.
 //!
-//! Source of the format: <https://grafana.com/docs/loki/latest/reference/loki-http-api/#query-logs-within-a-range-of-time>
+//! Source of the format:
+//! <https://grafana.com/docs/loki/latest/reference/loki-http-api/#query-logs-within-a-range-of-time>
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,26 +12,26 @@ use serde::de::IgnoredAny;
 use super::LokiError;
 use crate::logs::Log;
 
-/// Labels that name the container, as the usual agents set them; the first that is there counts.
+/// Labels with the container's name, as common log agents set them; the first existing one is used.
 const CONTAINER: [&str; 3] = ["container", "container_name", "k8s_container_name"];
 
-/// One line.
+/// One log line.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Entry {
     /// Nanoseconds since 1970.
     pub(super) at: i64,
-    /// As it was written.
+    /// The text as written.
     pub(super) line: String,
 }
 
-/// Lines of one set of labels, newest first as they are asked.
+/// The lines with one set of labels; newest first, as Loki returns them.
 #[derive(Debug)]
 pub(super) struct Stream {
     pub(super) labels: BTreeMap<String, String>,
     pub(super) entries: Vec<Entry>,
 }
 
-/// Reads an answer.
+/// Parses an answer.
 pub(super) fn read(body: &[u8]) -> Result<Vec<Stream>, LokiError> {
     #[derive(Deserialize)]
     struct Answer {
@@ -67,7 +68,7 @@ pub(super) fn read(body: &[u8]) -> Result<Vec<Stream>, LokiError> {
     answer.data.result.into_iter().map(stream).collect()
 }
 
-/// Lines of one query, by whose they are.
+/// The lines of one query, by pod and container.
 #[derive(Debug, Default)]
 pub(super) struct Gathered {
     lines: BTreeMap<(Option<String>, Option<String>), Vec<Entry>>,
@@ -75,12 +76,12 @@ pub(super) struct Gathered {
 }
 
 impl Gathered {
-    /// Bytes of lines so far.
+    /// Number of bytes of all lines so far.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Takes a page over, but for the lines of its youngest moment that came with the page before.
+    /// Adds a page without the `known` lines, which the page before contained too.
     pub(super) fn add(&mut self, page: Vec<Stream>, pod: &str, known: &BTreeSet<Entry>) {
         for stream in page {
             let pod = stream.labels.get(pod).cloned();
@@ -93,18 +94,19 @@ impl Gathered {
         }
     }
 
-    /// One log for each pod and container, oldest line first, each with its time before it: engines leave out the year
-    /// and the zone, and lines of a traceback have no time at all. Of more than `bytes` the youngest stay.
+    /// Builds one log for each pod and container, oldest line first. Each line gets its timestamp as prefix: engines
+    /// omit the year and the zone, and lines of a traceback have no time at all. Above `bytes`, only the newest lines
+    /// stay.
     pub(super) fn logs(self, bytes: u64, mut cut: bool) -> Vec<Log> {
         let mut over = self.bytes.saturating_sub(bytes);
         let mut all: Vec<_> = self.lines.into_iter().filter(|(_, lines)| !lines.is_empty()).collect();
         for (_, lines) in &mut all {
-            // What is of one moment came newest first.
+            // Lines of the same timestamp came newest first.
             lines.reverse();
             lines.sort_by_key(|entry| entry.at);
         }
         if over > 0 {
-            // The same moment for all, so that what is left out is left out everywhere.
+            // The same start for all logs, so that they cover the same time.
             let mut sizes: Vec<(i64, u64)> =
                 all.iter().flat_map(|(_, lines)| lines).map(|e| (e.at, e.line.len() as u64 + 1)).collect();
             sizes.sort_unstable();

@@ -1,4 +1,4 @@
-//! The key `loki:`.
+//! The configuration key `loki:`.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,9 +18,9 @@ use crate::redact::address;
 pub struct Config {
     /// The address, with any path prefix, without /loki/api/v1.
     pub url: String,
-    /// Labels of an alert that must all be equal for this Loki to be asked; empty takes every alert.
+    /// Labels that all firing alerts must have for this Loki to be queried; if empty, all alerts match.
     pub labels: BTreeMap<String, String>,
-    /// More headers, such as `X-Scope-OrgID`.
+    /// Additional headers, such as `X-Scope-OrgID`.
     pub headers: BTreeMap<String, String>,
     /// A file with a bearer token.
     pub bearer_token_file: Option<PathBuf>,
@@ -43,7 +43,7 @@ impl Default for Config {
     }
 }
 
-/// Shows no password: neither the address' nor one in a header.
+/// Prints no password, neither of the address nor of a header.
 impl fmt::Debug for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Config")
@@ -55,7 +55,7 @@ impl fmt::Debug for Config {
 }
 
 impl Config {
-    /// The address as it is asked, and as it is shown: without user and password.
+    /// Returns the address for requests, and the address for display: without user and password.
     pub(super) fn address(&self) -> Result<(String, String), LokiError> {
         let wrong = || {
             let text = "`loki:` has an `url` that is no address: write it like http://loki-gateway:3100";
@@ -68,7 +68,7 @@ impl Config {
         url.set_query(None);
         url.set_fragment(None);
         let asked = url.to_string();
-        // Both fail only for addresses that cannot have a user at all.
+        // Both fail only for addresses that cannot have a user.
         let _ = url.set_password(None);
         let _ = url.set_username("");
         Ok((asked.trim_end_matches('/').to_owned(), url.to_string().trim_end_matches('/').to_owned()))

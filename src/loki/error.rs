@@ -1,83 +1,83 @@
-//! Why Loki gave no logs, and what to do about it.
+//! Errors of queries to Loki, with advice.
 
 use crate::logs::Log;
 use crate::redact::{innermost, unreached};
 
-/// Of an error's text, what is repeated.
+/// Maximum number of characters of an error text that are kept.
 const SAID_CHARS: usize = 300;
 
-/// Why Loki gave no logs.
+/// The reason why Loki returned no logs.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum LokiError {
     /// The configuration cannot be used.
     #[error("{0}")]
     Configuration(String),
-    /// No answer.
+    /// No answer was received.
     #[error("Loki cannot be reached: {0}")]
     Unreachable(String),
-    /// The deadline passed.
+    /// The query took longer than its deadline.
     #[error("Loki did not answer in time")]
     Late,
-    /// It wants to know which tenant.
+    /// Loki requires a tenant.
     #[error("Loki wants a tenant: set `X-Scope-OrgID` in `headers` of `loki:`")]
     NoTenant,
-    /// It does not know us.
+    /// Loki refuses the credentials.
     #[error("Loki refuses us (HTTP {0}): set `bearer_token_file` or `headers` of `loki:`, or check what they hold")]
     NotAllowed(u16),
-    /// One of its limits stands in the way.
+    /// One of Loki's limits was exceeded.
     #[error("Loki's limits do not allow it: {0}; ask for a shorter time, or raise the limit there")]
     Limit(String),
-    /// It has too much to do.
+    /// Loki is overloaded.
     #[error("Loki has too much to do (HTTP {status}): {said}")]
     Busy {
         /// The HTTP status.
         status: u16,
-        /// Its words.
+        /// Loki's error text.
         said: String,
     },
-    /// It understood and refused, or failed.
+    /// Loki refused the query or failed.
     #[error("Loki answered HTTP {status}: {said}")]
     Refused {
         /// The HTTP status.
         status: u16,
-        /// Its words.
+        /// Loki's error text.
         said: String,
     },
-    /// Something else answers there.
+    /// The answer does not come from Loki.
     #[error("the answer is not Loki's: {0}; `url` of `loki:` is the address without /loki/api/v1")]
     NotLoki(String),
-    /// Even a few lines are more than may be read at once.
+    /// Even the smallest page is larger than the limit.
     #[error("Loki sent more than {} MiB for {lines} lines", .bytes >> 20)]
     TooLarge {
-        /// The bound.
+        /// The limit in bytes.
         bytes: usize,
-        /// The lines that were asked for.
+        /// The number of lines in the query.
         lines: u64,
     },
-    /// Its streams are labelled otherwise.
+    /// The streams have other labels.
     #[error("Loki has no streams with the label `{label}`: set `{key}` of `loki:` to one of {known}")]
     NoSuchLabel {
-        /// The label that was asked by.
+        /// The label used in the query.
         label: String,
-        /// The key of the configuration.
+        /// The configuration key of that label.
         key: &'static str,
-        /// The labels there are.
+        /// The labels that exist.
         known: String,
     },
-    /// Some logs came, others did not.
+    /// Some logs were received, others were not.
     #[error("some logs are missing ({missing}): {why}", missing = .missing.join(", "))]
     Partly {
-        /// What came.
+        /// The received logs.
         logs: Vec<Log>,
         /// The pods whose logs are missing.
         missing: Vec<String>,
-        /// Why.
+        /// The error of the missing logs.
         why: Box<LokiError>,
     },
 }
 
 impl LokiError {
-    /// The logs that came nevertheless.
+    /// Returns the logs that were received in spite of the error.
     pub fn into_logs(self) -> Vec<Log> {
         match self {
             Self::Partly { logs, .. } => logs,
@@ -95,7 +95,7 @@ impl LokiError {
         }
     }
 
-    /// What a status that is no success means; errors of Loki are plain text.
+    /// Classifies a status that is not a success; Loki's errors are plain text.
     pub(super) fn refused(status: u16, media: &str, body: &[u8]) -> Self {
         let text = String::from_utf8_lossy(body);
         let words: Vec<&str> = text.split_whitespace().collect();

@@ -1,4 +1,4 @@
-//! Logs from Loki over its HTTP API; only queries, bounded in bytes, pages and time.
+//! Reads logs from Loki over its HTTP API; only queries, with limits on bytes, pages and time.
 
 mod answer;
 mod config;
@@ -18,31 +18,32 @@ use answer::{Entry, Gathered};
 pub use config::Config;
 pub use error::LokiError;
 
-/// How long one answer may take; a query over object storage takes seconds.
+/// Timeout of one query; a query over object storage takes seconds.
 const WITHIN: Duration = Duration::from_secs(20);
 /// The largest answer that is read, in bytes.
 const ANSWER_BYTES: usize = 8 << 20;
-/// Of an error, how much is read.
+/// Maximum number of bytes of an error body that are read.
 const REFUSAL_BYTES: usize = 4 << 10;
-/// Lines of a page at first; Loki's own limit is 5000 unless it is told otherwise.
+/// Lines of the first page; Loki's default limit is 5000.
 const LINES: u64 = 2_000;
-/// Lines of a page at least; when these are too large, that is an error.
+/// Minimum number of lines of a page; if these are too large, the query fails.
 const LINES_LEAST: u64 = 10;
-/// Lines of a cut log's start that are asked for.
+/// Lines that are queried for the start of a truncated log.
 const HEAD_LINES: u64 = 500;
-/// Pages of one query.
+/// Maximum number of pages of one query.
 const PAGES_MOST: usize = 64;
-/// Queries for one incident: pods share them when there are more, so that a pod that says much leaves room to others.
+/// Maximum number of queries for one incident. More pods share a query; separate queries keep a verbose pod from using
+/// the space of the others.
 const QUERIES_MOST: usize = 16;
-/// Queries at once.
+/// Maximum number of concurrent queries.
 const AT_ONCE: usize = 3;
 
-/// One Loki; cheap to clone.
+/// A client of one Loki; cheap to clone.
 #[derive(Clone)]
 pub struct Loki {
-    /// Its address without any password.
+    /// The address for display, without password.
     pub url: String,
-    /// Labels of an alert that must all be equal for it to be asked.
+    /// Labels that all firing alerts must have for this Loki to be queried.
     pub labels: Labels,
     base: String,
     namespace: String,
@@ -57,7 +58,7 @@ impl std::fmt::Debug for Loki {
 }
 
 impl Loki {
-    /// Prepares a client; nothing is sent.
+    /// Creates a client; sends nothing.
     ///
     /// # Errors
     /// When the address or a header is malformed, or a secret cannot be read.
@@ -66,7 +67,7 @@ impl Loki {
         let http = reqwest::Client::builder()
             .default_headers(config.headers()?)
             .connect_timeout(Duration::from_secs(3))
-            // The token must not follow.
+            // Redirects would send the token to another server.
             .redirect(reqwest::redirect::Policy::none())
             .user_agent(concat!("llm-diagnose/", env!("CARGO_PKG_VERSION")))
             .build()
@@ -75,11 +76,11 @@ impl Loki {
         Ok(Self { url, labels: config.labels.clone(), base, namespace, pod, http })
     }
 
-    /// The logs of these pods, or of a whole namespace when no pod is named: one for each pod and container, its oldest
-    /// line first, of all together about `bytes` of the youngest lines.
+    /// Returns the logs of these pods, or of the whole namespace if no pod is named: one log for each pod and
+    /// container, oldest line first, in total about `bytes` of the newest lines.
     ///
     /// # Errors
-    /// When nothing is named, or not all of it came; [`LokiError::Partly`] holds what did.
+    /// When neither namespace nor pod is named, or logs are missing; [`LokiError::Partly`] holds the received ones.
     pub async fn logs(
         &self,
         namespace: Option<&str>,
@@ -99,7 +100,7 @@ impl Loki {
         let asked = groups.into_iter().map(|group| async move {
             let outcome = match self.selector(namespace, &group) {
                 Ok(selector) => match self.read(&selector, from, to, share, deadline).await {
-                    // Without the start the rest counts.
+                    // The start is optional: without it the rest is still useful.
                     Ok((gathered, true)) => {
                         let starts = self.starts(&selector, from, to, deadline).await.unwrap_or_default();
                         Ok((gathered, starts, true))
@@ -121,7 +122,7 @@ impl Loki {
                     logs.extend(came.into_iter().map(|log| with_start(log, &starts, each)));
                 }
                 Err((gathered, error)) => {
-                    // What came before the failure is the youngest part.
+                    // The lines received before the failure are the newest.
                     logs.extend(gathered.logs(share, true));
                     missing.extend(group);
                     reason.get_or_insert(error);
@@ -136,7 +137,7 @@ impl Loki {
         }
     }
 
-    /// Says whether it answers as Loki does, for whoever checks a configuration.
+    /// Checks that the server answers as Loki does; used to check a configuration.
     ///
     /// # Errors
     /// See [`LokiError`].
@@ -144,7 +145,7 @@ impl Loki {
         self.known(Some(""), deadline).await
     }
 
-    /// `{namespace="llm",pod=~"llama-0|llama-1"}`.
+    /// Builds a selector such as `{namespace="llm",pod=~"llama-0|llama-1"}`.
     fn selector(&self, namespace: Option<&str>, pods: &[String]) -> Result<String, LokiError> {
         let namespace: Vec<String> = namespace.filter(|name| !name.is_empty()).map(str::to_owned).into_iter().collect();
         let parts: Vec<String> =
@@ -159,7 +160,8 @@ impl Loki {
         }
     }
 
-    /// Reads page after page into the past; with what came when a later page fails. True: there was more.
+    /// Reads pages backwards in time. If a later page fails, the error includes the lines so far. The flag is true if
+    /// the log was truncated.
     async fn read(
         &self,
         selector: &str,
@@ -201,14 +203,15 @@ impl Loki {
             if gathered.bytes() >= bytes {
                 return Ok((gathered, true));
             }
-            // The end is exclusive, and more lines of the oldest moment may be left: it is asked again, once.
+            // The end is exclusive, and there may be more lines with the oldest timestamp: it is queried once more.
             end = if gathered.bytes() > before { oldest.saturating_add(1).min(end) } else { oldest };
             seen = at_oldest;
         }
         Ok((gathered, true))
     }
 
-    /// The first lines of these logs within the time: where an engine was started then, they tell how.
+    /// Returns the first lines of these logs in the time range: they describe the engine's configuration if it was
+    /// started then.
     async fn starts(
         &self,
         selector: &str,
@@ -229,7 +232,7 @@ impl Loki {
                 Ok(body) => {
                     let mut gathered = Gathered::default();
                     let mut page = answer::read(&body)?;
-                    // Pages into the past have the newest line first.
+                    // Logs are built from pages with the newest line first.
                     page.iter_mut().for_each(|stream| stream.entries.reverse());
                     gathered.add(page, &self.pod, &BTreeSet::new());
                     return Ok(gathered.logs(u64::MAX, true));
@@ -239,7 +242,7 @@ impl Loki {
         }
     }
 
-    /// Nothing came: whether the labels that were asked by are there at all.
+    /// Checks, after an empty answer, that Loki knows the labels used in the query.
     async fn known(&self, namespace: Option<&str>, deadline: Instant) -> Result<(), LokiError> {
         #[derive(Deserialize)]
         struct Answer {
@@ -250,7 +253,7 @@ impl Loki {
         let known: Answer = serde_json::from_slice(&body).map_err(|e| LokiError::NotLoki(e.to_string()))?;
         let asked = [(&self.pod, "pod"), (&self.namespace, "namespace")];
         let asked = asked.into_iter().filter(|(_, key)| *key == "pod" || namespace.is_some());
-        // A Loki that has seen nothing lately tells no labels at all.
+        // A Loki without recent logs returns no labels at all.
         let mut unknown = asked.filter(|(label, _)| !known.data.is_empty() && !known.data.contains(label));
         match unknown.next() {
             None => Ok(()),
@@ -290,20 +293,20 @@ impl Loki {
     }
 }
 
-/// A log with its start before it, in at most a quarter of its share, `bytes`.
+/// Puts the log's start before it; the start takes at most a quarter of the log's share, `bytes`.
 fn with_start(mut log: Log, starts: &[Log], bytes: u64) -> Log {
     let own = |start: &&Log| start.pod == log.pod && start.container == log.container;
     if let Some(start) = starts.iter().find(own) {
         let most = usize::try_from((bytes / 4).min(HEAD_BYTES)).unwrap_or(usize::MAX).min(start.text.len());
         let head = &start.text[..start.text.floor_char_boundary(most)];
-        // The times before its lines are not counted in its share.
+        // The timestamps before its lines do not count.
         let (both, whole) = joined(head, &log.text, bytes.max(log.text.len() as u64));
         (log.text, log.cut) = (both, log.cut && !whole);
     }
     log
 }
 
-/// How many lines to ask for instead, where fewer may go through.
+/// Returns the number of lines for another attempt with a smaller page; `None` if a smaller page does not help.
 fn fewer(error: &LokiError, lines: u64) -> Option<u64> {
     let less = match error {
         LokiError::TooLarge { .. } => lines / 8,
