@@ -1,4 +1,4 @@
-//! Stores what admission decided, many groups in one commit.
+//! Stores the results of admission, many groups in one commit.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -19,49 +19,49 @@ use crate::alert::{Alert, AlertGroup, AlertStatus};
 use crate::clock::{from_unix_ms, unix_ms};
 use crate::incident::{Admission, AdmitReason, Known, Rules, State, admit};
 
-/// So often somebody is called for an incident that becomes critical; from then on it flaps.
+/// Number of times that an incident becomes critical and somebody is called; from then on it counts as flapping.
 const CALLS: i64 = 2;
-/// How long nobody is called again for an incident that flaps.
+/// The shortest time between two calls for an incident that flaps.
 const CALL_AGAIN_MS: i64 = 30 * 60 * 1_000;
-/// Of how many sources the open incidents of one group key are looked at.
+/// Maximum number of sources whose open incidents of one group key are searched.
 const SOURCES: i64 = 100;
 
-/// What became of a group.
+/// The result of storing a group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Admitted {
-    /// The incident that it opened or changed.
+    /// The incident that was opened or changed.
     pub incident: String,
-    /// Why.
+    /// The reason of the admission.
     pub reason: AdmitReason,
-    /// The digest that speaks for it, when it came in a storm.
+    /// The digest that covers the incident, if it was opened during a storm.
     pub digest: Option<String>,
 }
 
-/// What else admission writes beside the group.
+/// The data that admission stores in addition to the group.
 #[derive(Debug, Clone)]
 pub struct Wanted {
-    /// The playbook and why, when one matches.
+    /// The playbook and the reason for its selection; `None` if none matches.
     pub selection: Option<(String, String)>,
-    /// Where messages go: sink and channel.
+    /// The destinations of messages: sink and channel.
     pub sinks: Vec<(Sink, String)>,
-    /// How long the first message waits for its diagnosis.
+    /// Time that the first message waits for its diagnosis.
     pub grace: Duration,
-    /// When it goes into a digest instead.
+    /// The conditions under which the incident joins a digest instead.
     pub storm: Storm,
 }
 
 impl Wanted {
-    /// The channels that may have digests.
+    /// Returns the channels that may have digests.
     fn channels(&self) -> impl Iterator<Item = &str> {
         self.sinks.iter().filter(|(sink, _)| *sink == Sink::Slack).map(|(_, channel)| channel.as_str())
     }
 }
 
 impl Store {
-    /// Stores groups, in order, in one commit. A group that fails leaves no trace and does not harm the others.
+    /// Stores groups, in order, in one commit. A group that fails is rolled back without effect on the others.
     ///
     /// # Errors
-    /// The outer error when nothing could be committed; the inner one for a single group.
+    /// The outer error if nothing could be committed; the inner one for a single group.
     pub async fn admit(
         &self,
         groups: &[(AlertGroup, Wanted)],
@@ -69,7 +69,7 @@ impl Store {
         rules: &Rules,
     ) -> Result<Vec<Result<Admitted, StoreError>>, StoreError> {
         match self.admit_all(groups, now, rules).await {
-            // Alerts come first: what can be made again gives way, and nobody is refused meanwhile.
+            // Alerts have priority: data that can be created again is deleted, so that no alert is refused.
             Err(error) if error.is_full() && self.full.give_way() => self.admit_all(groups, now, rules).await,
             done => done,
         }
@@ -82,7 +82,7 @@ impl Store {
         rules: &Rules,
     ) -> Result<Vec<Result<Admitted, StoreError>>, StoreError> {
         let mut tx = self.durable.begin(self.engine.begin()).await?;
-        // A channel too, because the incidents of all groups are counted there before one goes into a digest.
+        // Channels are held too, because new incidents of all groups are counted per channel before one joins a digest.
         let keys = groups.iter().map(|(group, _)| group.group_key.as_str());
         let channels = groups.iter().flat_map(|(_, wanted)| wanted.channels());
         let names: Vec<&str> = keys.chain(channels).collect();
@@ -92,14 +92,14 @@ impl Store {
             sqlx::query("SAVEPOINT one").execute(&mut *tx).await?;
             let result = admit_one(&mut tx, group, wanted, now, rules, &self.unreadable).await;
             let result = match result {
-                // The database may have ended the transaction by itself, and what was done before it is gone too.
+                // The database may have ended the transaction itself; then the earlier work in it is lost too.
                 Err(error) if error.is_full() => return Err(error),
                 result => result,
             };
             let end = if result.is_ok() { "RELEASE one" } else { "ROLLBACK TO one" };
             match (sqlx::query(end).execute(&mut *tx).await, result) {
                 (Ok(_), result) => out.push(result),
-                // The first error says what is wrong; the second only that there is no transaction any more.
+                // The first error is the cause; the second only reports that the transaction has ended.
                 (Err(_), Err(error)) => return Err(error),
                 (Err(error), Ok(_)) => return Err(error.into()),
             }
@@ -120,7 +120,7 @@ async fn admit_one(
     let known = known(db, group, unreadable).await?;
     let admission = admit(known.as_ref(), group, now, rules);
     let reason = admission.reason;
-    // What repeats the past says nothing new.
+    // A duplicate or late notification changes nothing.
     let news = !matches!(reason, AdmitReason::Duplicate | AdmitReason::Late);
     let now_ms = unix_ms(now);
     let mut digest = None;
@@ -166,8 +166,8 @@ async fn admit_one(
     Ok(Admitted { incident: id, reason, digest })
 }
 
-/// The open incident of a group, else the one resolved last. An incident that an older version opened has no source and
-/// belongs to the first that has its group key.
+/// Finds the open incident of a group, or else the one resolved last. An incident that an older version opened has no
+/// source and belongs to the first source with its group key.
 async fn known(db: &mut Connection, group: &AlertGroup, unreadable: &Unreadable) -> Result<Option<Known>, StoreError> {
     let rows = sqlx::query(
         "SELECT id, state, notified_ms, resolved_ms, truncated, left_out_most, critical FROM incidents
@@ -177,7 +177,7 @@ async fn known(db: &mut Connection, group: &AlertGroup, unreadable: &Unreadable)
     )
     .bind(&group.group_key)
     .bind(group.source())
-    // Leaves out what cannot even be fetched.
+    // Leaves out rows that cannot be fetched.
     .fetch_all(&mut *db)
     .await?;
     let found = match rows.first() {
@@ -190,8 +190,8 @@ async fn known(db: &mut Connection, group: &AlertGroup, unreadable: &Unreadable)
     Ok(shared(db, group, unreadable).await?.or(found))
 }
 
-/// The open incident that has alerts of this group, whatever its source. Where nothing is configured for the sender, the
-/// clusters of a group's alerts change with the alerts that are in it.
+/// Finds the open incident that contains alerts of this group, whatever its source. If no name is configured for the
+/// sender, the source is the alerts' common cluster, which changes with the alerts in the group.
 async fn shared(db: &mut Connection, group: &AlertGroup, unreadable: &Unreadable) -> Result<Option<Known>, StoreError> {
     let rows = sqlx::query(
         "SELECT id, state, notified_ms, resolved_ms, truncated, left_out_most, critical FROM incidents
@@ -278,11 +278,11 @@ async fn open(
     Ok((id, digest))
 }
 
-/// How a delivery begins.
+/// The initial state of a delivery.
 #[derive(Clone, Copy)]
 struct Begin {
     due_ms: i64,
-    /// It was over before it was seen, and nobody is told.
+    /// True if the incident was over before it was seen; no message is sent then.
     unseen: bool,
 }
 
@@ -342,7 +342,7 @@ async fn change(
 ) -> Result<(), StoreError> {
     let Admission { reason, state, left_out, .. } = *admission;
     let resolved = state == State::Resolved;
-    // Every change calls for another look; at the end, for what it has cost. An older version writes `truncated` alone.
+    // Every change needs a new diagnosis; the last one measures the impact. An older version writes `truncated` alone.
     sqlx::query(
         "UPDATE incidents SET state = $2, reason = $3, notified_ms = $4, resolved_ms = $5, truncated = $6,
            left_out_most = CASE WHEN left_out_most > $6 AND left_out_most > truncated THEN left_out_most
@@ -361,8 +361,7 @@ async fn change(
     .bind(group.source())
     .execute(&mut *db)
     .await?;
-    // A failed delivery gets another life when something new is to be said, and one that nobody was to hear of when it
-    // is seen to fire.
+    // A failed delivery is retried when the message changes; a suppressed one starts when the alert is seen firing.
     sqlx::query(
         "UPDATE deliveries SET state = 'pending', tries = 0
          WHERE incident_id = $1
@@ -379,7 +378,7 @@ async fn change(
         look_again(db, id, now_ms).await?;
     }
     if resolved && wanted.selection.is_some() {
-        // The last word waits a moment for what it has cost, as the first one does for the diagnosis.
+        // The last message waits shortly for the impact, as the first one does for the diagnosis.
         let until = now_ms + i64::try_from(wanted.grace.as_millis()).unwrap_or(0);
         sqlx::query("UPDATE deliveries SET due_ms = $2 WHERE incident_id = $1 AND state = 'pending' AND due_ms < $2")
             .bind(id)
@@ -390,8 +389,8 @@ async fn change(
     Ok(())
 }
 
-/// Keeps whether something critical fires, at the end whether something did, and since when somebody is to be called for it:
-/// when it becomes critical and when it comes back, but while it flaps only now and then.
+/// Stores whether something critical fires (after the end: whether something did), and the time from which calls are
+/// due: when the incident becomes critical and when it comes back, but at most every [`CALL_AGAIN_MS`] while it flaps.
 async fn mark_critical(
     db: &mut Connection,
     id: &str,
@@ -401,7 +400,7 @@ async fn mark_critical(
 ) -> Result<(), StoreError> {
     let Some(critical) = critical(group) else { return Ok(()) };
     let was = before.is_some_and(|known| known.id == id && known.state == State::Open && known.critical);
-    // Clocks of replicas differ: a later time of the same incident is larger all the same.
+    // Replicas' clocks differ, so a later mark of the same incident is made larger than the one before.
     let mark = sqlx::query(
         "UPDATE incidents SET critical = $2, critical_turns = COALESCE(critical_turns, 0) + $3,
            critical_ms = CASE WHEN $3 = 0 OR (critical_turns >= $5 AND critical_ms > $6 AND critical_ms <= $4) THEN critical_ms
@@ -414,7 +413,8 @@ async fn mark_critical(
     Ok(())
 }
 
-/// None where the group does not tell: nothing fires any more, or what was left out may be critical.
+/// Returns whether a critical alert fires; `None` if unknown: nothing fires any more, or an alert that was left out may
+/// be critical.
 fn critical(group: &AlertGroup) -> Option<bool> {
     let mut firing = group.alerts.iter().filter(|a| a.status == AlertStatus::Firing).peekable();
     firing.peek()?;
@@ -422,7 +422,8 @@ fn critical(group: &AlertGroup) -> Option<bool> {
     (critical || group.truncated_alerts == 0).then_some(critical)
 }
 
-/// Alerts that joined may say better where to begin. A playbook stands against alerts that none knows.
+/// Updates the playbook, because new alerts may select a better one. An existing playbook is not replaced by an empty
+/// one.
 async fn select_again(db: &mut Connection, id: &str, wanted: &Wanted) -> Result<(), StoreError> {
     let Some((playbook, because)) = &wanted.selection else { return Ok(()) };
     sqlx::query(

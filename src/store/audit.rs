@@ -1,4 +1,4 @@
-//! The audit log: who did what, when, on what, with which result; every attempt to act, and every refusal.
+//! The audit log: every attempt to act and every refusal, with person, time, action, target and result.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -12,22 +12,22 @@ use super::{PostKind, Store, StoreError};
 use crate::clock::{from_unix_ms, unix_ms};
 use crate::render::{Act, Message, Note};
 
-/// How an attempt ended.
+/// The result of an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum AuditResult {
-    /// It was begun, and nobody has written how it ended.
+    /// It began; no result has been written.
     Begun,
-    /// It was done.
+    /// It succeeded.
     Done,
-    /// They may not.
+    /// The person is not authorised.
     Refused,
-    /// It could not be done.
+    /// It could not be executed.
     Failed,
 }
 
 impl AuditResult {
-    /// As the store and metrics keep it.
+    /// The name in the store and in metrics.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Begun => "begun",
@@ -47,31 +47,31 @@ impl AuditResult {
     }
 }
 
-/// A line of the log.
+/// One line of the audit log.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AuditEntry {
-    /// Sortable by time.
+    /// Unique id, sortable by time.
     pub id: String,
-    /// When.
+    /// The time of the attempt.
     pub at: Timestamp,
-    /// A Slack user's id, `cli:<user>`, `page:<user>`, or `link` for whoever had a signed link.
+    /// A Slack user's id, `cli:<user>`, `page:<user>`, or `link` for the user of a signed link.
     pub who: String,
     /// A channel's id, `cli` or `http`.
     pub place: String,
-    /// The act.
+    /// The action.
     pub what: String,
     /// The incident.
     pub incident: Option<String>,
-    /// What else it was done to: a silence's id, a step, a user group, a bundle's name.
+    /// The target besides the incident: a silence's id, a step, a user group, a bundle's name.
     pub target: String,
-    /// How it ended.
+    /// The result.
     pub result: AuditResult,
-    /// What is worth knowing of it.
+    /// Additional information.
     pub detail: String,
 }
 
 impl AuditEntry {
-    /// An attempt that begins now.
+    /// Creates the line of an attempt that begins now.
     pub fn begun(who: &str, place: &str, what: &str, incident: Option<&str>, at: Timestamp) -> Self {
         Self {
             id: Ulid::generate().to_string(),
@@ -86,28 +86,28 @@ impl AuditEntry {
         }
     }
 
-    /// As an incident's message says it; none for what is no button's act.
+    /// Converts the line to a note in the incident's message; `None` if the action is not one of its buttons.
     fn note(self) -> Option<Note> {
         Some(Note { act: Act::of(&self.what)?, who: self.who, at: self.at, detail: self.detail })
     }
 }
 
-/// An escalation to a person whose post has ended, while its line of the audit log does not say so.
+/// An escalation to a person whose post has ended, while the audit log does not contain the result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EndedCall {
     /// The incident.
     pub incident: String,
-    /// The line's id.
+    /// The id of the line in the audit log.
     pub line: String,
-    /// Why nobody was called; none when the post stands.
+    /// The reason why nobody was called; `None` if the post was sent.
     pub failed: Option<String>,
 }
 
 impl Store {
-    /// Writes a line, or says how the attempt with the same id ended.
+    /// Writes a line, or the result of the attempt with the same id.
     ///
     /// # Errors
-    /// When the store fails; here and below.
+    /// When the store fails; also in the methods below.
     pub async fn audit(&self, entry: &AuditEntry) -> Result<(), StoreError> {
         sqlx::query(
             "INSERT INTO audit (id, at_ms, who, place, what, incident_id, target, result, detail)
@@ -129,9 +129,10 @@ impl Store {
         Ok(())
     }
 
-    /// Writes how an escalation ended, and whether that is news: of several who find out at once, for one of them. "Failed"
-    /// may become "done" later, for a post that appears. With the line come the post that says it in the incident's
-    /// threads, and what the message says of an escalation that was made: all of it, or nothing.
+    /// Writes the result of an escalation. Returns true if it is new: if several replicas find the end at once, only
+    /// one of them gets true. "failed" may become "done" later, when the post appears. The post about the result in the
+    /// incident's threads, and the new revision of the message after a successful escalation, are written in the same
+    /// transaction.
     ///
     /// # Errors
     /// See [`Self::audit`].
@@ -164,7 +165,8 @@ impl Store {
         Ok(is_news)
     }
 
-    /// Writes the line of an attempt, unless the same was begun or done with the incident since a moment; whether it did.
+    /// Writes the line of an attempt, unless the same action for the incident was begun or done after `since`. Returns
+    /// true if the line was written.
     ///
     /// # Errors
     /// See [`Self::audit`].
@@ -188,7 +190,7 @@ impl Store {
         Ok(done.rows_affected() > 0)
     }
 
-    /// The line with this id; none when there is none.
+    /// Returns the line with this id; `None` if there is none.
     ///
     /// # Errors
     /// See [`Self::audit`].
@@ -199,8 +201,8 @@ impl Store {
         row.bind(id).fetch_optional(&self.read).await?.as_ref().map(read).transpose()
     }
 
-    /// Escalations of lines since a moment whose post has ended, and whose line says "begun"; also where the line says "failed"
-    /// and the post was found later. Some at once, oldest first.
+    /// Returns escalations since `since` whose post has ended while the line says "begun", and those whose line says
+    /// "failed" although the post was found later; at most 50, oldest first.
     ///
     /// # Errors
     /// See [`Self::audit`].
@@ -228,7 +230,7 @@ impl Store {
         }))
     }
 
-    /// The newest lines since a moment, newest first.
+    /// Returns the newest lines since `since`, newest first.
     ///
     /// # Errors
     /// See [`Self::audit`].
@@ -244,7 +246,7 @@ impl Store {
         Ok(self.unreadable.rest("line of the audit log", &rows, read))
     }
 
-    /// What was done with an incident, oldest first, as its message says it.
+    /// Returns the completed actions on an incident as notes for its message, oldest first.
     ///
     /// # Errors
     /// See [`Self::audit`].

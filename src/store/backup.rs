@@ -1,4 +1,4 @@
-//! Backup and restore of a store that is a file.
+//! Backup and restore of a store in a file.
 
 use std::fs::{self, File};
 use std::io;
@@ -8,17 +8,17 @@ use std::path::{Path, PathBuf};
 use super::database::{self, Access, Engine};
 use super::{StateLock, StoreError, schema};
 
-/// The store's file in a state directory.
+/// The name of the store's file in a state directory.
 pub const FILE: &str = "llm-diagnose.db";
-/// What SQLite keeps beside a database: changes that are not in it yet, and their index.
+/// Suffixes of SQLite's files beside a database: the write-ahead log and its index.
 const BESIDE: [&str; 2] = ["-wal", "-shm"];
 
-/// Writes a copy of the store as it is at this moment, also while a service writes to it.
+/// Writes a consistent copy of the store, also while a service writes to it.
 ///
 /// # Errors
-/// When `to` exists or cannot be written, or `from` is no store of ours.
+/// When `to` exists or cannot be written, or `from` does not contain our tables.
 pub async fn backup(from: &Path, to: &Path) -> Result<(), StoreError> {
-    // Made first, because it must not be there before and nobody else may read it.
+    // Created first, because the file must not exist and no other user may read it.
     let file = File::options().write(true).create_new(true).mode(0o600).open(to).map_err(|error| file(to, error))?;
     let copied = copy(from, to).await.and_then(|()| file_synced(&file, to));
     if copied.is_err() {
@@ -44,12 +44,12 @@ async fn copy(from: &Path, to: &Path) -> Result<(), StoreError> {
     copied
 }
 
-/// Puts a backup in the place of the store of a state directory. Returns where the replaced one stands now; none when
-/// there was none.
+/// Replaces the store of a state directory by a backup. Returns the new path of the replaced store; `None` if there was
+/// none.
 ///
 /// # Errors
-/// When a service uses the directory, the file is no store or one of a version that this one cannot use, or a file cannot
-/// be copied or renamed. The store is as before then.
+/// When a service uses the directory, the file is not a store or has an unsupported version, or a file cannot be copied
+/// or renamed. Until the first rename the store is unchanged.
 pub async fn restore(from: &Path, directory: &Path, suffix: &str) -> Result<Option<PathBuf>, StoreError> {
     fs::create_dir_all(directory).map_err(|error| file(directory, error))?;
     let _lock = StateLock::take(directory)?;
@@ -61,7 +61,8 @@ pub async fn restore(from: &Path, directory: &Path, suffix: &str) -> Result<Opti
     }
     prepared?;
     let replaced = directory.join(format!("{FILE}.{suffix}"));
-    // With what belongs to it, also when only that is left; else SQLite would take its changes for the restored one's.
+    // The files beside it are moved too, even without a database; otherwise SQLite would apply their changes to the
+    // restored one.
     for beside in BESIDE {
         let (old, new) = (with(&store, beside), with(&replaced, beside));
         if old.exists() {
@@ -79,7 +80,7 @@ pub async fn restore(from: &Path, directory: &Path, suffix: &str) -> Result<Opti
     Ok(replaced)
 }
 
-/// Copies a backup and examines the copy, so that what is examined is what is used.
+/// Copies a backup and checks the copy, so that the checked file is the one that is used.
 async fn prepare(from: &Path, copy: &Path) -> Result<(), StoreError> {
     let beside = with(from, BESIDE[0]);
     if fs::metadata(&beside).is_ok_and(|beside| beside.len() > 0) {
@@ -106,7 +107,7 @@ async fn prepare(from: &Path, copy: &Path) -> Result<(), StoreError> {
     examined
 }
 
-/// An older store is one all the same: `serve` updates it.
+/// Accepts an older store: `serve` migrates it.
 fn known(checked: Result<(), StoreError>) -> Result<(), StoreError> {
     match checked {
         Err(StoreError::Older { .. }) => Ok(()),

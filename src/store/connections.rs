@@ -1,13 +1,13 @@
-//! Connections: how many there are, how long one may take, and which are used again.
+//! The connection pool: number of connections, time limits, and rules for their reuse.
 //!
-//! sqlx's own pool does not serve here. It gives a connection back after a ping that nothing limits, so a network that is
-//! silent takes the connection away for as long as TCP repeats itself, about a quarter of an hour. And it keeps a connection
-//! whose transaction failed: SQLite ends a transaction by itself when the disk is full, sqlx still counts it as open and
-//! refuses every later one. Here every statement has a limit on our side, and a connection is used again only after its
-//! work ended well.
+//! sqlx's own pool is not suitable here. It pings a connection before reuse without a timeout, so a silent network
+//! blocks the connection for as long as TCP retransmits, about a quarter of an hour. And it reuses a connection whose
+//! transaction failed: SQLite ends a transaction by itself when the disk is full, but sqlx still counts it as open and
+//! refuses every later one. Here every statement has a timeout on our side, and a connection is reused only after its
+//! work succeeded.
 //!
-//! sqlx gives no access to its sockets, so keepalive is set at the server's end (see `database.rs`); our end is guarded by
-//! these limits, which also cover a server that answers TCP and nothing else.
+//! sqlx gives no access to its sockets, so keepalive is set on the server (see `database.rs`). Our side is protected by
+//! these timeouts, which also cover a server that answers TCP and nothing else.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
@@ -28,33 +28,33 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::trouble::{self, Trouble};
 
-/// How long a connection that waited for work may take to show that it lives.
+/// Timeout of the ping of an idle connection before its reuse.
 const PING: Duration = Duration::from_secs(2);
-/// How long closing may take.
+/// Timeout of closing a connection.
 const CLOSE: Duration = Duration::from_secs(2);
-/// The age from which a connection is not used again: addresses and certificates change.
+/// The age at which a connection is no longer reused: addresses and certificates change.
 const LIFETIME: Duration = Duration::from_secs(1_800);
-/// Different reasons for which rows were left out that are remembered.
+/// Maximum number of distinct errors of skipped rows that are recorded.
 const MOST_LEFT_OUT: usize = 100;
 
-/// What our side waits for at most.
+/// Timeouts on our side.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Limits {
-    /// For a connection: a free one, or a new one.
+    /// For a connection from the pool or a new one.
     pub(super) acquire: Duration,
-    /// For one statement. Longer than what the database allows it, so that the database's own error comes first.
+    /// For one statement. Longer than the database's own limit, so that the database's error comes first.
     pub(super) statement: Duration,
-    /// For everything between two uses of a connection.
+    /// For everything between taking a connection and returning it.
     pub(super) transaction: Duration,
 }
 
-/// Connections of one kind; cheap to clone.
+/// A pool of connections for one purpose; cheap to clone.
 #[derive(Clone)]
 pub(super) struct Pool(Arc<Inner>);
 
 struct Inner {
     options: AnyConnectOptions,
-    /// What a new connection is told first.
+    /// Statements for each new connection.
     setup: String,
     limits: Limits,
     most: u32,
@@ -62,7 +62,7 @@ struct Inner {
     idle: Mutex<VecDeque<Live>>,
     trouble: Mutex<Option<Trouble>>,
     worked: Mutex<Instant>,
-    /// Rows that could not even be fetched: why.
+    /// Errors of rows that could not be fetched.
     left_out: Mutex<BTreeSet<String>>,
 }
 
@@ -74,13 +74,13 @@ struct Live {
 
 impl fmt::Debug for Pool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The options hold the password.
+        // The options contain the password.
         f.debug_struct("Pool").field("most", &self.0.most).field("limits", &self.0.limits).finish_non_exhaustive()
     }
 }
 
 impl Pool {
-    /// At most `most` connections, the first of which is opened at once.
+    /// Creates a pool with at most `most` connections and opens the first one.
     pub(super) async fn open(
         options: AnyConnectOptions,
         setup: String,
@@ -99,13 +99,13 @@ impl Pool {
             worked: Mutex::new(Instant::now()),
             left_out: Mutex::default(),
         }));
-        // The first one opens the database: on a busy disk that takes as long as a statement may.
+        // The first connection opens the database: on a busy disk that takes as long as a statement may.
         let first = within(limits.statement, "no connection", pool.connect()).await?;
         pool.idle().push_back(first);
         Ok(pool)
     }
 
-    /// A connection, for the time of [`Limits::transaction`].
+    /// Takes a connection for at most [`Limits::transaction`].
     pub(super) async fn acquire(&self) -> Result<Connection, Error> {
         let wait = self.0.limits.acquire;
         let found = within(wait, "no connection", async {
@@ -117,17 +117,17 @@ impl Pool {
         Ok(Connection { live: Some(live), pool: self.clone(), until, failed: false, _slot: slot })
     }
 
-    /// A transaction, begun by this statement.
+    /// Begins a transaction with this statement.
     pub(super) async fn begin(&self, statement: &'static str) -> Result<Tx, Error> {
         let mut connection = self.acquire().await?;
         connection.execute(statement).await?;
         Ok(Tx(connection))
     }
 
-    /// One that waits for work and lives, else a new one.
+    /// Returns an idle connection that answers a ping, or else a new one.
     async fn live(&self) -> Result<Live, Error> {
         loop {
-            // Its own statement, so that the lock is not held any longer.
+            // A separate statement, so that the lock is released at once.
             let waiting = self.idle().pop_back();
             let Some(mut live) = waiting else { break };
             let alive = async { live.made.elapsed() < LIFETIME && live.connection.ping().await.is_ok() };
@@ -144,32 +144,32 @@ impl Pool {
         Ok(Live { connection, made: Instant::now() })
     }
 
-    /// Runs statements on a new connection beside the others, which is closed afterwards.
+    /// Runs statements on a new connection outside the pool and closes it.
     pub(super) async fn try_anew(&self, statements: &'static str) -> Result<(), Error> {
         let limits = self.0.limits;
         let mut anew = within(limits.acquire, "no connection", self.connect()).await?;
         within(limits.statement, "no answer to a statement", anew.connection.execute(statements)).await?;
-        // Its work is done, however it closes.
+        // The statements succeeded, even if closing fails.
         let _ = tokio::time::timeout(CLOSE, anew.connection.close()).await;
         Ok(())
     }
 
-    /// Closes all that wait for work, without a word to the server.
+    /// Drops all idle connections without notice to the server.
     pub(super) fn discard(&self) {
         self.idle().clear();
     }
 
-    /// What has failed since the last thing that worked.
+    /// Returns the failure since the last success; `None` if there is none.
     pub(super) fn trouble(&self) -> Option<Trouble> {
         self.0.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Rows that could not even be fetched: why.
+    /// Returns the errors of rows that could not be fetched.
     pub(super) fn left_out(&self) -> BTreeSet<String> {
         self.0.left_out.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Leaves a row out, and says so the first time.
+    /// Skips a row; logs each error once.
     fn leave_out(&self, error: &Error) {
         let mut left_out = self.0.left_out.lock().unwrap_or_else(PoisonError::into_inner);
         if left_out.len() < MOST_LEFT_OUT && left_out.insert(error.to_string()) {
@@ -187,19 +187,19 @@ impl Pool {
         *self.0.worked.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
     }
 
-    /// How long ago something worked last.
+    /// Returns the time since the last success.
     pub(super) fn since_worked(&self) -> Duration {
         self.0.worked.lock().unwrap_or_else(PoisonError::into_inner).elapsed()
     }
 
-    /// Waits a moment for those who have a connection, and closes all that wait for work.
+    /// Waits up to [`CLOSE`] for connections in use, and closes all idle ones.
     pub(super) async fn close(&self) {
         let all = tokio::time::timeout(CLOSE, self.0.slots.acquire_many(self.0.most)).await;
         self.0.slots.close();
         drop(all);
         let waiting = std::mem::take(&mut *self.idle());
         for live in waiting {
-            // What does not answer any more is dropped.
+            // A connection that does not answer is dropped.
             let _ = tokio::time::timeout(CLOSE, live.connection.close()).await;
         }
     }
@@ -209,9 +209,9 @@ impl Pool {
     }
 }
 
-/// A connection that somebody uses. It is closed when this is dropped, whatever it was doing; only [`Self::done`] keeps it.
+/// A connection in use. It is closed on drop, whatever its state; only [`Self::done`] returns it to the pool.
 pub(super) struct Connection {
-    /// None only while it is given back.
+    /// `None` only while it is returned to the pool.
     live: Option<Live>,
     pool: Pool,
     until: Instant,
@@ -226,12 +226,12 @@ impl fmt::Debug for Connection {
 }
 
 impl Connection {
-    /// The connection itself, without limits: for what must not be cut short.
+    /// Returns the connection without timeouts, for work that must not be interrupted.
     pub(super) fn raw(&mut self) -> Result<&mut AnyConnection, Error> {
         self.live.as_mut().map(|live| &mut live.connection).ok_or(Error::WorkerCrashed)
     }
 
-    /// Its work ended well: others may use it.
+    /// Returns the connection to the pool after its work succeeded.
     pub(super) fn done(mut self) {
         self.pool.worked();
         if let Some(live) = self.live.take().filter(|_| !self.pool.0.slots.is_closed()) {
@@ -239,7 +239,7 @@ impl Connection {
         }
     }
 
-    /// Runs a statement and takes all that it answers. Rows that cannot be read at all are left out where `lenient`.
+    /// Runs a statement and collects the whole answer. With `lenient`, rows that cannot be decoded are skipped.
     async fn run<'q>(&mut self, query: impl Execute<'q, Any> + 'q, lenient: bool) -> Result<Vec<Step>, Error> {
         let limit = self.pool.0.limits.statement.min(self.until.saturating_duration_since(Instant::now()));
         let pool = self.pool.clone();
@@ -259,19 +259,19 @@ impl Connection {
         if let Err(error) = &done
             && !std::mem::replace(&mut self.failed, true)
         {
-            // What fails after the first error only follows from it.
+            // Later failures are only consequences of the first error.
             pool.failed(error);
         }
         done
     }
 }
 
-/// A transaction; one that is dropped is rolled back, by closing its connection.
+/// A transaction; on drop it is rolled back by closing its connection.
 #[derive(Debug)]
 pub(super) struct Tx(Connection);
 
 impl Tx {
-    /// Keeps what was done.
+    /// Commits the transaction.
     pub(super) async fn commit(mut self) -> Result<(), Error> {
         self.0.execute("COMMIT").await?;
         self.0.done();
@@ -293,7 +293,7 @@ impl DerefMut for Tx {
     }
 }
 
-/// A part of an answer: how many rows a statement changed, or a row.
+/// A part of an answer: the number of changed rows, or a row.
 type Step = Either<AnyQueryResult, AnyRow>;
 
 fn steps<'e>(all: impl Future<Output = Result<Vec<Step>, Error>> + Send + 'e) -> BoxStream<'e, Result<Step, Error>> {
@@ -304,7 +304,7 @@ fn row(steps: Vec<Step>) -> Option<AnyRow> {
     steps.into_iter().find_map(Either::right)
 }
 
-/// A statement within a transaction.
+/// Runs a statement within a transaction.
 impl<'c> Executor<'c> for &'c mut Connection {
     type Database = Any;
 
@@ -339,7 +339,7 @@ impl<'c> Executor<'c> for &'c mut Connection {
     }
 }
 
-/// A statement of its own.
+/// Runs a single statement on a connection of its own.
 impl<'p> Executor<'p> for &'p Pool {
     type Database = Any;
 
@@ -397,7 +397,7 @@ impl<'p> Executor<'p> for &'p Pool {
     }
 }
 
-/// Ends work that takes too long with an error that says for what and how long was waited.
+/// Runs work with a timeout; the error names the operation and the limit.
 async fn within<T>(limit: Duration, what: &str, work: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
     match tokio::time::timeout(limit, work).await {
         Ok(done) => done,

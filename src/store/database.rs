@@ -1,4 +1,4 @@
-//! The connections: how each database is opened, and where the two differ.
+//! Opens connections to both databases, and defines their differences.
 
 use std::path::Path;
 use std::sync::Once;
@@ -11,16 +11,16 @@ use url::form_urlencoded::byte_serialize;
 
 use super::connections::{Connection, Limits, Pool};
 
-/// How long a statement waits for the other connection, and a caller for a free one.
+/// Time that a statement waits for the other connection, and a caller for a free one.
 const BUSY: Duration = Duration::from_secs(5);
-/// A disk may be slow, and a large deletion too.
+/// Limits for SQLite: the disk may be slow, and a large deletion takes long.
 const SQLITE: Limits =
     Limits { acquire: BUSY, statement: Duration::from_secs(30), transaction: Duration::from_secs(60) };
-/// A server ends a statement after 10 s (`LIMITS`); one that does not even say so is gone.
+/// Limits for PostgreSQL: the server ends a statement after 10 s (`LIMITS`); without an answer after that it is gone.
 const POSTGRES: Limits =
     Limits { acquire: BUSY, statement: Duration::from_secs(11), transaction: Duration::from_secs(30) };
 
-/// Which database it is.
+/// The kind of database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Engine {
     Sqlite,
@@ -28,7 +28,7 @@ pub(super) enum Engine {
 }
 
 impl Engine {
-    /// What begins a transaction that will write. SQLite refuses one that only finds out later.
+    /// Returns the statement that begins a transaction for writes. SQLite refuses to upgrade a read transaction later.
     pub(super) fn begin(self) -> &'static str {
         match self {
             Self::Sqlite => "BEGIN IMMEDIATE",
@@ -36,7 +36,8 @@ impl Engine {
         }
     }
 
-    /// A statement for this database: what stands in `/*postgres … */` counts on PostgreSQL and is a comment elsewhere.
+    /// Returns a statement for this database: the text in `/*postgres … */` applies to PostgreSQL only, elsewhere it is
+    /// a comment.
     pub(super) fn sql(self, text: &'static str) -> SqlStr {
         match self {
             Self::Sqlite => SqlStr::from_static(text),
@@ -44,13 +45,13 @@ impl Engine {
         }
     }
 
-    /// Holds these names until the transaction ends, so that one replica after the other decides about them. SQLite has
-    /// one writer, who holds everything.
+    /// Locks these names until the transaction ends, so that replicas decide about them one after the other. SQLite has
+    /// a single writer, whose lock covers everything.
     pub(super) async fn hold(self, db: &mut Connection, names: &[&str]) -> Result<(), sqlx::Error> {
         if self == Self::Sqlite {
             return Ok(());
         }
-        // Everybody takes them in the same order, or two would wait for each other.
+        // All replicas lock in the same order; otherwise two could block each other.
         let names = serde_json::to_string(names).map_err(|error| sqlx::Error::Encode(error.into()))?;
         sqlx::query(
             "SELECT CAST(pg_advisory_xact_lock(hashtextextended(name, 0)) AS TEXT)
@@ -63,23 +64,23 @@ impl Engine {
     }
 }
 
-/// What a connection to SQLite is for.
+/// The purpose of a connection to SQLite.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Access {
-    /// Flushed to the disk before it returns.
+    /// Every commit is flushed to the disk.
     Durable,
-    /// Survives kill -9, and perhaps not a power cut.
+    /// Commits survive kill -9, but perhaps not a power cut.
     Write,
     Read,
-    /// A visitor's, who must find it there.
+    /// Writes by a command beside the service; the file must exist.
     Beside,
-    /// A visitor's who only looks.
+    /// Reads by a command beside the service.
     Look,
-    /// As `Look`, where nobody writes and even the files beside it cannot be made.
+    /// As `Look`, if no process writes and not even the files beside it can be created.
     Still,
 }
 
-/// Connections to a database file, made when it is not there.
+/// Opens connections to a database file; except for commands, the file is created if it does not exist.
 pub(super) async fn sqlite(path: &Path, access: Access) -> Result<Pool, sqlx::Error> {
     drivers();
     let path = std::path::absolute(path)?;
@@ -89,37 +90,37 @@ pub(super) async fn sqlite(path: &Path, access: Access) -> Result<Pool, sqlx::Er
         Access::Write => ("rwc", 1, "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL"),
         Access::Read => ("ro", 2, "PRAGMA journal_mode = WAL"),
         Access::Beside => ("rw", 1, "PRAGMA synchronous = FULL"),
-        // The first read finds out whether it can be read at all.
+        // The first read shows whether the file can be read.
         Access::Look => ("ro", 1, "SELECT COUNT(*) FROM sqlite_schema"),
         Access::Still => ("ro&immutable=true", 1, "SELECT COUNT(*) FROM sqlite_schema"),
     };
-    // Every separator is escaped, so that nothing of a path is taken for a part of an address.
+    // All separators are escaped, so that no part of the path is parsed as part of the address.
     let path = byte_serialize(text.as_bytes()).collect::<String>().replace('+', "%20");
     let options: AnyConnectOptions = format!("sqlite:{path}?mode={mode}").parse()?;
     let setup = format!("PRAGMA busy_timeout = {}; {pragmas}", BUSY.as_millis());
     Pool::open(options, setup, SQLITE, most).await
 }
 
-/// What PostgreSQL may take: no statement, no wait for another's lock and no forgotten transaction is for ever. A client
-/// that is silently gone is known to be after 25 s, so that its locks end (keepalive and user timeout of the server's
+/// Limits of a PostgreSQL session: statements, waits for locks and idle transactions all have a timeout. A client that
+/// disappeared without notice is detected after 25 s, so that its locks end (keepalive and user timeout of the server's
 /// socket, <https://www.postgresql.org/docs/current/runtime-config-connection.html>; without effect on Unix sockets).
 const LIMITS: &str = "SET statement_timeout = '10s'; SET lock_timeout = '5s';
                       SET idle_in_transaction_session_timeout = '15s'; SET application_name = 'llm-diagnose';
                       SET tcp_keepalives_idle = 10; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 3;
                       SET tcp_user_timeout = '15s'";
 
-/// Connections to a PostgreSQL, `most` of them.
+/// Opens a pool of at most `most` connections to a PostgreSQL.
 pub(super) async fn postgres(options: &AnyConnectOptions, most: u32) -> Result<Pool, sqlx::Error> {
     Pool::open(options.clone(), LIMITS.to_owned(), POSTGRES, most).await
 }
 
-/// Connections that can only read.
+/// Opens read-only connections to a PostgreSQL.
 pub(super) async fn postgres_to_look(options: &AnyConnectOptions) -> Result<Pool, sqlx::Error> {
     let setup = format!("{LIMITS}; SET default_transaction_read_only = on");
     Pool::open(options.clone(), setup, POSTGRES, 2).await
 }
 
-/// One connection, without a pool's patience: the error says what is wrong, not that time is up.
+/// Opens one connection without a pool, whose error names the cause instead of a timeout.
 pub(super) async fn knock(options: &AnyConnectOptions) -> Result<AnyConnection, sqlx::Error> {
     drivers();
     match tokio::time::timeout(BUSY, options.connect()).await {
@@ -128,7 +129,7 @@ pub(super) async fn knock(options: &AnyConnectOptions) -> Result<AnyConnection, 
     }
 }
 
-/// Reads the address of a PostgreSQL: how to connect, and how to name it without its password.
+/// Parses the address of a PostgreSQL. Returns the connect options and the display name without password.
 pub(super) fn address(url: &str) -> Result<(AnyConnectOptions, String), String> {
     let form = "write it like postgres://user:password@host:5432/database";
     let url = Url::parse(url).map_err(|error| format!("it is no address ({error}): {form}"))?;
@@ -148,7 +149,7 @@ pub(super) fn address(url: &str) -> Result<(AnyConnectOptions, String), String> 
     Ok((options, named))
 }
 
-/// What a PostgreSQL says of itself, and whether tables can be made in it.
+/// Returns the version of a PostgreSQL, and whether tables can be created in it.
 pub(super) async fn examine(options: &AnyConnectOptions) -> Result<(String, bool), sqlx::Error> {
     let mut connection = knock(options).await?;
     let row = sqlx::query(

@@ -1,4 +1,4 @@
-//! Deliveries: which message of which incident stands where, and what is due.
+//! Deliveries: the state and the due time of each incident's messages.
 
 use jiff::Timestamp;
 use sqlx::Row;
@@ -10,7 +10,7 @@ use super::refusals::accepts;
 use super::{Store, StoreError};
 use crate::clock::unix_ms;
 
-/// Where messages go.
+/// The destination of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Sink {
     /// A Slack channel.
@@ -22,7 +22,7 @@ pub enum Sink {
 }
 
 impl Sink {
-    /// As the store and metrics keep it.
+    /// The name in the store and in metrics.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Slack => "slack",
@@ -40,64 +40,64 @@ impl Sink {
     }
 }
 
-/// A message that is to be posted or brought up to date.
+/// A message to post or to update.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Delivery {
     /// The incident.
     pub incident: String,
-    /// Where to.
+    /// The sink.
     pub sink: Sink,
     /// The channel as configured.
     pub channel: String,
-    /// Slack's channel id and timestamp of the message that stands already.
+    /// Slack's channel id and timestamp of the posted message; `None` before the first post.
     pub posted: Option<(String, String)>,
-    /// How often in a row it failed before.
+    /// Number of consecutive failures so far.
     pub tries: u32,
-    /// Who was called since the incident became critical.
+    /// The users and groups called since the incident became critical.
     pub called: Called,
-    /// The line of the audit log that asks this pager to call somebody.
+    /// The id of the audit log line whose escalation this pager call executes.
     pub escalation: Option<String>,
-    /// What the thread has been told last, as the one who told it wrote it.
+    /// The state that the thread described last, in the format of its writer.
     pub told: Option<String>,
-    /// Since when it was being posted before, without a known result: it may stand in Slack already.
+    /// The start of an earlier post without a known result: the message may exist in Slack already.
     pub began: Option<Timestamp>,
 }
 
-/// Why something is not delivered now.
+/// The reason why something is not delivered now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Held {
-    /// It waits for something.
+    /// It waits for a condition.
     Waits,
-    /// It failed, and does not stand.
+    /// It failed and was not posted.
     Failed,
-    /// It failed, and may stand all the same: the answer was lost.
+    /// It failed but may have been posted: the answer was lost.
     Unknown,
 }
 
 impl Held {
-    /// What a failure means; `lost` when its answer was lost.
+    /// Classifies a failure; `lost` if its answer was lost.
     pub fn failed(lost: bool) -> Self {
         if lost { Self::Unknown } else { Self::Failed }
     }
 
-    /// Whether the mark of a post that began stays: also an earlier post's.
+    /// Returns 1 if the start of the post stays stored, also that of an earlier post; 0 if not.
     pub(super) fn keeps(self, began: Option<Timestamp>) -> i64 {
         i64::from(self == Self::Unknown || began.is_some())
     }
 }
 
-/// What a new message did besides standing there.
+/// The effects of a new message besides the post itself.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Said {
-    /// It mentioned somebody.
+    /// The users and groups that it mentioned.
     pub mention: Option<Mention>,
-    /// From what on the thread is to be told changes.
+    /// The state from which later posts in the thread describe changes.
     pub told: Option<String>,
 }
 
 impl Store {
-    /// A revision stands where it belongs. What the thread was told before stays told, and a call that somebody asked for
-    /// meanwhile is still to be made.
+    /// Records that a revision was delivered. The stored state of the thread is not overwritten, and an escalation that
+    /// was requested meanwhile is still due.
     ///
     /// # Errors
     /// When the store fails.
@@ -133,7 +133,7 @@ impl Store {
         .bind(said.mention.as_ref().map(|mention| mention.called.to_string()))
         .execute(&mut *tx)
         .await?;
-        // An edit says nothing of posts: a channel may take the one and refuse the other.
+        // An edit proves nothing about posts: a channel may accept one and refuse the other.
         if delivery.sink == Sink::Slack && delivery.posted.is_none() {
             accepts(&mut tx, &delivery.channel, unix_ms(now)).await?;
         }
@@ -143,8 +143,8 @@ impl Store {
         Ok(())
     }
 
-    /// A message that was posted before, and whose answer was lost, has been found: it is the incident's, and brought up
-    /// to date. False when another one stands there meanwhile.
+    /// Records a posted message whose answer was lost and that was found: it becomes the incident's message and is
+    /// updated. Returns false if the incident has another message meanwhile.
     ///
     /// # Errors
     /// When the store fails.
@@ -185,8 +185,9 @@ impl Store {
         Ok(found)
     }
 
-    /// The incident's message in Slack is gone: a new one is posted, once whoever finds out. False, and nothing done,
-    /// when that happened `most` times before and the incident is not over: somebody does not want it there.
+    /// Removes the record of the incident's message, which was deleted in Slack, so that a new one is posted;
+    /// concurrent callers cause one post. Returns false without changes if this happened `most` times before and the
+    /// incident is not over: a user does not want the message.
     ///
     /// # Errors
     /// When the store fails.
@@ -225,7 +226,7 @@ impl Store {
         Ok(stands == 0)
     }
 
-    /// The thread of the incident's message in this channel has been told this.
+    /// Stores the state that the thread of the incident's message in this channel described last.
     ///
     /// # Errors
     /// When the store fails.
@@ -239,7 +240,7 @@ impl Store {
         Ok(())
     }
 
-    /// Not now: try again at `due`.
+    /// Postpones a delivery until `due`.
     ///
     /// # Errors
     /// When the store fails.
@@ -267,8 +268,8 @@ impl Store {
         Ok(())
     }
 
-    /// Where an incident's message stands in Slack: channel and timestamp. Of several the one whose channel takes
-    /// messages, and the one that was wanted before one that stands in for it.
+    /// Returns channel and timestamp of an incident's message in Slack. Of several, one in a channel that accepts
+    /// messages is preferred, and the wanted channel to a stand-in.
     ///
     /// # Errors
     /// When the store fails.
@@ -285,8 +286,8 @@ impl Store {
         row.map(|row| Ok((row.try_get("posted_to")?, row.try_get("posted_ts")?))).transpose()
     }
 
-    /// Somebody escalates: this pager is to call, whatever it was told before. `escalation` is the line of the audit log
-    /// that learns how it ended.
+    /// Queues a call by this pager for an escalation, whatever it has received before. `escalation` is the id of the
+    /// audit log line for the result.
     ///
     /// # Errors
     /// When the store fails.
@@ -306,7 +307,8 @@ impl Store {
         Ok(())
     }
 
-    /// A pager that was only to be called by an escalation and never was hears of the incident no more.
+    /// Removes the delivery of a pager that was added for an escalation only and never called, so that it gets no
+    /// updates.
     ///
     /// # Errors
     /// When the store fails.
@@ -317,7 +319,7 @@ impl Store {
         Ok(())
     }
 
-    /// An escalation has ended; a later one that came meanwhile still waits.
+    /// Ends an escalation; a later one that was requested meanwhile stays queued.
     ///
     /// # Errors
     /// When the store fails.
@@ -328,8 +330,8 @@ impl Store {
         Ok(())
     }
 
-    /// Given up at this revision, with the reason; a later change of the incident tries again, also one that has come
-    /// meanwhile.
+    /// Gives up a delivery at this revision, with the reason; a later change of the incident starts it again, also one
+    /// that came meanwhile.
     ///
     /// # Errors
     /// When the store fails.
@@ -361,8 +363,8 @@ impl Store {
         Ok(())
     }
 
-    /// Waits for whoever is changing the incident, and lets nobody change it until the transaction ends: PostgreSQL would
-    /// compare with what was there when the statement began.
+    /// Waits for concurrent changes of the incident, and blocks new ones until the transaction ends: PostgreSQL would
+    /// compare with the state at the start of the statement.
     async fn still(&self, db: &mut Connection, incident: &str) -> Result<(), StoreError> {
         let held = sqlx::query(self.engine.sql("SELECT id FROM incidents WHERE id = $1 /*postgres FOR UPDATE*/"));
         held.bind(incident).execute(db).await?;
@@ -370,7 +372,7 @@ impl Store {
     }
 }
 
-/// An incident's revision grew: what was delivered is to be brought up to date.
+/// Marks delivered messages of an incident as pending, because its revision grew.
 pub(super) async fn outdate(db: &mut Connection, incident: &str) -> Result<(), StoreError> {
     sqlx::query("UPDATE deliveries SET state = 'pending' WHERE incident_id = $1 AND state = 'delivered'")
         .bind(incident)

@@ -1,4 +1,4 @@
-//! Which exporters Prometheus listed last: what is still known of them while it is away.
+//! The exporters that each Prometheus listed last; used while that Prometheus is down.
 
 use sqlx::Row;
 
@@ -6,7 +6,7 @@ use super::{Store, StoreError};
 use crate::exporter::Target;
 
 impl Store {
-    /// Remembers the exporters of a Prometheus, known by its address, in place of those it listed before.
+    /// Replaces the stored exporters of a Prometheus, identified by its address.
     ///
     /// # Errors
     /// When the database refuses.
@@ -28,7 +28,7 @@ impl Store {
         Ok(())
     }
 
-    /// The exporters that a Prometheus listed last.
+    /// Returns the exporters that a Prometheus listed last.
     ///
     /// # Errors
     /// When the database refuses.

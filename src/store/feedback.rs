@@ -1,4 +1,4 @@
-//! Feedback: whether a named cause was right, in the words of people.
+//! Feedback of users on whether a diagnosed cause was right.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -8,30 +8,30 @@ use sqlx::any::AnyRow;
 use super::{Store, StoreError};
 use crate::clock::{from_unix_ms, unix_ms};
 
-/// What a person says of an incident's cause.
+/// One user's feedback on an incident's cause.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Feedback {
     /// The incident.
     pub incident: String,
     /// A Slack user's id.
     pub who: String,
-    /// When.
+    /// The time of the feedback.
     pub at: Timestamp,
-    /// Whether the named cause was right.
+    /// True if the diagnosed cause was right.
     pub is_right: bool,
-    /// The cause that was named; empty when none was.
+    /// The diagnosed cause; empty if there was none.
     pub named: String,
-    /// The cause that it was; `other` when no playbook knows it.
+    /// The actual cause; `other` if no playbook contains it.
     pub cause: String,
-    /// What else they said.
+    /// The user's comment.
     pub comment: String,
 }
 
 impl Store {
-    /// Keeps what somebody says; their last word counts.
+    /// Stores a user's feedback; replaces the user's earlier feedback on the incident.
     ///
     /// # Errors
-    /// When the store fails; here and below.
+    /// When the store fails; also in the methods below.
     pub async fn give_feedback(&self, said: &Feedback) -> Result<(), StoreError> {
         sqlx::query(
             "INSERT INTO feedback (incident_id, who, at_ms, is_right, named, cause, comment)
@@ -51,7 +51,7 @@ impl Store {
         Ok(())
     }
 
-    /// Everything that was said, by incident, the last word of each incident last.
+    /// Returns all feedback, by incident, the newest of each incident last.
     ///
     /// # Errors
     /// See [`Self::give_feedback`].

@@ -1,4 +1,4 @@
-//! Follow-ups: what is to be looked at again.
+//! Follow-ups: scheduled checks of an incident.
 
 use jiff::Timestamp;
 use sqlx::Row;
@@ -7,24 +7,24 @@ use ulid::Ulid;
 use super::{Store, StoreError};
 use crate::clock::unix_ms;
 
-/// Something to look at again.
+/// A scheduled check of an incident.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Followup {
-    /// Its own id.
+    /// The id of the follow-up.
     pub id: String,
     /// The incident.
     pub incident: String,
-    /// What is to be done.
+    /// The kind of check.
     pub kind: String,
-    /// With what, as JSON.
+    /// Its parameters, as JSON.
     pub data: String,
 }
 
 impl Store {
-    /// Looks again at each of `due`; what was planned of the same incident and kind before is dropped.
+    /// Schedules a check at each time of `due`; replaces earlier ones of the same incident and kind.
     ///
     /// # Errors
-    /// When the store fails; here and below.
+    /// When the store fails; also in the methods below.
     pub async fn follow_up(&self, incident: &str, kind: &str, data: &str, due: &[Timestamp]) -> Result<(), StoreError> {
         let mut tx = self.begin().await?;
         self.engine.hold(&mut tx, &[incident]).await?;
@@ -47,7 +47,7 @@ impl Store {
         Ok(())
     }
 
-    /// What is due; put off by `lease_ms`, so that nobody takes it twice and a crash does not lose it.
+    /// Takes due follow-ups by a lease of `lease_ms`, so that only one replica takes each and a crash does not lose it.
     ///
     /// # Errors
     /// See [`Self::follow_up`].
@@ -74,7 +74,7 @@ impl Store {
         }))
     }
 
-    /// It was looked at, or is given up.
+    /// Deletes a follow-up that is done or given up.
     ///
     /// # Errors
     /// See [`Self::follow_up`].

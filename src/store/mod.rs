@@ -1,9 +1,10 @@
-//! The store: incidents, their alerts, deliveries and events, and known exporters. No state lives only in memory.
+//! The store: incidents, their alerts, deliveries and events, and known exporters. No state exists only in memory.
 //!
-//! In SQLite writes wait for each other on two connections: webhooks, committed together and flushed to the disk before
-//! they are answered; and everything that is only done twice if a power cut forgets it. kill -9 loses neither.
+//! SQLite has two connections for writes, which wait for each other. One is for webhooks, committed in batches and
+//! flushed to the disk before they are answered; the other for work that is merely repeated after a power cut. kill -9
+//! loses neither.
 //!
-//! In PostgreSQL several replicas of ours share it. Groups of one key are decided one after the other (`Engine::hold`),
+//! Several replicas can share a PostgreSQL. Groups with the same key are admitted one after the other (`Engine::hold`),
 //! work is claimed by a lease, and the leases of a replica that is gone are released by the others (`replicas.rs`).
 
 mod admission;
@@ -70,26 +71,26 @@ use unreadable::Unreadable;
 pub use visit::Visit;
 pub use waiting::{Turn, Waiting, Work};
 
-/// Why the store did not do it.
+/// The reason why an operation of the store failed.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// The database refused or is gone.
+    /// The database refused the statement or cannot be reached.
     #[error("the store: {0}")]
     Database(#[from] sqlx::Error),
-    /// The database's shape cannot be brought up to date.
+    /// A migration failed.
     #[error("the store cannot be migrated: {0}")]
     Migration(#[from] sqlx::migrate::MigrateError),
-    /// It was never a store of ours.
+    /// The database does not contain our tables.
     #[error("no llm-diagnose has made its tables in it: `serve` does")]
     NoTables,
-    /// An older version keeps it.
+    /// The tables were created by an older version.
     #[error(
         "an older llm-diagnose made it (tables of version {found}, this one needs {known}): start this version's `serve` once, which updates it, or use the older one's commands"
     )]
     Older {
-        /// The version of its tables.
+        /// The version of the tables.
         found: i64,
-        /// That of ours.
+        /// The version that this program needs.
         known: i64,
     },
     /// A newer version has removed what this one uses.
@@ -97,9 +98,9 @@ pub enum StoreError {
         "a newer llm-diagnose keeps it (its tables need a version that knows migration {found}, this one knows {known}): use the newer one, or restore a backup from before the update"
     )]
     Newer {
-        /// The migration that must be known.
+        /// The migration that the program must know.
         found: i64,
-        /// The newest that is.
+        /// The newest migration that this program knows.
         known: i64,
     },
     /// Another process uses the state directory.
@@ -110,34 +111,34 @@ pub enum StoreError {
     Locked {
         /// The directory.
         directory: PathBuf,
-        /// The other process's id, as it wrote it.
+        /// The id of the other process, as read from its lock file.
         process: String,
     },
-    /// A file cannot be used.
+    /// A file operation failed.
     #[error("{path}: {error}", path = path.display())]
     File {
-        /// Which.
+        /// The path of the file.
         path: PathBuf,
-        /// Why.
+        /// The error of the operating system.
         error: std::io::Error,
     },
-    /// The address of the database cannot be used; the text says why and never shows it.
+    /// The address of the database is invalid; the text never contains the address.
     #[error("the database's address: {0}")]
     Address(String),
-    /// A value in it is not what this version writes.
+    /// A stored value cannot be parsed by this version.
     #[error("the store holds an unreadable {what} of {id}: {error}")]
     Unreadable {
-        /// Which value.
+        /// The kind of value.
         what: &'static str,
-        /// Of which incident.
+        /// The id of the incident or object.
         id: String,
-        /// What the reader said.
+        /// The error of the parser.
         error: String,
     },
 }
 
 impl StoreError {
-    /// Whether there is no room to write: reading goes on.
+    /// Returns true if there is no space to write; reads still work.
     pub fn is_full(&self) -> bool {
         matches!(self, Self::Database(error) if trouble::is_full(error))
     }
@@ -146,34 +147,34 @@ impl StoreError {
 /// A handle to the store; cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Store {
-    /// For what must survive a power cut: the groups that were answered 200.
+    /// For data that must survive a power cut: groups that were answered with 200.
     durable: Pool,
-    /// For what may be done twice after one: leases, diagnoses, delivery states.
+    /// For work that may be repeated after a power cut: leases, diagnoses, delivery states.
     write: Pool,
     read: Pool,
     engine: Engine,
     full: WhenFull,
     restart_helps: RestartHelps,
     unreadable: Unreadable,
-    /// Whose leases are ours.
+    /// The id of this replica, the owner of its leases.
     me: Arc<str>,
     time: Arc<Time>,
     named: Arc<str>,
 }
 
-/// The key `database:`.
+/// The configuration key `database:`.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
-    /// A file with the address of a PostgreSQL, postgres://…; not set, SQLite in `state_dir`.
+    /// A file with the address of a PostgreSQL, postgres://…; if not set, SQLite in `state_dir` is used.
     pub url_file: Option<PathBuf>,
 }
 
 impl Store {
-    /// Opens, creates and migrates the database file.
+    /// Opens the database file; creates it if it does not exist, and applies migrations.
     ///
     /// # Errors
-    /// When the file cannot be opened or is another program's.
+    /// When the file cannot be opened or belongs to another program.
     pub async fn open(path: &Path) -> Result<Self, StoreError> {
         let durable = database::sqlite(path, Access::Durable).await?;
         let mut first = durable.acquire().await?;
@@ -185,17 +186,17 @@ impl Store {
         Ok(Self::of([durable, write, read], Engine::Sqlite, clock::now(), named))
     }
 
-    /// Connects to a PostgreSQL that several of us may share, and migrates it.
+    /// Connects to a PostgreSQL that several replicas may share, and applies migrations.
     ///
     /// # Errors
-    /// When the address is none, or the database cannot be reached, used or migrated.
+    /// When the address is invalid, or the database cannot be reached, used or migrated.
     pub async fn connect(url: &str) -> Result<Self, StoreError> {
         let (options, named) = database::address(url).map_err(StoreError::Address)?;
         let mut first = database::knock(&options).await?;
         schema::migrate(&mut first).await?;
         let now = time::of_database(&mut first).await?;
         first.close().await?;
-        // Webhooks have a connection of their own, so that they never wait for anything but each other.
+        // Webhooks have a connection of their own, so that they wait only for each other.
         let durable = database::postgres(&options, 1).await?;
         let write = database::postgres(&options, 4).await?;
         let read = database::postgres(&options, 3).await?;
@@ -205,34 +206,34 @@ impl Store {
     fn of([durable, write, read]: [Pool; 3], engine: Engine, now: Timestamp, named: String) -> Self {
         let (full, restart_helps) = (WhenFull::default(), RestartHelps::default());
         let (unreadable, time) = (Unreadable::default(), Arc::new(Time::new(now)));
-        // A name of its own for each start.
+        // A new id for each start.
         let me = Ulid::generate().to_string().into();
         Self { durable, write, read, engine, full, restart_helps, unreadable, me, time, named: named.into() }
     }
 
-    /// What a PostgreSQL is called, which version it says it has, and whether we may make tables in it; changes nothing.
+    /// Returns the display name of a PostgreSQL, its version, and whether tables can be created in it; changes nothing.
     ///
     /// # Errors
-    /// When the address is none, or the database cannot be reached.
+    /// When the address is invalid, or the database cannot be reached.
     pub async fn examine(url: &str) -> Result<(String, String, bool), StoreError> {
         let (options, named) = database::address(url).map_err(StoreError::Address)?;
         let (version, may) = database::examine(&options).await?;
         Ok((named, version, may))
     }
 
-    /// Which database it is and where, without its password.
+    /// Returns the kind and location of the database, without its password.
     pub fn named(&self) -> &str {
         &self.named
     }
 
-    /// A transaction that will write.
+    /// Begins a transaction for writes.
     async fn begin(&self) -> Result<Tx, StoreError> {
         Ok(self.write.begin(self.engine.begin()).await?)
     }
 
-    /// Says good-bye to the other replicas, waits for running statements and closes the database.
+    /// Releases this replica's leases, waits for running statements and closes the database.
     pub async fn close(&self) {
-        // Whoever cannot say it is missed a little later.
+        // If this fails, the other replicas release the leases after a timeout.
         let _ = self.leave().await;
         self.read.close().await;
         self.write.close().await;
@@ -240,7 +241,8 @@ impl Store {
     }
 }
 
-/// Times are kept in nanoseconds as text where they are identities, because two episodes may start in one millisecond.
+/// Formats a time that is part of an identity: nanoseconds as text, because two episodes may start in the same
+/// millisecond.
 fn nanoseconds(at: Timestamp) -> String {
     at.as_nanosecond().to_string()
 }
