@@ -1,4 +1,4 @@
-//! Digests: one message that speaks for many incidents of a storm.
+//! Digests: one message for many incidents of a storm.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,53 +15,55 @@ use super::{Held, Incident, Store, StoreError};
 use crate::clock::{from_unix_ms, unix_ms};
 use crate::render::VARIOUS;
 
-/// Digests of one storm besides that of the other topics.
+/// Maximum number of digests of a storm, without the one for all other topics.
 const TOPICS: i64 = 5;
 
-/// When a new incident of a channel goes into a digest, and into which.
+/// The conditions under which a new incident of a channel joins a digest, and its topic.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Storm {
-    /// From so many new incidents within `within` on; 0 never.
+    /// Number of new incidents within `within` from which digests are used; 0 for never.
     pub incidents: u32,
-    /// The time that is counted, and how long a digest is joined after the last that joined.
+    /// The period in which incidents are counted, and the time after the last joined incident in which a digest is
+    /// joined.
     pub within: Duration,
-    /// From so many new messages that wait on.
+    /// Number of waiting new messages from which digests are used.
     pub queue: u32,
-    /// What the incident is about, for people: symptom and pool.
+    /// The topic of the incident for people: symptom and pool.
     pub topic: String,
 }
 
-/// A digest as it is kept.
+/// A digest as stored.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Digest {
-    /// Sortable by time.
+    /// Unique id, sortable by time.
     pub id: String,
     /// The channel as configured.
     pub channel: String,
-    /// What its incidents are about, or [`VARIOUS`].
+    /// The topic of its incidents, or [`VARIOUS`].
     pub topic: String,
-    /// When the storm began to be collapsed.
+    /// The time at which the digest was created.
     pub opened_at: Timestamp,
-    /// Slack's channel id and timestamp of the message that stands already.
+    /// Slack's channel id and timestamp of the posted message; `None` before the first post.
     pub posted: Option<(String, String)>,
-    /// How often in a row it failed before.
+    /// Number of consecutive failures so far.
     pub tries: u32,
-    /// Since when it was being posted before, without a known result: it may stand in Slack already.
+    /// The start of an earlier post without a known result: the message may exist in Slack already.
     pub began: Option<Timestamp>,
 }
 
-/// What a digest speaks for.
+/// The content of a digest.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Spoken {
     /// Its incidents, oldest first.
     pub incidents: Vec<Incident>,
-    /// How many more there are that cannot be read.
+    /// Number of further incidents that cannot be read.
     pub unreadable: usize,
-    /// The sum of the revisions of all.
+    /// The sum of the revisions of all incidents.
     pub revisions: i64,
 }
 
-/// The digest that a new incident joins in the transaction that opens it; none when it gets a message of its own.
+/// Returns the digest that a new incident joins, in the transaction that opens the incident; `None` if it gets a
+/// message of its own.
 pub(super) async fn collapse(
     db: &mut Connection,
     channel: &str,
@@ -120,7 +122,7 @@ pub(super) async fn collapse(
     Ok(Some(id))
 }
 
-/// An incident of a digest fires again: what was done is not.
+/// Makes the digest of an incident pending again, because the incident fires again.
 pub(super) async fn revive(db: &mut Connection, incident: &str) -> Result<(), StoreError> {
     sqlx::query(
         "UPDATE digests SET state = 'pending', tries = 0
@@ -133,13 +135,13 @@ pub(super) async fn revive(db: &mut Connection, incident: &str) -> Result<(), St
 }
 
 impl Store {
-    /// What a digest speaks for; empty when there is no such digest.
+    /// Returns the content of a digest; empty if the digest does not exist.
     ///
     /// # Errors
     /// When the store fails.
     pub async fn digest_incidents(&self, digest: &str) -> Result<Spoken, StoreError> {
-        // Before the incidents: what changes in between is told once more. What cannot be read counts as told, or the digest
-        // would be edited for ever.
+        // Read before the incidents, so that a change in between causes another edit. Unreadable incidents count too;
+        // otherwise the digest would be edited for ever.
         let row = sqlx::query(
             "SELECT CAST(COALESCE(SUM(i.revision), 0) AS BIGINT) AS revisions, COUNT(DISTINCT i.id) AS incidents
              FROM deliveries d JOIN incidents i ON i.id = d.incident_id WHERE d.digest_id = $1",
@@ -159,7 +161,7 @@ impl Store {
         .fetch_all(&self.read)
         .await?;
         for (id, alert) in self.unreadable.rest("alert", &rows, of_incident) {
-            // Both lists have one order.
+            // Both lists have the same order.
             if let Ok(at) = incidents.binary_search_by(|incident| incident.id.cmp(&id)) {
                 incidents[at].alerts.push(alert);
             }
@@ -167,8 +169,8 @@ impl Store {
         Ok(Spoken { incidents, unreadable, revisions })
     }
 
-    /// A digest's message stands where it belongs and tells everything up to these revisions; the next edit comes no
-    /// sooner than `next`.
+    /// Records that a digest's message was delivered up to these revisions; the next edit is due at `next` at the
+    /// earliest.
     ///
     /// # Errors
     /// When the store fails.
@@ -205,8 +207,8 @@ impl Store {
         Ok(())
     }
 
-    /// A digest's message that was posted before, and whose answer was lost, has been found, with whom it
-    /// called, if anybody. False when another one stands there meanwhile.
+    /// Records a digest's message whose answer was lost and that was found, with the people it called, if any. Returns
+    /// false if the digest has another message meanwhile.
     ///
     /// # Errors
     /// When the store fails.
@@ -241,15 +243,15 @@ impl Store {
         Ok(found)
     }
 
-    /// Waits for who is joining the digest, and lets nobody join until the transaction ends: PostgreSQL would not see
-    /// an incident that joined since the statement began.
+    /// Waits for incidents that are joining the digest, and blocks further ones until the transaction ends: PostgreSQL
+    /// would not see an incident that joined after the start of the statement.
     async fn unjoined(&self, db: &mut Connection, digest: &Digest) -> Result<(), StoreError> {
         let held = sqlx::query(self.engine.sql("SELECT id FROM digests WHERE id = $1 /*postgres FOR UPDATE*/"));
         held.bind(&digest.id).execute(db).await?;
         Ok(())
     }
 
-    /// A digest goes to this channel from now on, as a new message.
+    /// Moves a digest to this channel, as a new message.
     ///
     /// # Errors
     /// When the store fails.
@@ -267,8 +269,9 @@ impl Store {
         Ok(())
     }
 
-    /// A digest's message in Slack is gone: a new one is posted. False, and nothing done, when that happened `most` times
-    /// before: somebody does not want it there. Its last word, once all its incidents are over, is posted once more.
+    /// Removes the record of a digest's message, which was deleted in Slack, so that a new one is posted. Returns false
+    /// without changes if this happened `most` times before: a user does not want the message. When all its incidents
+    /// are over, the last state may be posted once more.
     ///
     /// # Errors
     /// When the store fails.
@@ -288,7 +291,7 @@ impl Store {
         Ok(done.rows_affected() > 0)
     }
 
-    /// Not now: try the digest again at `due`.
+    /// Postpones a digest until `due`.
     ///
     /// # Errors
     /// When the store fails.
@@ -314,7 +317,8 @@ impl Store {
         Ok(())
     }
 
-    /// Given up at these revisions, with the reason; the next that joins tries again, also one that did meanwhile.
+    /// Gives up a digest at these revisions, with the reason; the next incident that joins starts it again, also one
+    /// that joined meanwhile.
     ///
     /// # Errors
     /// When the store fails.

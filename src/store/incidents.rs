@@ -1,4 +1,4 @@
-//! Incidents: reading them, and what diagnosis writes.
+//! Reads and updates incidents and their diagnoses.
 
 use std::time::Duration;
 
@@ -19,70 +19,71 @@ use crate::incident::{Acknowledged, Impact};
 use crate::render::Note;
 
 impl Incident {
-    /// The playbook that its diagnosis entered, else the one that its alerts select.
+    /// Returns the playbook that the diagnosis used, or else the one that the alerts select.
     pub fn entered(&self) -> Option<&str> {
         let diagnosed = self.diagnosis.as_ref().map(|diagnosis| diagnosis.symptom.playbook.as_str());
         diagnosed.filter(|id| !id.is_empty()).or(self.playbook.as_deref())
     }
 }
 
-/// How far back earlier incidents of a group are counted.
+/// Period in which earlier incidents of a group are counted.
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// Incidents that are closed at once because nothing is heard of them.
+/// Maximum number of stale incidents that are closed in one transaction.
 const STALE_AT_ONCE: i64 = 500;
 
-/// An incident as it is kept.
+/// An incident as stored.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Incident {
-    /// Sortable by time.
+    /// Unique id, sortable by time.
     pub id: String,
-    /// Alertmanager's key.
+    /// Alertmanager's group key.
     pub group_key: String,
-    /// Open, until nothing fires.
+    /// True while at least one alert fires.
     pub open: bool,
-    /// The playbook that its alerts select; none where the pool is screened. See [`Self::entered`].
+    /// The playbook that the alerts select; `None` if the pool is screened. See [`Self::entered`].
     pub playbook: Option<String>,
-    /// Why that playbook, or why the pool is screened; none where nothing is diagnosed.
+    /// The reason for that playbook or for the screening; `None` if nothing is diagnosed.
     pub because: Option<String>,
     /// The last [`AdmitReason`](crate::incident::AdmitReason), as text.
     pub reason: String,
-    /// The first alert's start.
+    /// The start of the first alert.
     pub started_at: Timestamp,
-    /// When we first heard of it.
+    /// The time of the first notification.
     pub opened_at: Timestamp,
-    /// When it was resolved.
+    /// The time at which it was resolved; `None` while it is open.
     pub resolved_at: Option<Timestamp>,
-    /// How often it re-fired.
+    /// Number of times that it fired again.
     pub refired: u32,
-    /// Alerts of the last notification that are not kept: Alertmanager left them out, or they were too many.
+    /// Number of alerts of the last notification that are not stored: Alertmanager left them out, or there were too
+    /// many.
     pub truncated: u64,
     /// The newest diagnosis.
     pub diagnosis: Option<Diagnosis>,
-    /// Grows with everything that changes what the message says.
+    /// The revision; grows with every change that the message shows.
     pub revision: i64,
-    /// Every alert seen.
+    /// All alerts seen so far.
     pub alerts: Vec<Alert>,
-    /// Something critical fires, or did at the end.
+    /// True if something critical fires, or fired until the end.
     pub critical: bool,
-    /// Who is on it.
+    /// The acknowledgement; `None` if nobody has acknowledged.
     pub acknowledged: Option<Acknowledged>,
-    /// What it has cost, once it is over.
+    /// The impact; `None` until the incident is over.
     pub impact: Option<Impact>,
-    /// Where people reach the Alertmanager that sent it; may be empty.
+    /// The public address of the Alertmanager that sent it; may be empty.
     pub external_url: String,
-    /// Who sent its group: what is configured for the sender, else the alerts' cluster; may be empty.
+    /// The source of its group: the configured name of the sender, or else the alerts' cluster; may be empty.
     pub source: String,
-    /// When it last became critical so that somebody is to be called; none before, or when an older version saw it.
+    /// The last time that it became critical and calls were due; `None` before that, or if an older version stored it.
     pub critical_at: Option<Timestamp>,
-    /// Other incidents of the same group in the 24 hours before; not counted for digests.
+    /// Number of other incidents of the same group in the 24 hours before; not counted for digests.
     pub seen_before: u32,
-    /// Who did what with it, oldest first.
+    /// Completed actions of users, oldest first.
     pub notes: Vec<Note>,
 }
 
 impl Incident {
-    /// The alerts that fire.
+    /// Returns the firing alerts.
     pub fn firing(&self) -> Vec<&Alert> {
         self.alerts.iter().filter(|alert| alert.status == AlertStatus::Firing).collect()
     }
@@ -93,11 +94,11 @@ impl Incident {
 pub struct Due {
     /// The incident.
     pub id: String,
-    /// How often in a row it failed before.
+    /// Number of consecutive failures so far.
     pub tries: u32,
 }
 
-/// A query for incidents without their alerts, as [`read`] takes them.
+/// A query for incidents without their alerts, in the columns that [`read`] expects.
 macro_rules! select_incidents {
     ($which:literal) => {
         concat!(
@@ -112,7 +113,8 @@ macro_rules! select_incidents {
 pub(super) use select_incidents;
 
 impl Store {
-    /// An incident with its alerts; none when there is no such id. A diagnosis or an alert that cannot be read is left out.
+    /// Returns an incident with its alerts; `None` if the id is unknown. A diagnosis or an alert that cannot be read is
+    /// left out.
     ///
     /// # Errors
     /// When the store fails, or the incident itself cannot be read.
@@ -144,7 +146,7 @@ impl Store {
         Ok(Some(incident))
     }
 
-    /// The ids of the newest incidents.
+    /// Returns the ids of the newest incidents.
     ///
     /// # Errors
     /// When the store fails.
@@ -153,7 +155,7 @@ impl Store {
         Ok(ids.bind(i64::from(most)).fetch_all(&self.read).await?)
     }
 
-    /// Incidents whose diagnosis is due; they are put off by `lease_ms` so that nobody takes them twice.
+    /// Takes incidents whose diagnosis is due by a lease of `lease_ms`, so that only one replica takes each.
     ///
     /// # Errors
     /// When the store fails.
@@ -176,8 +178,8 @@ impl Store {
         }))
     }
 
-    /// Keeps a diagnosis and says when the next one is due. `seen` is the revision it was made for: when the group
-    /// changed meanwhile, the diagnosis that the change asked for stays due. `says_more` tells whether the message changes.
+    /// Stores a diagnosis and the due time of the next one. `incident.revision` is the diagnosed revision: if the group
+    /// changed meanwhile, another diagnosis is due at once. `says_more` is true if the message changes.
     ///
     /// # Errors
     /// When the store fails.
@@ -218,8 +220,8 @@ impl Store {
         Ok(())
     }
 
-    /// Keeps a diagnosis that lacks only its times, so that Slack shows it at once; what cannot be edited later waits for
-    /// [`Self::save_diagnosis`]. False, and nothing done, when the group changed meanwhile.
+    /// Stores a diagnosis without onsets, so that Slack shows it at once; sinks without edits wait for
+    /// [`Self::save_diagnosis`]. Returns false without changes if the group changed meanwhile.
     ///
     /// # Errors
     /// When the store fails.
@@ -248,7 +250,7 @@ impl Store {
         Ok(kept)
     }
 
-    /// Keeps what an incident has cost, unless it fires again; none lets the last word go out without.
+    /// Stores the impact of an incident, unless it fires again. With `None` the last message is sent without it.
     ///
     /// # Errors
     /// When the store fails.
@@ -270,7 +272,7 @@ impl Store {
         Ok(())
     }
 
-    /// Somebody is on it; false when it is over, or they were already.
+    /// Records an acknowledgement. Returns false if the incident is over, or this person has acknowledged already.
     ///
     /// # Errors
     /// When the store fails.
@@ -287,7 +289,8 @@ impl Store {
         Ok(done.rows_affected() > 0)
     }
 
-    /// An open incident is diagnosed once more, now; false when it is over, or its alerts select no playbook and name no pool.
+    /// Makes a new diagnosis of an open incident due. Returns false if it is over, or its alerts select no playbook and
+    /// name no pool.
     ///
     /// # Errors
     /// When the store fails.
@@ -303,7 +306,7 @@ impl Store {
         Ok(done.rows_affected() > 0)
     }
 
-    /// Its message says something new.
+    /// Increments the revision, so that the message is updated.
     ///
     /// # Errors
     /// When the store fails.
@@ -314,7 +317,8 @@ impl Store {
         Ok(())
     }
 
-    /// Resolves open incidents of which Alertmanager has said nothing since `before`, some hundred at once.
+    /// Resolves open incidents without a notification since `before`, at most [`STALE_AT_ONCE`] at once. Returns their
+    /// number.
     ///
     /// # Errors
     /// When the store fails.
@@ -339,7 +343,7 @@ impl Store {
         Ok(u64::try_from(resolved.len()).unwrap_or(u64::MAX))
     }
 
-    /// How many incidents are open, how many diagnoses and deliveries wait.
+    /// Returns the number of open incidents, of due diagnoses and of pending deliveries.
     ///
     /// # Errors
     /// When the store fails.
@@ -357,14 +361,14 @@ impl Store {
     }
 }
 
-/// What an incident's message says has changed.
+/// Increments an incident's revision, so that its messages are updated.
 pub(super) async fn bump(db: &mut Connection, incident: &str) -> Result<(), StoreError> {
     let bump = "UPDATE incidents SET revision = revision + 1 WHERE id = $1";
     sqlx::query(bump).bind(incident).execute(&mut *db).await?;
     outdate(db, incident).await
 }
 
-/// A message that waited for what has just been written goes out; one that backs off from an error keeps waiting.
+/// Makes a message due that waited for the data just stored; a message in backoff after an error keeps waiting.
 async fn hasten(db: &mut Connection, id: &str, now: Timestamp) -> Result<(), StoreError> {
     sqlx::query(
         "UPDATE deliveries SET due_ms = $2 WHERE incident_id = $1 AND tries = 0 AND state = 'pending'
@@ -380,14 +384,14 @@ async fn hasten(db: &mut Connection, id: &str, now: Timestamp) -> Result<(), Sto
 fn alert(row: &AnyRow, incident: &str) -> Result<Alert, StoreError> {
     let json: &str = row.try_get("alert")?;
     let mut alert: Alert = serde_json::from_str(json).map_err(|e| unreadable("alert", incident, &e))?;
-    // An alert that left the group has ended although its last notification said firing.
+    // The alert left the group, so it has ended although its last notification said firing.
     if row.try_get::<&str, _>("status")? == "resolved" {
         alert.status = AlertStatus::Resolved;
     }
     Ok(alert)
 }
 
-/// A row of alerts, with the incident that it belongs to.
+/// Reads a row of alerts, with the id of its incident.
 pub(super) fn of_incident(row: &AnyRow) -> Result<(String, Alert), StoreError> {
     let id: String = row.try_get("incident_id")?;
     let alert = alert(row, &id)?;
@@ -398,7 +402,7 @@ fn unreadable(what: &'static str, id: &str, error: &serde_json::Error) -> StoreE
     StoreError::Unreadable { what, id: id.to_owned(), error: error.to_string() }
 }
 
-/// A row of incidents, without its alerts.
+/// Reads a row of incidents, without its alerts.
 pub(super) fn read(row: &AnyRow, unreadable: &Unreadable) -> Result<Incident, StoreError> {
     let id: String = row.try_get("id")?;
     let diagnosis = unreadable.json(row, "diagnosis", &id);

@@ -1,4 +1,4 @@
-//! Lists of incidents for people: page by page, newest first, without what only one incident's own page needs.
+//! Lists of incidents for users: with pagination, newest first, without the details of an incident's own page.
 
 use std::collections::BTreeMap;
 
@@ -7,21 +7,21 @@ use sqlx::Row;
 use super::incidents::{of_incident, read, select_incidents};
 use super::{Incident, Store, StoreError};
 
-/// Of each incident in a list, how many alerts are read: a group may have thousands.
+/// Maximum number of alerts per incident in a list: a group may have thousands.
 const ALERTS: i64 = 20;
 
 impl Store {
-    /// Incidents of a state (`open`, `resolved`, or any when empty), older than the one with the id `before` when that is
-    /// not empty; newest first, with at most [`ALERTS`] alerts each, and without notes.
+    /// Returns incidents with this state (`open`, `resolved`, or any if empty), older than the id `before` unless it is
+    /// empty; newest first, with at most [`ALERTS`] alerts each, and without notes.
     ///
     /// # Errors
     /// When the store fails.
     pub async fn listed(&self, state: &str, before: &str, most: u32) -> Result<Vec<Incident>, StoreError> {
         let (mut incidents, mut before) = (Vec::new(), before.to_owned());
-        // Those that cannot be read are left out, and others take their places: a short list means that there are no more.
+        // Unreadable incidents are skipped and replaced by older ones: a short list means that there are no more.
         loop {
             let missing = (most as usize).saturating_sub(incidents.len());
-            // Ids begin with their time, so that their order is that of the incidents.
+            // Ids begin with their time, so sorting by id sorts by time.
             let rows = sqlx::query(select_incidents!(
                 "($1 = '' OR state = $1) AND ($2 = '' OR id < $2) ORDER BY id DESC LIMIT $3"
             ))
@@ -61,7 +61,7 @@ impl Store {
         Ok(incidents)
     }
 
-    /// How many incidents are open, and how many are kept.
+    /// Returns the number of open incidents and of all stored ones.
     ///
     /// # Errors
     /// When the store fails.

@@ -1,6 +1,6 @@
 //! The lock of a state directory: two services on one SQLite store would post everything twice.
 //!
-//! It is the kernel's, so it ends with the process, however that ends. Commands that only read take none.
+//! It is a lock of the kernel, so it ends with the process in any case. Read-only commands do not take it.
 
 use std::fs::{File, TryLockError};
 use std::io::{Read, Seek, Write};
@@ -9,20 +9,20 @@ use std::path::Path;
 
 use super::StoreError;
 
-/// The file in the state directory; it stays when the lock is gone.
+/// The lock file in the state directory; it remains after the lock is released.
 const NAME: &str = "llm-diagnose.lock";
 
-/// A state directory that is this process's until this is dropped.
+/// The lock of a state directory; released on drop.
 #[derive(Debug)]
 pub struct StateLock {
     _file: File,
 }
 
 impl StateLock {
-    /// Takes the lock of a directory that exists.
+    /// Takes the lock of an existing directory.
     ///
     /// # Errors
-    /// When another process has it, or the file cannot be made or locked.
+    /// When another process holds it, or the file cannot be created or locked.
     pub fn take(directory: &Path) -> Result<Self, StoreError> {
         let path = directory.join(NAME);
         let failed = |error| StoreError::File { path: path.clone(), error };
@@ -33,7 +33,7 @@ impl StateLock {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
                 let mut holder = String::new();
-                // Who it is only helps to find it.
+                // The process id is only a hint for the user.
                 let _ = file.read_to_string(&mut holder);
                 return Err(StoreError::Locked { directory: directory.to_owned(), process: holder.trim().to_owned() });
             }

@@ -1,4 +1,4 @@
-//! Looks: where a message of ours may stand a second time, because an answer of Slack's was lost.
+//! Scheduled duplicate checks: places in Slack where a message may exist twice, because an answer of Slack was lost.
 
 use jiff::Timestamp;
 use sqlx::Row;
@@ -8,38 +8,38 @@ use super::connections::Connection;
 use super::{Store, StoreError};
 use crate::clock::{from_unix_ms, unix_ms};
 
-/// A look that is due within this time comes by itself.
+/// A check that is due within this time is not moved forward.
 const BY_ITSELF_MS: i64 = 600_000;
 
-/// A place where a message may stand twice.
+/// A duplicate check: a place where a message may exist twice.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Look {
-    /// The incident, digest or post whose message it is.
+    /// The id of the incident, digest or post that the message belongs to.
     pub subject: String,
     /// The channel as configured, or its id.
     pub channel: String,
-    /// The thread, by its first message.
+    /// The timestamp of the thread's first message; `None` outside a thread.
     pub thread: Option<String>,
-    /// When the first post began whose answer is not known.
+    /// The start of the first post with an unknown result.
     pub since: Timestamp,
-    /// How often it was looked at.
+    /// Number of checks done so far.
     pub looks: u32,
 }
 
-/// Whose messages stand.
+/// The messages that are valid for a subject; all others are duplicates.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Standing {
-    /// It is still to be posted, or nobody knows it any more.
+    /// No message: it is not posted yet, or its subject was deleted.
     No,
-    /// These messages; none of a picture, whose message Slack does not name.
+    /// The messages with these timestamps; empty for a picture, for which Slack returns no timestamp.
     At(Vec<String>),
 }
 
 impl Store {
-    /// A message may appear there a second time: it is looked for at `due`.
+    /// Schedules a duplicate check at `due`.
     ///
     /// # Errors
-    /// When the store fails; here and below.
+    /// When the store fails; also in the methods below.
     pub async fn look_later(&self, look: &Look, due: Timestamp) -> Result<(), StoreError> {
         sqlx::query(
             "INSERT INTO looks (subject, channel, thread_ts, since_ms, due_ms) VALUES ($1, $2, $3, $4, $5)
@@ -55,12 +55,12 @@ impl Store {
         Ok(())
     }
 
-    /// It was looked at; the next time is `next`, if any.
+    /// Records a finished check; the next one is at `next`, if any.
     ///
     /// # Errors
     /// See [`Self::look_later`].
     pub async fn looked(&self, look: &Look, next: Option<Timestamp>) -> Result<(), StoreError> {
-        // Whoever asked for another look meanwhile took it from us.
+        // If another check was requested meanwhile, the row is no longer ours and stays unchanged.
         let query = match next {
             Some(_) => sqlx::query(
                 "UPDATE looks SET looks = looks + 1, due_ms = $4, owner = NULL
@@ -77,7 +77,7 @@ impl Store {
         Ok(())
     }
 
-    /// Not now: look at `due`.
+    /// Postpones a check until `due`.
     ///
     /// # Errors
     /// See [`Self::look_later`].
@@ -87,7 +87,7 @@ impl Store {
         Ok(())
     }
 
-    /// Which messages of an incident, a digest or a post are meant to stand.
+    /// Returns the valid messages of an incident, a digest or a post.
     ///
     /// # Errors
     /// See [`Self::look_later`].
@@ -107,7 +107,7 @@ impl Store {
         Ok(Standing::At(stands.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect()))
     }
 
-    /// A channel's id, from a message that was posted to it by this name.
+    /// Returns a channel's id, taken from an earlier message posted to it by this name.
     ///
     /// # Errors
     /// See [`Self::look_later`].
@@ -120,7 +120,7 @@ impl Store {
     }
 }
 
-/// An incident has ended: where only the last look is left of its messages and posts, they are looked for now too.
+/// Moves the last duplicate checks of an incident's messages and posts to now, because it has ended.
 pub(super) async fn look_again(db: &mut Connection, incident: &str, now_ms: i64) -> Result<(), StoreError> {
     sqlx::query(
         "UPDATE looks SET due_ms = $2 WHERE due_ms > $3 AND owner IS NULL

@@ -1,4 +1,4 @@
-//! What people ask of the past: which incidents, where their messages stand, what happened, and who found it right.
+//! Queries of past incidents: ids, messages, events and feedback.
 
 use jiff::Timestamp;
 use sqlx::Row;
@@ -6,22 +6,22 @@ use sqlx::Row;
 use super::{Store, StoreError};
 use crate::clock::{from_unix_ms, unix_ms};
 
-/// Something that happened to an incident.
+/// An event in the history of an incident.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
-    /// When.
+    /// The time of the event.
     pub at: Timestamp,
-    /// What.
+    /// The kind of event.
     pub what: String,
-    /// More of it.
+    /// Additional information.
     pub detail: String,
 }
 
 impl Store {
-    /// The ids of incidents that are open, or of those that opened since a moment; newest first.
+    /// Returns the ids of incidents, newest first: only open ones if `open`, only those opened since `since` if given.
     ///
     /// # Errors
-    /// When the store fails; here and below.
+    /// When the store fails; also in the methods below.
     pub async fn incidents(&self, open: bool, since: Option<Timestamp>, most: u32) -> Result<Vec<String>, StoreError> {
         let ids = sqlx::query_scalar(
             "SELECT id FROM incidents WHERE (state = 'open' OR $1 = 0) AND opened_ms >= $2
@@ -31,7 +31,7 @@ impl Store {
         Ok(ids.bind(i64::from(open)).bind(since).bind(i64::from(most)).fetch_all(&self.read).await?)
     }
 
-    /// The incident whose message stands there; of several in one digest none.
+    /// Returns the incident with this message; `None` for the message of a digest.
     ///
     /// # Errors
     /// See [`Self::incidents`].
@@ -42,7 +42,7 @@ impl Store {
         Ok(ids.bind(channel).bind(ts).fetch_optional(&self.read).await?)
     }
 
-    /// What happened to an incident, oldest first.
+    /// Returns the events of an incident, oldest first.
     ///
     /// # Errors
     /// See [`Self::incidents`].
@@ -57,7 +57,7 @@ impl Store {
             .collect()
     }
 
-    /// How many incidents' causes people found right, and how many wrong; of several people the last word counts.
+    /// Returns the number of incidents whose cause was rated right and wrong; the last rating of an incident counts.
     ///
     /// # Errors
     /// See [`Self::incidents`].

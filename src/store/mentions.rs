@@ -1,4 +1,4 @@
-//! Mentions: who has been called in which channel since an incident became critical.
+//! Mentions: the people called in each channel since an incident became critical.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,31 +8,32 @@ use sqlx::Row;
 use super::{Store, StoreError};
 use crate::clock::unix_ms;
 
-/// Stands for whoever an older version mentioned: it did not write down whom.
+/// A placeholder for people mentioned by an older version, which did not store their ids.
 const SOMEBODY: &str = "*";
 
-/// Who has been called: ids of users and user groups.
+/// The users and user groups that were called, by id.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Called(BTreeSet<String>);
 
 impl Called {
-    /// Reads ids separated by spaces. `None` means that an older version called somebody and did not store whom.
+    /// Parses ids separated by spaces. `None` means that an older version called somebody and did not store whom.
     pub fn read(ids: Option<&str>) -> Self {
         Self(ids.unwrap_or(SOMEBODY).split_whitespace().map(str::to_owned).collect())
     }
 
-    /// Whether this id needs no call any more. A call of an older version counts for everybody.
+    /// Returns true if this id needs no call. A call of an older version counts for every id.
     pub fn includes(&self, id: &str) -> bool {
         self.0.contains(id) || self.0.contains(SOMEBODY)
     }
 
-    /// These ids added.
+    /// Returns a copy with these ids added.
     #[must_use]
     pub fn and(&self, ids: &[&str]) -> Self {
         Self(self.0.iter().cloned().chain(ids.iter().map(|id| (*id).to_owned())).collect())
     }
 
-    /// These ids removed, because they are still to be called; then a call of an older version does not count either.
+    /// Returns a copy without these ids, which are still to be called; then calls of an older version do not count
+    /// either.
     #[must_use]
     pub(super) fn without(&self, ids: &[String]) -> Self {
         let stays = |id: &&String| ids.is_empty() || (!ids.contains(id) && *id != SOMEBODY);
@@ -46,32 +47,32 @@ impl std::fmt::Display for Called {
     }
 }
 
-/// A call that was made.
+/// A call that was sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mention {
-    /// Since when the incident had been critical.
+    /// The time since which the incident had been critical.
     pub since: Timestamp,
-    /// Everybody who has been called since then.
+    /// All users and groups called since then.
     pub called: Called,
 }
 
-/// An incident's delivery that a digest speaks for.
+/// A delivery of an incident that a digest covers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
-    /// The channel to which the incident is routed, from where the digest may have moved.
+    /// The channel of the incident's route; the digest itself may have moved to another channel.
     pub channel: String,
-    /// Who was called since the incident became critical; none when that was not decided yet.
+    /// The users and groups called since the incident became critical; `None` if that was not decided yet.
     pub called: Option<Called>,
-    /// What the thread has been told last.
+    /// The state that the thread described last.
     pub told: Option<String>,
 }
 
 impl Store {
-    /// Who was called in this channel since the incident became critical; none when it has no message of its own there, or
-    /// only one that stands in for another.
+    /// Returns the users and groups called in this channel since the incident became critical; `None` if the incident
+    /// has no message of its own there, or only a stand-in.
     ///
     /// # Errors
-    /// When the store fails; here and below.
+    /// When the store fails; also in the methods below.
     pub async fn called(&self, incident: &str, channel: &str) -> Result<Option<Called>, StoreError> {
         let row = sqlx::query(
             "SELECT CASE WHEN d.mentioned_ms >= COALESCE(i.critical_ms, 0) THEN COALESCE(d.mentioned, '*') ELSE '' END AS called
@@ -82,7 +83,7 @@ impl Store {
         row.map(|row| Ok(Called::read(Some(row.try_get("called")?)))).transpose()
     }
 
-    /// The places of the incidents that a digest speaks for, by the incident's id.
+    /// Returns the deliveries of the incidents that a digest covers, by incident id.
     ///
     /// # Errors
     /// See [`Self::called`].
@@ -105,7 +106,7 @@ impl Store {
             .collect()
     }
 
-    /// A call was made in this channel.
+    /// Stores a call in this channel.
     ///
     /// # Errors
     /// See [`Self::called`].

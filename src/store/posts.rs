@@ -1,4 +1,4 @@
-//! Posts: what is said once, in the thread of an incident's message.
+//! Posts: messages that are sent once, in the thread of an incident's message.
 
 use std::sync::{LazyLock, Mutex, PoisonError};
 
@@ -14,30 +14,30 @@ use super::{Held, Store, StoreError};
 use crate::clock::{from_unix_ms, unix_ms};
 use crate::render::{Message, SlackMessage};
 
-/// Ids of one moment keep their order, so a thread does too.
+/// Generates increasing ids also within one millisecond, so that a thread keeps its order.
 static IDS: LazyLock<Mutex<Generator>> = LazyLock::new(|| Mutex::new(Generator::new()));
 
-/// What a post is.
+/// The kind of a post.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum PostKind {
-    /// What changed since the thread was told last; found out when it is posted.
+    /// The changes since the last post of the thread; determined when it is sent.
     Change,
-    /// What the deciding signals looked like; drawn when it is posted.
+    /// A chart of the deciding signals; drawn when it is sent.
     Picture,
-    /// Calls somebody, because the message itself could not.
+    /// A call for a person, if the message itself could not call.
     Mention,
-    /// Whether a step worked.
+    /// The result of verifying a step.
     Verify,
-    /// What somebody did.
+    /// An action of a user.
     Note,
-    /// What a person asked for, as it is shown in Slack.
+    /// An answer to a user, as shown in Slack.
     Answer,
 }
 
 impl PostKind {
     const ALL: [Self; 6] = [Self::Change, Self::Picture, Self::Mention, Self::Verify, Self::Note, Self::Answer];
 
-    /// As the store and metrics keep it.
+    /// The name in the store and in metrics.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Change => "change",
@@ -50,36 +50,36 @@ impl PostKind {
     }
 }
 
-/// A post that is to be made.
+/// A post to send.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Post {
-    /// Sortable by time.
+    /// Unique id, sortable by time.
     pub id: String,
     /// The incident.
     pub incident: String,
-    /// What it is.
+    /// The kind of post.
     pub kind: PostKind,
-    /// The message as json; of a change nothing, of a picture the cause that it shows, of a mention whom.
+    /// The message as JSON; empty for a change, the cause for a picture, the id to call for a mention.
     pub body: String,
-    /// Of a mention in a digest's thread, which pools it is about; of an answer that escalates, the line of the audit log
-    /// that learns how it ended.
+    /// The pools concerned, for a mention in a digest's thread; the id of the audit log line for the result, for an
+    /// answer that escalates.
     pub about: Option<String>,
-    /// What the thread has been told last.
+    /// The state that the thread described last.
     pub told: Option<String>,
     /// The channel of the incident's delivery, as configured.
     pub delivery: String,
-    /// The channel that it goes to, as configured: that of the digest which speaks for the incident, else its own.
+    /// The target channel, as configured: that of the digest that covers the incident, or else the incident's own.
     pub channel: String,
-    /// Slack's channel id and timestamp of the message whose thread it belongs to.
+    /// Slack's channel id and timestamp of the thread's first message.
     pub thread: (String, String),
-    /// How often in a row it failed before.
+    /// Number of consecutive failures so far.
     pub tries: u32,
-    /// Since when it was being posted before, without a known result: it may stand in Slack already.
+    /// The start of an earlier attempt without a known result: the post may exist in Slack already.
     pub began: Option<Timestamp>,
 }
 
 impl Store {
-    /// Puts a message into each thread of an incident, once, after those that wait already.
+    /// Queues a message for each thread of an incident, after the posts that wait already.
     ///
     /// # Errors
     /// When the store fails.
@@ -96,8 +96,9 @@ impl Store {
         Ok(())
     }
 
-    /// Puts what somebody asked for into an incident's thread, where its channel takes messages. False, and nothing done,
-    /// when it has none. `escalation` is the line of the audit log that learns how the post ended; empty elsewhere.
+    /// Queues an answer to a user for the incident's thread in a channel that accepts messages. Returns false without
+    /// changes if the incident has no thread. `escalation` is the id of the audit log line for the result of the post;
+    /// empty otherwise.
     ///
     /// # Errors
     /// When the store fails.
@@ -112,7 +113,7 @@ impl Store {
         self.queue([incident, ""], PostKind::Answer, [&body, escalation], now).await
     }
 
-    /// The thread in this channel is to be told what changed; changes that wait already are told with it.
+    /// Queues a post about changes for the thread in this channel; it includes changes that wait already.
     ///
     /// # Errors
     /// When the store fails.
@@ -120,7 +121,8 @@ impl Store {
         self.queue([incident, channel], PostKind::Change, ["", ""], now).await.map(drop)
     }
 
-    /// The threads are to be shown what speaks for a cause. A picture that waits already shows the newest state as well.
+    /// Queues a picture of the evidence for a cause for all threads. A picture that waits already shows the newest
+    /// state too.
     ///
     /// # Errors
     /// When the store fails.
@@ -131,8 +133,8 @@ impl Store {
         Ok(())
     }
 
-    /// Somebody is to be called in the thread in this channel, by the id of a user or a user group; once, while the call
-    /// waits. `about` names the pools in the thread of a digest; it is empty elsewhere.
+    /// Queues a call of a user or a user group, by id, in the thread in this channel; only one while the call waits.
+    /// `about` names the pools in the thread of a digest; empty otherwise.
     ///
     /// # Errors
     /// When the store fails.
@@ -146,7 +148,7 @@ impl Store {
         self.queue([incident, channel], PostKind::Mention, [whom, about], now).await.map(drop)
     }
 
-    /// As [`queue`], by itself.
+    /// Calls [`queue`] in a transaction of its own.
     async fn queue(
         &self,
         thread: [&str; 2],
@@ -160,7 +162,7 @@ impl Store {
         Ok(queued)
     }
 
-    /// The post stands at this timestamp; of a picture nobody knows it.
+    /// Records a sent post with its timestamp; `None` for a picture, whose timestamp is unknown.
     ///
     /// # Errors
     /// When the store fails.
@@ -170,8 +172,8 @@ impl Store {
         Ok(())
     }
 
-    /// A post that was made before, and whose answer was lost, has been found, with what its reader knows of the incident.
-    /// False when it is none of these, or stands already.
+    /// Records a post whose answer was lost and that was found, with the state that it described. Returns false if the
+    /// id is not that of a post, or the post is recorded already.
     ///
     /// # Errors
     /// When the store fails.
@@ -196,7 +198,7 @@ impl Store {
         Ok(found)
     }
 
-    /// The post is not needed any more.
+    /// Closes a post that is not needed any more.
     ///
     /// # Errors
     /// When the store fails.
@@ -209,7 +211,7 @@ impl Store {
         Ok(())
     }
 
-    /// It failed: try again at `due`.
+    /// Postpones a post until `due`.
     ///
     /// # Errors
     /// When the store fails.
@@ -229,7 +231,7 @@ impl Store {
         Ok(())
     }
 
-    /// Given up, with the reason.
+    /// Gives up a post, with the reason.
     ///
     /// # Errors
     /// When the store fails.
@@ -242,7 +244,8 @@ impl Store {
         Ok(())
     }
 
-    /// Gives up the posts that have waited since `before` for a message to be under. Returns how many.
+    /// Gives up posts that have waited since `before` for the message whose thread they belong to. Returns their
+    /// number.
     ///
     /// # Errors
     /// When the store fails.
@@ -262,7 +265,7 @@ impl Store {
     }
 }
 
-/// Puts a message into each thread of an incident.
+/// Queues a message for each thread of an incident.
 pub(super) async fn queue_message(
     db: &mut Connection,
     incident: &str,
@@ -273,7 +276,7 @@ pub(super) async fn queue_message(
     queue_everywhere(db, incident, kind, &written(incident, message)?, now).await
 }
 
-/// A message as the store keeps it.
+/// Serialises a message for the store.
 fn written(incident: &str, message: &impl Serialize) -> Result<String, StoreError> {
     serde_json::to_string(message).map_err(|e| StoreError::Unreadable {
         what: "post",
@@ -282,7 +285,7 @@ fn written(incident: &str, message: &impl Serialize) -> Result<String, StoreErro
     })
 }
 
-/// Only where the incident has threads; that of a digest is spared its incidents' pictures.
+/// Queues a post for all threads of an incident; digests' threads get no pictures.
 async fn queue_everywhere(
     db: &mut Connection,
     incident: &str,
@@ -304,7 +307,8 @@ async fn queue_everywhere(
     Ok(())
 }
 
-/// An empty channel is that of the thread which takes messages. Returns whether the incident has a thread.
+/// Queues a post. An empty channel means the thread in a channel that accepts messages. Returns true if it was queued;
+/// false if the incident has no thread, or the same post waits already.
 async fn queue(
     db: &mut Connection,
     [incident, channel]: [&str; 2],
