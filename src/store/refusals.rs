@@ -1,4 +1,4 @@
-//! Refusals: which channels do not take messages, and what is to go out once they do.
+//! Refusals: channels that refuse messages, and the messages that wait for them.
 
 use jiff::Timestamp;
 use sqlx::Row;
@@ -8,26 +8,26 @@ use super::mentions::Called;
 use super::{Store, StoreError};
 use crate::clock::{from_unix_ms, unix_ms};
 
-/// A channel that does not take messages.
+/// A channel that refuses messages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
     /// The channel as configured.
     pub channel: String,
-    /// `not_in_channel`, `is_archived`, …
+    /// Slack's error code: `not_in_channel`, `is_archived`, …
     pub code: String,
-    /// Since when.
+    /// The time of the first refusal.
     pub since: Timestamp,
-    /// When it was looked at last.
+    /// The time of the last check.
     pub checked: Timestamp,
-    /// How many messages wait for it.
+    /// Number of messages that wait for the channel.
     pub waiting: i64,
 }
 
 impl Store {
-    /// Slack refuses messages for a channel.
+    /// Records that Slack refuses messages for a channel.
     ///
     /// # Errors
-    /// When the store fails; here and below.
+    /// When the store fails; also in the methods below.
     pub async fn refused(&self, channel: &str, code: &str, now: Timestamp) -> Result<(), StoreError> {
         sqlx::query(
             "INSERT INTO refusals (channel, code, since_ms, checked_ms) VALUES ($1, $2, $3, $3)
@@ -41,7 +41,7 @@ impl Store {
         Ok(())
     }
 
-    /// The channels that do not take messages, by name.
+    /// Returns the channels that refuse messages, by name.
     ///
     /// # Errors
     /// See [`Self::refused`].
@@ -68,7 +68,7 @@ impl Store {
             .collect()
     }
 
-    /// Whether it is ours to tell people of a channel's refusal: true once, until [`Self::untold`].
+    /// Claims the report of a channel's refusal to people. Returns true for one caller, until [`Self::untold`].
     ///
     /// # Errors
     /// See [`Self::refused`].
@@ -77,7 +77,7 @@ impl Store {
         Ok(claim.bind(channel).bind(unix_ms(now)).execute(&self.write).await?.rows_affected() > 0)
     }
 
-    /// Nobody could be told of a channel's refusal: the next one tries again.
+    /// Releases the claim, because nobody could be informed; the next caller tries again.
     ///
     /// # Errors
     /// See [`Self::refused`].
@@ -86,7 +86,7 @@ impl Store {
         Ok(())
     }
 
-    /// The channel takes messages again: what waits for it is due. False when that was known.
+    /// Ends a refusal and makes the waiting messages due. Returns false if there was no refusal.
     ///
     /// # Errors
     /// See [`Self::refused`].
@@ -97,8 +97,7 @@ impl Store {
         Ok(ended)
     }
 
-    /// An incident's message stands in another channel too, while `channel` does not take it; once, however often it is
-    /// refused.
+    /// Adds a delivery of an incident to `other` while `channel` refuses it; only once. Returns true if it was added.
     ///
     /// # Errors
     /// See [`Self::refused`].
@@ -110,7 +109,7 @@ impl Store {
         now: Timestamp,
     ) -> Result<bool, StoreError> {
         let mut tx = self.begin().await?;
-        // Who waits for a call in the closed channel is called in the other one.
+        // People who still wait for a call in the closed channel are called in the other one.
         let waiting: Vec<String> = sqlx::query_scalar(
             "SELECT body FROM posts WHERE incident_id = $1 AND kind = 'mention' AND state = 'pending' AND channel = $2",
         )
@@ -144,8 +143,8 @@ impl Store {
     }
 }
 
-/// A channel has taken a message: its refusal is over, and whatever waits for it is due. What somebody is posting at this
-/// moment has an owner and keeps its lease.
+/// Ends the refusal of a channel that has accepted a message, and makes all waiting work due. Work that is being posted
+/// at this moment has an owner and keeps its lease.
 pub(super) async fn accepts(db: &mut Connection, channel: &str, now_ms: i64) -> Result<bool, StoreError> {
     let ended = sqlx::query("DELETE FROM refusals WHERE channel = $1").bind(channel).execute(&mut *db).await?;
     if ended.rows_affected() == 0 {

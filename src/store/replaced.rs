@@ -1,5 +1,4 @@
-//! Incidents that end because another one tells more: those that cannot be read, and those of notifications that were too
-//! large to be read.
+//! Ends incidents that another one replaces: unreadable ones, and those of notifications that were too large to parse.
 
 use std::collections::BTreeSet;
 
@@ -13,8 +12,8 @@ use super::deliveries::outdate;
 use super::looks::look_again;
 use crate::alert::{Alert, AlertGroup, AlertStatus};
 
-/// Ends whatever cannot be read and is not over of the group that the new incident `id` is about: it would be in the way of
-/// every notification for ever.
+/// Ends all open incidents of the group that cannot be read, because the new incident `id` replaces them; they would
+/// block every notification for ever.
 pub(super) async fn replace_unreadable(
     db: &mut Connection,
     group: &AlertGroup,
@@ -42,9 +41,9 @@ pub(super) async fn replace_unreadable(
     Ok(())
 }
 
-/// A group was read: ends what was told of it while its notifications were too large. Which group that was is known by its
-/// receiver, and by the labels that all its alerts share. A group of several clusters has no source, and what was told of it
-/// has that of its first alert.
+/// Ends incidents that stood for too large notifications of this group, because a notification could be parsed. They
+/// are identified by the receiver and the labels that all alerts share. A group of several clusters has no source,
+/// while its replacement has the source of its first alert.
 pub(super) async fn end_too_large(db: &mut Connection, group: &AlertGroup, now_ms: i64) -> Result<(), StoreError> {
     let fires = group.alerts.iter().any(|alert| alert.status == AlertStatus::Firing) || group.truncated_alerts > 0;
     let reason = if fires { "told_whole" } else { "resolved" };
@@ -82,7 +81,7 @@ async fn end_one(db: &mut Connection, id: &str, reason: &str, now_ms: i64) -> Re
     event(db, id, now_ms, "notified", reason).await
 }
 
-/// Nothing fires any more.
+/// Marks all alerts of an incident as resolved.
 async fn end_alerts(db: &mut Connection, incident: &str) -> Result<(), StoreError> {
     let end = sqlx::query("UPDATE alerts SET status = 'resolved' WHERE incident_id = $1");
     end.bind(incident).execute(db).await?;

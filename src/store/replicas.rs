@@ -1,8 +1,9 @@
-//! Replicas of ours on one database: who is alive, and what becomes of the work of one that is not.
+//! Replicas on one database: their liveness, and the release of leases of dead replicas.
 //!
-//! A lease names its owner. SQLite has one owner at a time; what an earlier one left is free at the next start. On
-//! PostgreSQL everybody reports now and then, by the database's clock; whoever has not for [`GONE_AFTER`] is gone, and what
-//! it held is due again. A lease without an owner, or of one that only seems to live, runs out by itself.
+//! A lease names its owner. SQLite has one owner at a time; at the next start all its leases are released. On
+//! PostgreSQL each replica writes a heartbeat, by the database's clock; without one for [`GONE_AFTER`] the replica
+//! counts as dead and its work is due again. A lease without an owner, or of a replica that only seems alive, expires
+//! by itself.
 
 use std::time::Duration;
 
@@ -13,10 +14,10 @@ use super::database::Engine;
 use super::{Store, StoreError, unreadable};
 use crate::clock::unix_ms;
 
-/// How long a replica may be silent: three reports of housekeeping, which come every five seconds.
+/// The longest time between two heartbeats: three rounds of housekeeping, which come every five seconds.
 const GONE_AFTER: Duration = Duration::from_secs(16);
 
-/// The database's own milliseconds.
+/// SQL for the database's own time in milliseconds.
 macro_rules! database_now {
     () => {
         "CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT)"
@@ -24,7 +25,7 @@ macro_rules! database_now {
 }
 pub(super) use database_now;
 
-/// What nobody who lives works on is due at once: first looks, and messages that no error holds back.
+/// Makes work of dead replicas due: first diagnoses, and messages that are not in backoff after an error.
 const RELEASES: [&str; 6] = [
     "UPDATE incidents SET diagnose_due_ms = $1, owner = NULL
      WHERE diagnose_due_ms > $1 AND diagnosis IS NULL AND owner NOT IN (SELECT id FROM replicas)",
@@ -39,7 +40,7 @@ const RELEASES: [&str; 6] = [
 ];
 
 impl Store {
-    /// Reports that we live, and makes due again what the replicas held that do not. Says how many of us there are.
+    /// Writes this replica's heartbeat and releases the leases of dead replicas. Returns the number of live replicas.
     ///
     /// # Errors
     /// When the store fails.
@@ -70,7 +71,7 @@ impl Store {
         Ok(alive.try_get("alive")?)
     }
 
-    /// At a start: what was being worked on by one who is gone is due again at once.
+    /// Makes the interrupted work of ended processes due, and unreadable rows pending again; called at a start.
     ///
     /// # Errors
     /// When the store fails.
@@ -90,7 +91,7 @@ impl Store {
             "UPDATE deliveries SET due_ms = $1 WHERE due_ms > $1 AND tries = 0",
             "UPDATE posts SET due_ms = $1 WHERE due_ms > $1 AND tries = 0",
             "UPDATE digests SET due_ms = $1 WHERE due_ms > $1 AND tries = 0",
-            // Of those only what was taken has an owner; the others' time has not come.
+            // In these tables only taken rows have an owner; the others are not due yet.
             "UPDATE followups SET due_ms = $1, owner = NULL WHERE due_ms > $1 AND owner IS NOT NULL",
             "UPDATE looks SET due_ms = $1, owner = NULL WHERE due_ms > $1 AND owner IS NOT NULL",
         ] {
@@ -100,7 +101,7 @@ impl Store {
         Ok(())
     }
 
-    /// Lets the others have at once what we held.
+    /// Removes this replica, so that the others can take its work at once.
     pub(super) async fn leave(&self) -> Result<(), StoreError> {
         if self.engine == Engine::Postgres {
             sqlx::query("DELETE FROM replicas WHERE id = $1").bind(&*self.me).execute(&self.write).await?;

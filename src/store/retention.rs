@@ -1,4 +1,4 @@
-//! Retention: what is deleted, in slices that hold the database for a moment only.
+//! Retention: deletes old data in slices that lock the database only briefly.
 
 use std::collections::BTreeSet;
 
@@ -9,14 +9,15 @@ use super::connections::Connection;
 use super::{Store, StoreError};
 use crate::clock::unix_ms;
 
-/// Incidents that are deleted at once.
+/// Maximum number of incidents that are deleted in one transaction.
 pub const INCIDENTS_AT_ONCE: i64 = 50;
-/// Rows that are deleted at once, about: those of one millisecond stay together.
+/// Approximate number of rows that are deleted at once: rows of the same millisecond stay together.
 pub const ROWS_AT_ONCE: i64 = 2_000;
-/// Of an incident's ended alerts, its events, and its posts that were made, the first and so many of the newest are kept.
+/// Number of the newest ended alerts, events and sent posts of an incident that are retained, each besides the first
+/// one.
 pub const KEPT_OF_EACH: i64 = 500;
 
-/// What belongs to an incident and is deleted with it; the deliveries tell which digest spoke for it.
+/// Deletes the rows that belong to an incident. Deliveries are deleted separately, because they name the digest.
 const OWNED: [&str; 5] = [
     "DELETE FROM alerts WHERE incident_id = $1",
     "DELETE FROM events WHERE incident_id = $1",
@@ -25,28 +26,28 @@ const OWNED: [&str; 5] = [
     "DELETE FROM followups WHERE incident_id = $1",
 ];
 
-/// Rows of an incident that grow as long as it flaps.
+/// A table with rows that accumulate while an incident flaps.
 struct Growing {
     table: &'static str,
-    /// The column that tells which are older.
+    /// The column that orders the rows by age.
     order: &'static str,
-    /// Which of them may go.
+    /// The condition for rows that may be deleted.
     may_go: &'static str,
 }
 
 const GROWING: [Growing; 3] = [
     Growing { table: "alerts", order: "starts_ns", may_go: "status = 'resolved'" },
-    // How often a message was deleted decides whether it is posted once more.
+    // The number of deleted messages decides whether another one is posted, so these events stay.
     Growing { table: "events", order: "at_ms", may_go: "what <> 'message gone'" },
     Growing { table: "posts", order: "id", may_go: "state <> 'pending'" },
 ];
 
-/// Open incidents that have more than `$1` of them.
+/// Selects open incidents with more than `$1` such rows.
 const CROWDED: &str = "
     SELECT id FROM incidents i WHERE state = 'open' AND EXISTS
       (SELECT 1 FROM {table} r WHERE r.incident_id = i.id AND {may_go} ORDER BY {order} LIMIT 1 OFFSET $1) LIMIT 20";
 
-/// Deletes the oldest after the first, but none of the `$2` newest, and about `$3` at once.
+/// Deletes the oldest rows except the first, but none of the `$2` newest, and about `$3` at once.
 const THIN: &str = "
     DELETE FROM {table} WHERE incident_id = $1 AND {may_go}
       AND {order} > (SELECT MIN({order}) FROM {table} WHERE incident_id = $1 AND {may_go})
@@ -63,15 +64,15 @@ impl Growing {
 }
 
 impl Store {
-    /// Deletes what open incidents have too much of, a slice of each; an incident that flaps for ever stays bounded.
-    /// Returns how many rows; 0 when nothing is left to delete.
+    /// Deletes surplus rows of open incidents, one slice each, so that an incident that flaps for ever stays bounded.
+    /// Returns the number of rows; 0 if nothing is left to delete.
     ///
     /// # Errors
     /// When the store fails.
     pub async fn thin(&self) -> Result<u64, StoreError> {
         let mut deleted = 0;
         for growing in &GROWING {
-            // The first is kept beside the newest.
+            // Plus one, because the first is retained besides the newest.
             let crowded = sqlx::query_scalar(growing.sql(CROWDED)).bind(KEPT_OF_EACH + 1);
             let ids: Vec<String> = crowded.fetch_all(&self.read).await?;
             for id in ids {
@@ -86,8 +87,8 @@ impl Store {
         Ok(thin.execute(&self.write).await?.rows_affected())
     }
 
-    /// Deletes incidents that were resolved before `before`, with everything that belongs to them: the oldest
-    /// [`INCIDENTS_AT_ONCE`], or a slice of the rows of one. Returns how many; 0 when none is left.
+    /// Deletes incidents resolved before `before`, with all their rows: the oldest [`INCIDENTS_AT_ONCE`], or a slice of
+    /// the rows of one. Returns the number deleted; 0 if none is left.
     ///
     /// # Errors
     /// When the store fails.
@@ -96,11 +97,11 @@ impl Store {
             "SELECT id FROM incidents WHERE state = 'resolved' AND resolved_ms < $1 ORDER BY resolved_ms LIMIT $2";
         let old: Vec<String> =
             sqlx::query_scalar(old).bind(unix_ms(before)).bind(INCIDENTS_AT_ONCE).fetch_all(&self.read).await?;
-        // What an older version let grow goes first, in slices of its own.
+        // Incidents that an older version let grow are thinned first, in slices.
         for id in &old {
             for growing in &GROWING {
                 if self.thin_one(growing, id).await? > 0 {
-                    // A slice is done; the caller pauses and comes again.
+                    // One slice is done; the caller pauses and calls again.
                     return Ok(1);
                 }
             }
@@ -114,8 +115,8 @@ impl Store {
         Ok(gone)
     }
 
-    /// Deletes lines of the audit log that are older than `before`: the oldest [`ROWS_AT_ONCE`]. Returns how many; 0 when
-    /// none is left.
+    /// Deletes lines of the audit log that are older than `before`: the oldest [`ROWS_AT_ONCE`]. Returns their number;
+    /// 0 if none is left.
     ///
     /// # Errors
     /// When the store fails.
@@ -126,7 +127,7 @@ impl Store {
     }
 }
 
-/// Unless it fires again meanwhile, or another replica has forgotten it.
+/// Deletes one incident, unless it fires again meanwhile or another replica has deleted it.
 async fn forget_one(db: &mut Connection, id: &str, before: Timestamp) -> Result<u64, StoreError> {
     let old = "DELETE FROM incidents WHERE id = $1 AND state = 'resolved' AND resolved_ms < $2";
     let gone = sqlx::query(old).bind(id).bind(unix_ms(before)).execute(&mut *db).await?.rows_affected();

@@ -1,15 +1,16 @@
-//! The schema: which tables a store has, and which versions of the program can use it.
+//! The schema: the tables of a store, and the program versions that can use it.
 //!
-//! To add a migration, put a file `migrations/000N_name.sql` with the next free number beside the others; nothing else has
-//! to be changed (cargo sees a new file only when this one is saved again). It may only **expand**: new tables, new indexes, new columns that are nullable or have a default. Then
-//! the previous release, which does not know the migration, still runs on the store, and a rollback needs no restore.
+//! To add a migration, create a file `migrations/000N_name.sql` with the next free number; nothing else has to be
+//! changed (cargo notices a new file only when this one is saved again). It may only **expand**: new tables, new
+//! indexes, new columns that are nullable or have a default. Then the previous release, which does not know the
+//! migration, still runs on the store, and a rollback needs no restore.
 //!
-//! To take something away (**contract**), wait until the previous release does not use it any more. Then write a migration
-//! that removes it and sets `UPDATE compatibility SET needs = N`, where N is the newest migration that the previous release
-//! knows. A program that does not know migration N refuses the store.
+//! To remove something (**contract**), wait until the previous release does not use it any more. Then write a migration
+//! that removes it and sets `UPDATE compatibility SET needs = N`, where N is the newest migration that the previous
+//! release knows. A program that does not know migration N refuses the store.
 //!
-//! Migrations up to [`BASE`] are recorded in sqlx' own table, later ones in [`EXPANSIONS`]: the first release fails when it
-//! finds a migration in sqlx' table that it does not know.
+//! Migrations up to [`BASE`] are recorded in sqlx' own table, later ones in [`EXPANSIONS`]: the first release fails if
+//! it finds an unknown migration in sqlx' table.
 
 use sqlx::migrate::{Migration, Migrator};
 use sqlx::{AnyConnection, Row};
@@ -21,10 +22,10 @@ use super::database::Engine;
 static MIGRATIONS: Migrator = sqlx::migrate!("src/store/migrations");
 /// The newest migration that the first release knows.
 const BASE: i64 = 5;
-/// Which migrations after [`BASE`] are applied.
+/// The table with the applied migrations after [`BASE`].
 const EXPANSIONS: &str = "_expansions";
 
-/// The newest migration that this program knows.
+/// Returns the newest migration that this program knows.
 fn known() -> i64 {
     MIGRATIONS.iter().map(|migration| migration.version).max().unwrap_or_default()
 }
@@ -39,7 +40,7 @@ pub(super) async fn migrate(connection: &mut AnyConnection) -> Result<(), StoreE
     Migrator::with_migrations(base).run_direct(None, connection, false).await?;
     let mut expansions = Migrator::with_migrations(later);
     expansions.dangerous_set_table_name(EXPANSIONS);
-    // A newer version has been here, and is allowed to have been.
+    // A newer version may have applied further migrations.
     expansions.set_ignore_missing(true);
     expansions.run_direct(None, connection, false).await?;
     compatible(connection).await
@@ -51,10 +52,10 @@ async fn compatible(connection: &mut AnyConnection) -> Result<(), StoreError> {
     if needs > known() { Err(StoreError::Newer { found: needs, known: known() }) } else { Ok(()) }
 }
 
-/// Whether this program can use the store as it is; changes nothing.
+/// Checks that this program can use the store as it is; changes nothing.
 ///
 /// # Errors
-/// When it is no store, lacks migrations, or was contracted beyond what this program knows.
+/// When it is not a store, lacks migrations, or was contracted beyond what this program knows.
 pub(super) async fn check(pool: &Pool, engine: Engine) -> Result<(), StoreError> {
     let mut connection = pool.acquire().await?;
     let mut found = 0;

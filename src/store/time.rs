@@ -1,8 +1,8 @@
-//! The store's time: by which clock rows are kept, and what happens when that clock is set.
+//! The store's time: the clock for timestamps in rows, and the handling of clock steps.
 //!
-//! On PostgreSQL it is the database's clock, so that replicas whose machines disagree agree on whose lease has ended. On
-//! SQLite it is the machine's. When the machine's clock is set, what waits is moved with it: no lease ends early, and
-//! nothing waits longer than it should.
+//! On PostgreSQL it is the database's clock, so that replicas with different clocks agree on the end of a lease. On
+//! SQLite it is the machine's clock. When that clock is set, due times are moved with it: no lease ends early, and
+//! nothing waits longer than intended.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -16,16 +16,16 @@ use super::replicas::database_now;
 use super::{Store, StoreError};
 use crate::clock::{self, STEP, Steady, from_unix_ms, unix_ms};
 
-/// The clock of one handle to a store and of its clones.
+/// The clock of a store's handle and its clones.
 #[derive(Debug)]
 pub(super) struct Time {
     shows: Mutex<Steady>,
-    /// Held while rows are moved, so that a step moves them once.
+    /// Held while rows are moved, so that a clock step moves them only once.
     moving: tokio::sync::Mutex<()>,
 }
 
 impl Time {
-    /// It shows `shown` now.
+    /// Creates a clock that shows `shown` now.
     pub(super) fn new(shown: Timestamp) -> Self {
         Self { shows: Mutex::new(Steady::new(shown, Instant::now())), moving: tokio::sync::Mutex::new(()) }
     }
@@ -35,13 +35,13 @@ impl Time {
     }
 }
 
-/// What a PostgreSQL's clock shows.
+/// Reads the clock of a PostgreSQL.
 pub(super) async fn of_database(db: impl Executor<'_, Database = Any>) -> Result<Timestamp, sqlx::Error> {
     let shown = sqlx::query_scalar(concat!("SELECT ", database_now!())).fetch_one(db).await?;
     Ok(from_unix_ms(shown))
 }
 
-/// The longest that each kind of work may wait by intention.
+/// The longest intended waiting time of each kind of work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Longest {
     /// A diagnosis.
@@ -50,11 +50,11 @@ pub struct Longest {
     pub delivery: Duration,
     /// A follow-up.
     pub followup: Duration,
-    /// A look for a message that may stand twice.
+    /// A duplicate check.
     pub look: Duration,
 }
 
-/// What waits, and until when.
+/// Moves the due times of all waiting work by `$1` milliseconds.
 const WAITING: [&str; 6] = [
     "UPDATE incidents SET diagnose_due_ms = diagnose_due_ms + $1 WHERE diagnose_due_ms IS NOT NULL",
     "UPDATE deliveries SET due_ms = due_ms + $1 WHERE state = 'pending'",
@@ -64,7 +64,7 @@ const WAITING: [&str; 6] = [
     "UPDATE looks SET due_ms = due_ms + $1",
 ];
 
-/// What a clock wrote that was ahead.
+/// Moves timestamps later than `$2`, written by a clock that was ahead.
 const AHEAD: [&str; 9] = [
     "UPDATE incidents SET opened_ms = opened_ms + $1 WHERE opened_ms > $2",
     "UPDATE incidents SET notified_ms = notified_ms + $1 WHERE state = 'open' AND notified_ms > $2",
@@ -78,17 +78,17 @@ const AHEAD: [&str; 9] = [
 ];
 
 impl Store {
-    /// The time by which rows are kept. When that clock is set, it goes on evenly until [`Self::keep_time`] is called.
+    /// Returns the store's time. After a clock step it continues evenly until [`Self::keep_time`] is called.
     pub fn now(&self) -> Timestamp {
         self.time.with(|steady| steady.at(Instant::now()))
     }
 
-    /// For how long this process has run until the moment `at` without that clock being set.
+    /// Returns the time until `at` in which this process has run without a clock step.
     pub fn steady_until(&self, at: Instant) -> Duration {
         self.time.with(|steady| steady.steady_for(at))
     }
 
-    /// Reads the clock by which rows are kept; whoever takes work by a lease calls it first.
+    /// Reads the store's clock and handles a clock step; called before work is taken by a lease.
     ///
     /// # Errors
     /// When the database fails.
@@ -99,21 +99,21 @@ impl Store {
         let asked = Instant::now();
         let shown = of_database(&self.read).await?;
         let took = asked.elapsed();
-        // A late answer may be of any moment since the question.
+        // The time in a slow answer may be of any moment since the query.
         match took < Duration::from_millis(500) {
             true => self.follow(shown, asked + took / 2).await,
             false => Ok(self.now()),
         }
     }
 
-    /// The clock by which rows are kept showed `shown` at the moment `at`. Returns what it shows now.
+    /// Processes a reading of the store's clock: `shown` at the moment `at`. Returns the time now.
     ///
     /// # Errors
-    /// When it was set and the database fails.
+    /// When the clock was set and the database fails.
     pub async fn follow(&self, shown: Timestamp, at: Instant) -> Result<Timestamp, StoreError> {
         if self.time.with(|steady| steady.step(shown, at)).is_some() {
             let _one = self.time.moving.lock().await;
-            // Another task may have seen it first.
+            // Another task may have handled the step first.
             if let Some(step) = self.time.with(|steady| steady.step(shown, at)) {
                 warn!(seconds = step.as_secs(), "the clock was set, or this machine was suspended");
                 self.step(step, shown, at).await?;
@@ -123,13 +123,14 @@ impl Store {
         Ok(self.now())
     }
 
-    /// While rows are moved, all are due later than they should be, never earlier.
+    /// Moves rows after a clock step. Meanwhile work is due too late, never too early.
     async fn step(&self, step: SignedDuration, shown: Timestamp, at: Instant) -> Result<(), StoreError> {
         let back = step < -STEP;
         if back {
             self.time.with(|steady| steady.follow(shown, at));
         }
-        // On PostgreSQL every replica would move them once more; what waits for too long is due by `hasten_late`.
+        // On PostgreSQL every replica would move the rows again; `hasten_late` handles work that waits for too long
+        // instead.
         if self.engine == Engine::Postgres {
             return Ok(());
         }
@@ -145,7 +146,8 @@ impl Store {
         Ok(())
     }
 
-    /// What is due later than anything can be was written by a clock that was ahead: it is due now. Returns how much.
+    /// Makes work due that is scheduled later than possible, because it was written by a clock that was ahead. Returns
+    /// the number of rows.
     ///
     /// # Errors
     /// When the store fails.

@@ -1,4 +1,4 @@
-//! Trouble: since when the store fails, whether it is for want of room, and what is done about it.
+//! Failures of the store: their start, detection of a full disk, and recovery.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -13,50 +13,50 @@ use super::connections::{Pool, Tx};
 use super::database::Engine;
 use super::{Store, StoreError};
 
-/// How often the store is tried, also when nobody needs it.
+/// Interval between two checks of the store, also without load.
 const TRY: Duration = Duration::from_secs(5);
-/// The statements of a try that writes nothing.
+/// The statements of a check that writes nothing.
 const TRY_ANEW: &str = "BEGIN; DELETE FROM events WHERE incident_id = ''; COMMIT";
-/// What a try writes once there was no room: about what a group with many alerts needs.
+/// Size of the test write after the disk was full: about the size of a group with many alerts.
 const NEEDED_BYTES: usize = 64 << 10;
 
-/// The store fails.
+/// A failure of the store.
 #[derive(Debug, Clone)]
 pub struct Trouble {
-    /// When it began to.
+    /// The time of the first error.
     pub since: Instant,
-    /// The last error was that there is no room.
+    /// True if the last error was a full disk.
     pub is_full: bool,
     /// The last error.
     pub error: String,
 }
 
 impl Trouble {
-    /// One more failure after what has failed before.
+    /// Adds an error to an earlier failure.
     pub(super) fn after(before: Option<Self>, error: &Error) -> Self {
         let since = before.map_or_else(Instant::now, |before| before.since);
         Self { since, is_full: is_full(error) || is_server_full(error), error: error.to_string() }
     }
 }
 
-/// Whether the database has no room to write. SQLite says FULL for a full disk, and IOERR_WRITE for a quota or a limit on a
-/// file's size (<https://www.sqlite.org/rescode.html>).
+/// Returns true if the database has no space to write. SQLite reports FULL for a full disk, and IOERR_WRITE for a quota
+/// or a limit on the file size (<https://www.sqlite.org/rescode.html>).
 pub(super) fn is_full(error: &Error) -> bool {
     let code = error.as_database_error().and_then(|error| error.code());
     matches!(code.as_deref(), Some("13" | "778"))
 }
 
-/// Whether PostgreSQL's disk is full (<https://www.postgresql.org/docs/current/errcodes-appendix.html>).
+/// Returns true if PostgreSQL's disk is full (<https://www.postgresql.org/docs/current/errcodes-appendix.html>).
 fn is_server_full(error: &Error) -> bool {
     error.as_database_error().and_then(|error| error.code()).as_deref() == Some("53100")
 }
 
-/// Whether a single row is to blame: the database answers, and what it holds there is nothing that we can read.
+/// Returns true if a single row caused the error: the database works, but the value in the row cannot be decoded.
 pub(super) fn is_about_a_row(error: &Error) -> bool {
     matches!(error, Error::ColumnDecode { .. } | Error::Decode(_) | Error::AnyDriverError(_))
 }
 
-/// Since when a restart may help against a PostgreSQL that fails, and why.
+/// The time since which a restart may help against a failing PostgreSQL, and the reason.
 #[derive(Debug, Clone, Default)]
 pub(super) struct RestartHelps(Arc<Mutex<Option<(Instant, &'static str)>>>);
 
@@ -71,7 +71,7 @@ impl RestartHelps {
     }
 }
 
-/// Why a restart may help, by how the same work went on a new connection.
+/// Returns the reason why a restart may help, judged by the result of a new connection; `None` if it does not help.
 fn helps_because(anew: Result<(), Error>) -> Option<&'static str> {
     match anew {
         Ok(()) => Some("a new connection works, ours do not"),
@@ -80,20 +80,20 @@ fn helps_because(anew: Result<(), Error>) -> Option<&'static str> {
     }
 }
 
-/// Whether PostgreSQL refuses the user or the password: class 28
+/// Returns true if PostgreSQL refuses the user or the password: class 28
 /// (<https://www.postgresql.org/docs/current/errcodes-appendix.html>).
 fn is_login(error: &Error) -> bool {
     error.as_database_error().and_then(|error| error.code()).is_some_and(|code| code.starts_with("28"))
 }
 
-/// Gives up what is less important than alerts; returns whether that made room.
+/// Deletes data that is less important than alerts; returns true if that freed space.
 type GiveWay = Box<dyn Fn() -> bool + Send + Sync>;
 
-/// What is done while the disk is full.
+/// The measures while the disk is full.
 #[derive(Clone, Default)]
 pub(super) struct WhenFull {
     give_way: Arc<OnceLock<GiveWay>>,
-    /// Until when an edit is lent that cannot be written down as taken.
+    /// Leases of edits that cannot be stored as taken, with their ends.
     lent: Arc<Mutex<HashMap<String, Instant>>>,
 }
 
@@ -104,12 +104,13 @@ impl fmt::Debug for WhenFull {
 }
 
 impl WhenFull {
-    /// Makes room; false when there is nothing left to give up.
+    /// Frees space; returns false if there is nothing left to delete.
     pub(super) fn give_way(&self) -> bool {
         self.give_way.get().is_some_and(|give_way| give_way())
     }
 
-    /// Lends this once within `lease`. SQLite has one process that writes, so its memory suffices.
+    /// Grants a lease in memory; returns false if it is held already. SQLite has only one writing process, so memory
+    /// suffices.
     pub(super) fn lend(&self, what: String, lease: Duration) -> bool {
         let mut lent = self.lent.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
@@ -123,21 +124,22 @@ impl WhenFull {
 }
 
 impl Store {
-    /// What is given up when the disk is full, before alerts are refused; it returns whether it gave up anything.
+    /// Sets the function that frees space on a full disk before alerts are refused; it returns true if it freed some.
     pub fn when_full(&self, give_way: impl Fn() -> bool + Send + Sync + 'static) {
-        // A second one in one process changes nothing: there is one shelf.
+        // A second call in one process changes nothing: all bundles are in one directory.
         let _ = self.full.give_way.set(Box::new(give_way));
     }
 
-    /// What fails, with the longest first; none while everything works.
+    /// Returns the longest current failure; `None` if everything works.
     pub fn trouble(&self) -> Option<Trouble> {
         let pools = [&self.durable, &self.write, &self.read];
         pools.into_iter().filter_map(Pool::trouble).min_by_key(|trouble| trouble.since)
     }
 
-    /// Why this process should be restarted: the store has failed for longer than `after`, and a restart may help. It does
-    /// not help against a full disk, nor against a PostgreSQL that fails on a new connection too, and would end what goes on
-    /// meanwhile: reading, and editing messages.
+    /// Returns the reason why this process should be restarted; `None` if there is none. The store must have failed for
+    /// longer than `after`, and a restart must be able to help. It does not help against a full disk, nor against a
+    /// PostgreSQL that also fails on a new connection, and would interrupt reads and message edits, which may still
+    /// work.
     pub fn dead(&self, after: Duration) -> Option<String> {
         let trouble = self.trouble().filter(|trouble| !trouble.is_full && trouble.since.elapsed() > after)?;
         let failed = format!("the store has failed for {} s: {}", trouble.since.elapsed().as_secs(), trouble.error);
@@ -150,15 +152,15 @@ impl Store {
         }
     }
 
-    /// Whether it can be written, over the connection that webhooks use.
+    /// Checks that the store can be written, over the connection of webhooks.
     ///
     /// # Errors
-    /// When it cannot.
+    /// When the store cannot be written.
     pub async fn ping(&self) -> Result<(), StoreError> {
         self.try_write(&self.durable).await
     }
 
-    /// Whether something was written over that connection within the last `within`, and nothing failed since.
+    /// Returns true if something was written over that connection within the last `within`, without a failure since.
     pub fn worked(&self, within: Duration) -> bool {
         self.durable.trouble().is_none() && self.durable.since_worked() < within
     }
@@ -166,7 +168,7 @@ impl Store {
     async fn try_write(&self, pool: &Pool) -> Result<(), StoreError> {
         let mut tx: Tx = pool.begin(self.engine.begin()).await?;
         if pool.trouble().is_some_and(|trouble| trouble.is_full) {
-            // What writes nothing succeeds on a full disk.
+            // A transaction that writes nothing succeeds on a full disk too.
             sqlx::query("INSERT INTO events (incident_id, at_ms, what, detail) VALUES ('', 0, 'ping', $1)")
                 .bind("0".repeat(NEEDED_BYTES))
                 .execute(&mut *tx)
@@ -177,11 +179,11 @@ impl Store {
         Ok(())
     }
 
-    /// Tries everything that the service needs of the store once: dead connections are replaced before an alert needs
-    /// them, and a store that works again is known to. Where a PostgreSQL fails, a new connection shows whether only ours are broken.
+    /// Checks all connection pools once: broken connections are replaced before an alert needs them, and a recovered
+    /// store is noticed. If a PostgreSQL fails, a new connection shows whether only our connections are broken.
     ///
     /// # Errors
-    /// When something fails.
+    /// When a check fails.
     pub async fn check(&self) -> Result<(), StoreError> {
         if self.engine == Engine::Sqlite && self.trouble().is_some_and(|trouble| trouble.is_full) {
             self.full.give_way();
@@ -208,7 +210,7 @@ impl Store {
         Ok(())
     }
 
-    /// Tries the store every few seconds until stopped.
+    /// Checks the store every [`TRY`] until stopped.
     pub async fn watch(self, stop: CancellationToken) {
         let mut tick = tokio::time::interval(TRY);
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);

@@ -1,8 +1,8 @@
-//! Unreadable rows: one that holds what this version cannot read is left out or set aside, and stops nothing else.
+//! Unreadable rows: a row that this version cannot decode is skipped or set aside, and does not block anything else.
 //!
-//! Whatever can be made again is left out: an incident without its diagnosis is diagnosed once more, which writes over it.
-//! What waits to be said and cannot be read is set aside in the store (`unreadable`), because it would stand before the
-//! others for ever; the next start, and news of its incident, try it again.
+//! Data that can be created again is skipped: an incident without its diagnosis is diagnosed again, which overwrites
+//! the row. Pending messages that cannot be read are set aside in the store (`unreadable`), because they would block
+//! the others for ever; the next start, or a change of their incident, tries them again.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -18,17 +18,17 @@ use super::connections::Connection;
 use super::{Incident, Store, StoreError, trouble};
 use crate::clock;
 
-/// Rows that are remembered by name.
+/// Maximum number of unreadable rows that are recorded.
 const MOST: usize = 1_000;
-/// Characters of an error that are kept.
+/// Maximum number of characters of an error that are recorded.
 const ERROR_CHARS: usize = 300;
 
-/// Which rows could not be read, by what they are and whose: why.
+/// The unreadable rows, by kind and id, with the error.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Unreadable(Arc<Mutex<BTreeMap<(&'static str, String), String>>>);
 
 impl Unreadable {
-    /// Remembers a row, and says so the first time.
+    /// Records an unreadable row, and logs it the first time.
     pub(super) fn note(&self, what: &'static str, id: &str, error: &dyn Display) {
         let mut rows = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let key = (what, id.to_owned());
@@ -38,7 +38,7 @@ impl Unreadable {
         }
     }
 
-    /// It can be read, again or as ever.
+    /// Removes the record of a row that can be read.
     fn forget(&self, what: &'static str, id: &str) {
         let mut rows = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if !rows.is_empty() {
@@ -46,7 +46,7 @@ impl Unreadable {
         }
     }
 
-    /// A column with JSON; none when it is empty or cannot be read.
+    /// Parses a column with JSON; `None` if it is empty or cannot be parsed.
     pub(super) fn json<T: DeserializeOwned>(&self, row: &AnyRow, column: &'static str, id: &str) -> Option<T> {
         let text = row.try_get::<Option<&str>, _>(column).map_err(|error| error.to_string());
         let value = text.and_then(|text| text.map(serde_json::from_str).transpose().map_err(|error| error.to_string()));
@@ -62,7 +62,7 @@ impl Unreadable {
         }
     }
 
-    /// What was read of a row; none when it cannot be.
+    /// Converts the error of an unreadable row to `None` and records it; returns other errors.
     pub(super) fn without<T>(
         &self,
         what: &'static str,
@@ -79,7 +79,7 @@ impl Unreadable {
         }
     }
 
-    /// The rows that can be read.
+    /// Reads all rows; records and skips the unreadable ones.
     pub(super) fn rest<T>(
         &self,
         what: &'static str,
@@ -90,14 +90,14 @@ impl Unreadable {
     }
 }
 
-/// The name of a row, for people.
+/// Returns the name of a row for people.
 fn name(row: &AnyRow) -> String {
     let of = |column| row.try_get::<String, _>(column).ok();
     of("id").or_else(|| of("incident_id")).or_else(|| of("url")).unwrap_or_else(|| "?".to_owned())
 }
 
 impl StoreError {
-    /// Whether the store works, and holds something unreadable in the very row that was asked for.
+    /// Returns true if the store works, but the requested row cannot be decoded.
     pub fn is_unreadable(&self) -> bool {
         match self {
             Self::Unreadable { .. } => true,
@@ -108,14 +108,14 @@ impl StoreError {
 }
 
 impl Store {
-    /// What could not be read since the start and has not been since: what it is, of which incident, and why.
+    /// Lists the rows that cannot be read now: kind, id and error.
     pub fn unreadable(&self) -> Vec<String> {
         let rows = self.unreadable.0.lock().unwrap_or_else(PoisonError::into_inner);
         let named = rows.iter().map(|((what, id), error)| format!("{what} of {id}: {error}"));
         named.chain(self.read.left_out().into_iter().map(|error| format!("a row: {error}"))).collect()
     }
 
-    /// The incidents with these ids, in their order; those that are gone or cannot be read are left out.
+    /// Returns the incidents with these ids, in the same order; deleted and unreadable ones are left out.
     ///
     /// # Errors
     /// When the store fails.
@@ -131,8 +131,8 @@ impl Store {
         Ok(incidents)
     }
 
-    /// Sets aside an incident that cannot be read, with what waits to be said of it, so that nobody takes it again and
-    /// again. When the store fails too, its lease ends by itself.
+    /// Sets aside an unreadable incident with its pending messages, so that it is not taken again and again. If the
+    /// store fails too, its lease expires by itself.
     pub async fn set_incident_aside(&self, id: &str, why: &StoreError) {
         self.unreadable.note("incident", id, why);
         if let Err(error) = self.incident_aside(id, why).await {
@@ -154,7 +154,7 @@ impl Store {
         Ok(())
     }
 
-    /// Sets aside a row that waits to be said. One without a readable name stays where it is.
+    /// Sets aside a row of pending work. A row without a readable id stays as it is.
     pub(super) async fn set_aside(&self, what: &'static str, row: &AnyRow, why: &StoreError) -> Result<(), StoreError> {
         self.unreadable.note(what, &name(row), why);
         let of = |column| row.try_get::<String, _>(column).unwrap_or_default();
@@ -169,7 +169,7 @@ impl Store {
             "digests" => sqlx::query("UPDATE digests SET state = 'unreadable', note = $1 WHERE id = $2")
                 .bind(why.to_string())
                 .bind(of("id")),
-            // It would be looked for at most; nothing is lost without.
+            // Without this row only a duplicate check is missing.
             "looks" => sqlx::query("DELETE FROM looks WHERE subject = $1 AND channel = $2")
                 .bind(of("subject"))
                 .bind(of("channel")),
@@ -182,7 +182,7 @@ impl Store {
     }
 }
 
-/// At a start: another version may read what the last one could not.
+/// Makes rows pending that were set aside, at a start: another version may be able to read them.
 pub(super) async fn try_again(db: &mut Connection, now_ms: i64) -> Result<(), StoreError> {
     for sql in [
         "UPDATE deliveries SET state = 'pending', due_ms = $1 WHERE state = 'unreadable'",

@@ -1,4 +1,4 @@
-//! Visits of the command line: a store that somebody else keeps, which is neither made nor migrated.
+//! Access by commands to the store of a service; the store is neither created nor migrated.
 
 use std::path::Path;
 
@@ -7,26 +7,26 @@ use super::database::{self, Access, Engine};
 use super::{Store, StoreError, schema};
 use crate::clock;
 
-/// What a visitor does.
+/// The access of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Visit {
-    /// Looks only; the database refuses everything else.
+    /// Read only; enforced by the database.
     Look,
-    /// Writes, as the service beside does.
+    /// Read and write, beside the service.
     Write,
 }
 
 impl Store {
-    /// Opens a database file that is there.
+    /// Opens an existing database file.
     ///
     /// # Errors
-    /// When it is not, cannot be opened, or has not this version's shape.
+    /// When the file does not exist, cannot be opened, or its schema does not fit this version.
     pub async fn visit(path: &Path, visit: Visit) -> Result<Self, StoreError> {
         let pool = match visit {
             Visit::Write => database::sqlite(path, Access::Beside).await?,
             Visit::Look => match database::sqlite(path, Access::Look).await {
                 Ok(pool) => pool,
-                // Beside a service that is not running, in a directory that we may not write to.
+                // The service may be stopped and its directory not writable for us.
                 Err(_) => database::sqlite(path, Access::Still).await?,
             },
         };
@@ -34,13 +34,13 @@ impl Store {
         visited(pool, Engine::Sqlite, named).await
     }
 
-    /// Connects to a PostgreSQL that a service has made its tables in.
+    /// Connects to a PostgreSQL that contains a service's tables.
     ///
     /// # Errors
-    /// When the address is none, the database cannot be reached, or has not this version's shape.
+    /// When the address is invalid, the database cannot be reached, or its schema does not fit this version.
     pub async fn visit_postgres(url: &str, visit: Visit) -> Result<Self, StoreError> {
         let (options, named) = database::address(url).map_err(StoreError::Address)?;
-        // The knock says what is wrong; a pool would only say that time is up.
+        // A single connection reports the cause; a pool would only report a timeout.
         drop(database::knock(&options).await?);
         let pool = match visit {
             Visit::Look => database::postgres_to_look(&options).await?,

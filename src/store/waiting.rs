@@ -1,4 +1,4 @@
-//! What waits to be said, in the order in which it should be: the first few of each lane, and who takes them.
+//! Pending work for the sinks in order of priority: the first items of each lane, and the lease of an item.
 
 use std::time::Duration;
 
@@ -14,26 +14,26 @@ use super::posts::{Post, PostKind, post};
 use super::{Store, StoreError};
 use crate::clock::{from_unix_ms, unix_ms};
 
-/// Whose turn comes first.
+/// The priority of pending work; the first variant is the highest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Turn {
-    /// A new message of something critical, and a call for somebody.
+    /// A new message of a critical incident, or a call for a person.
     NewCritical,
-    /// Another new message.
+    /// Any other new message.
     New,
-    /// An edit that says that it is over, or of something critical.
+    /// An edit that reports the end of an incident, or of a critical incident.
     Favoured,
-    /// Another edit.
+    /// Any other edit.
     Update,
     /// A post in a thread.
     Thread,
     /// An edit of a digest.
     Digest,
-    /// A look for messages that stand twice.
+    /// A duplicate check.
     Look,
 }
 
-/// What is to be said.
+/// A piece of work for a sink.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Work {
     /// An incident's message, new or edited.
@@ -42,12 +42,12 @@ pub enum Work {
     Digest(Digest),
     /// A post in a thread.
     Post(Post),
-    /// A look for messages that stand twice.
+    /// A duplicate check.
     Look(Look),
 }
 
 impl Work {
-    /// The incident that it is about; none for a digest.
+    /// Returns the incident concerned; `None` for a digest and a duplicate check.
     pub fn incident(&self) -> Option<&str> {
         match self {
             Self::Message(delivery) => Some(&delivery.incident),
@@ -56,7 +56,7 @@ impl Work {
         }
     }
 
-    /// The timestamp of the message that is edited; none for a new one.
+    /// Returns the timestamp of the message to edit; `None` for a new message.
     fn edits(&self) -> Option<&str> {
         let posted = match self {
             Self::Message(delivery) => delivery.posted.as_ref(),
@@ -67,18 +67,19 @@ impl Work {
     }
 }
 
-/// Something that is due.
+/// An item that is due.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Waiting {
-    /// Its turn.
+    /// The priority.
     pub turn: Turn,
-    /// What it is.
+    /// The work.
     pub work: Work,
     due_ms: i64,
 }
 
 impl Store {
-    /// What is due, best turn first, then the longest waiting; of each channel and turn at most `most`. Nothing is taken.
+    /// Returns due work by priority, then by waiting time; at most `most` items per channel and priority. Takes no
+    /// lease.
     ///
     /// # Errors
     /// When the store fails.
@@ -94,7 +95,7 @@ impl Store {
             for row in &rows {
                 match read(row) {
                     Ok(waiting) => out.push(waiting),
-                    // It would stand in the way for ever.
+                    // An unreadable row would block the queue for ever.
                     Err(error) => {
                         if let Err(error) = self.set_aside(what, row, &error).await {
                             tracing::error!(%error, what, "cannot set an unreadable row aside");
@@ -107,7 +108,8 @@ impl Store {
         Ok(out)
     }
 
-    /// Takes what waits, by a lease of `lease_ms`. False when somebody else has, or had it and has posted it meanwhile.
+    /// Takes an item by a lease of `lease_ms`. Returns false if another replica has taken it, or has posted it
+    /// meanwhile.
     ///
     /// # Errors
     /// When the store fails.
@@ -159,8 +161,7 @@ impl Store {
         };
         match query.execute(&self.write).await.map_err(StoreError::from) {
             Ok(done) => Ok(done.rows_affected() > 0),
-            // An edit says the same when it is made twice, so it need not be written down first; a new message would be posted
-            // again and again.
+            // An edit is idempotent, so it need not be recorded first; a new message would be posted again and again.
             Err(error) if error.is_full() => match waiting.work.edits() {
                 Some(ts) => Ok(self.full.lend(ts.to_owned(), Duration::from_millis(lease_ms.unsigned_abs()))),
                 None => Err(error),
@@ -169,7 +170,8 @@ impl Store {
         }
     }
 
-    /// When the next diagnosis and the next delivery are due. What is due already waits for a rate, not for a time.
+    /// Returns the due times of the next diagnosis and the next delivery. A delivery that is due already waits for a
+    /// rate limit and is not included.
     ///
     /// # Errors
     /// When the store fails.
@@ -193,7 +195,7 @@ impl Store {
     }
 }
 
-/// The timestamp of the message that stands; empty when none does.
+/// Returns the timestamp of the posted message; empty if there is none.
 fn standing(posted: Option<&(String, String)>) -> &str {
     posted.map(|(_, ts)| ts.as_str()).unwrap_or_default()
 }
@@ -224,9 +226,9 @@ const DIGESTS: &str = "
     GROUP BY g.id, g.channel, g.topic, g.opened_ms, g.posted_to, g.posted_ts, g.tries, g.due_ms, g.began_ms, g.delivered
     HAVING g.delivered < SUM(i.revision) ORDER BY g.due_ms LIMIT $2";
 
-/// Of each thread the first that waits, so that it keeps its order; but nothing waits for a picture, and who is mentioned
-/// waits for nothing. What belongs to no thread in particular goes into that of the channel that takes messages, as
-/// `place_of` has it.
+/// Selects the first waiting post of each thread, so that the thread keeps its order; but posts do not wait for a
+/// picture, and a mention does not wait at all. A post without a channel goes to the thread in a channel that accepts
+/// messages, with the same order of preference as `place_of`.
 const POSTS: &str = "
     SELECT * FROM (
       SELECT w.*, ROW_NUMBER() OVER (PARTITION BY channel
@@ -281,8 +283,8 @@ fn of_digest(row: &AnyRow) -> Result<Waiting, StoreError> {
     let turn = match (&digest.posted, critical > 0, firing > 0) {
         (None, true, _) => Turn::NewCritical,
         (None, false, _) => Turn::New,
-        // An edit waits for the digest's turn, unless it is the last one or an incident in it has called nobody yet. Whether
-        // another owner is still to be called only the routes tell.
+        // An edit has the digest's priority, unless it is the last one or an incident in it has called nobody yet.
+        // Whether another owner must be called depends on the routes, which are not known here.
         (Some(_), _, false) => Turn::Favoured,
         (Some(_), _, true) if calls => Turn::Favoured,
         (Some(_), _, true) => Turn::Digest,
@@ -297,7 +299,7 @@ fn of_look(row: &AnyRow) -> Result<Waiting, StoreError> {
 fn of_post(row: &AnyRow) -> Result<Waiting, StoreError> {
     let post = post(row)?;
     let turn = match post.kind {
-        // Somebody is called, or waits for an answer.
+        // A person is called, or waits for an answer.
         PostKind::Mention | PostKind::Answer => Turn::NewCritical,
         _ => Turn::Thread,
     };
