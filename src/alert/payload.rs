@@ -1,7 +1,7 @@
 //! Parses a webhook body of any length in bounded memory.
 //!
 //! Alertmanager does not limit the size of a group (`max_alerts: 0`), and sends the group's name after its alerts. So
-//! alerts are parsed one by one: the most severe are stored in full; of the others only identity and status are kept.
+//! alerts are parsed one by one: the most severe are stored in full; of the others only identity and status.
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
