@@ -185,7 +185,6 @@ pub async fn run(
     Ok(())
 }
 
-/// The parts that the loops work on.
 struct Work<'a> {
     pipeline: &'a Arc<Pipeline>,
     workshop: &'a Arc<Workshop>,

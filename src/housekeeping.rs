@@ -117,7 +117,6 @@ fn longest(config: &Config) -> Longest {
     }
 }
 
-/// A kind of data that housekeeping deletes.
 #[derive(Debug, Clone, Copy)]
 enum Surplus {
     Flapping,

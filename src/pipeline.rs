@@ -434,8 +434,8 @@ impl Pipeline {
     }
 }
 
-/// Returns the root cause that is likely since the new diagnosis and deserves a chart; `None` if there is none, or it was
-/// likely before.
+/// Returns the root cause that is likely since the new diagnosis, for a chart; `None` if there is none or it was likely
+/// before.
 fn newly_likely<'a>(old: Option<&Diagnosis>, new: &'a Diagnosis) -> Option<&'a str> {
     let before = old.and_then(likely_root);
     likely_root(new).filter(|cause| before != Some(*cause))

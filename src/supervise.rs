@@ -190,8 +190,6 @@ impl Watch {
 
 /// A loop whose wake-ups are recorded. A loop that blocks its thread, or waits for an event that never comes, has no
 /// wake-ups.
-/// wake-ups.
-/// wake-ups.
 struct Watched<F> {
     inner: Pin<Box<F>>,
     watch: Arc<Watch>,

@@ -58,7 +58,6 @@ pub struct BySink {
     pub result: String,
 }
 
-/// Metric labels of a channel that refuses messages.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ByChannel {
     channel: String,

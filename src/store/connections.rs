@@ -30,7 +30,6 @@ use super::trouble::{self, Trouble};
 
 /// Timeout of the ping of an idle connection before its reuse.
 const PING: Duration = Duration::from_secs(2);
-/// Timeout of closing a connection.
 const CLOSE: Duration = Duration::from_secs(2);
 /// The age at which a connection is no longer reused: addresses and certificates change.
 const LIFETIME: Duration = Duration::from_secs(1_800);
@@ -66,7 +65,6 @@ struct Inner {
     left_out: Mutex<BTreeSet<String>>,
 }
 
-/// An open connection.
 struct Live {
     connection: AnyConnection,
     made: Instant,

@@ -43,7 +43,7 @@ pub(super) async fn replace_unreadable(
 
 /// Ends incidents that stood for too large notifications of this group, because a notification could be parsed. They
 /// are identified by the receiver and the labels that all alerts share. A group of several clusters has no source,
-/// while its replacement has the source of its first alert.
+/// while the incident that stood for it has the source of its first alert.
 pub(super) async fn end_too_large(db: &mut Connection, group: &AlertGroup, now_ms: i64) -> Result<(), StoreError> {
     let fires = group.alerts.iter().any(|alert| alert.status == AlertStatus::Firing) || group.truncated_alerts > 0;
     let reason = if fires { "told_whole" } else { "resolved" };
@@ -81,7 +81,6 @@ async fn end_one(db: &mut Connection, id: &str, reason: &str, now_ms: i64) -> Re
     event(db, id, now_ms, "notified", reason).await
 }
 
-/// Marks all alerts of an incident as resolved.
 async fn end_alerts(db: &mut Connection, incident: &str) -> Result<(), StoreError> {
     let end = sqlx::query("UPDATE alerts SET status = 'resolved' WHERE incident_id = $1");
     end.bind(incident).execute(db).await?;

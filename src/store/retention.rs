@@ -13,8 +13,7 @@ use crate::clock::unix_ms;
 pub const INCIDENTS_AT_ONCE: i64 = 50;
 /// Approximate number of rows that are deleted at once: rows of the same millisecond stay together.
 pub const ROWS_AT_ONCE: i64 = 2_000;
-/// Number of the newest ended alerts, events and sent posts of an incident that are retained, each besides the first
-/// one.
+/// Number of the newest ended alerts, events and finished posts of an incident that are retained besides the first.
 pub const KEPT_OF_EACH: i64 = 500;
 
 /// Deletes the rows that belong to an incident. Deliveries are deleted separately, because they name the digest.
