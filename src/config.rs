@@ -29,7 +29,7 @@ pub struct Config {
     pub state_dir: PathBuf,
     /// A database that several replicas share, instead of `state_dir`.
     pub database: store::Config,
-    /// The public address of the incident pages; if empty, messages contain no links.
+    /// The public address of the incident pages; if empty, messages do not link to them.
     pub public_url: String,
     /// Authentication and limits of the webhook.
     pub webhook: Webhook,
@@ -120,7 +120,7 @@ pub struct Webhook {
     /// `/webhook/alertmanager/<source>` names a source too.
     pub sources: Vec<Source>,
     /// The largest body in bytes; a group of 1,000 alerts has about 0.8 MB. The body is parsed as a stream, so a large
-    /// one costs time but no memory.
+    /// one costs time, not memory.
     pub body_limit: usize,
     /// Maximum number of webhooks that wait to be stored; more are answered 503.
     pub queue: usize,
