@@ -6,7 +6,7 @@ use crate::signal::Unit;
 
 /// Maximum absolute value; larger values are clamped, real values are far below.
 pub(super) const HUGE: f64 = 1e300;
-/// Seconds between two ticks of a time axis.
+/// The allowed distances between two ticks of a time axis, seconds.
 const TIME_STEPS: [i64; 13] = [15, 30, 60, 120, 300, 600, 900, 1_800, 3_600, 7_200, 10_800, 21_600, 43_200];
 const DAY: i64 = 86_400;
 /// Maximum number of ticks, for any input.
@@ -52,8 +52,8 @@ fn shown(unit: Unit, reach: f64) -> (f64, &'static str) {
 
 /// Builds an axis that covers all of `values` with round ticks, about `wanted` steps.
 ///
-/// It begins at zero, so that heights are proportional to values. For temperatures, clocks and watts that lie close
-/// together it does not, because that would hide the changes.
+/// It begins at zero, so that heights are proportional to values. For temperatures, frequencies and power that lie
+/// close together it does not, because that would hide the changes.
 pub(super) fn values(unit: Unit, values: impl Iterator<Item = f64>, wanted: usize) -> Axis {
     let mut range: Option<(f64, f64)> = None;
     for v in values.filter(|v| v.is_finite()) {

@@ -92,7 +92,7 @@ fn object(redactor: &Redactor, place: &str, fields: &mut Map<String, Value>, dep
     }
 }
 
-/// Redacts a value whatever its type. Null, booleans and empty lists and objects stay: they cannot be secrets.
+/// Redacts a value whatever its type. Null, booleans and empty values stay: they cannot be secrets.
 fn whole(redactor: &Redactor, place: &str, rule: usize, value: &mut Value) {
     let stays = match value {
         Value::Null | Value::Bool(_) => true,
@@ -155,7 +155,7 @@ pub(super) fn learn(names: &mut Names, value: &Value, depth: usize) {
     }
 }
 
-/// The kind of name that an object of the Kubernetes API has; `None` if names of that kind are not replaced.
+/// Returns the kind of name of a Kubernetes object; `None` if its name is not replaced.
 pub(super) fn kind_of(kind: &str) -> Option<Kind> {
     Some(match kind {
         "Pod" => Kind::Pod,

@@ -1,8 +1,8 @@
 //! Pseudonyms: the same name becomes the same `pod-1` in every file of one bundle.
 //!
 //! Replaced in free text: known names of pods, nodes, namespaces, clusters and hosts as whole words, the workload names
-//! in pod names, and every IP address except loopback. Not replaced: names of models, and names that are common words
-//! of the field unless a field that holds names stands before them.
+//! in pod names, and every IP address except loopback. Not replaced: names of models, and names that are common
+//! technical words, unless a field that holds names stands before them.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::net::IpAddr;
@@ -111,7 +111,7 @@ impl Names {
         if let Some(instead) = self.in_fields.get(value) {
             return Some(instead.clone());
         }
-        // host:port, the host being a common word of the field
+        // host:port, the host being a common technical word
         if let Some((name, port)) = value.rsplit_once(':')
             && let Some(instead) = self.in_fields.get(name)
         {
@@ -270,7 +270,7 @@ fn host(text: &str) -> &str {
     }
 }
 
-/// The names of a pod's owners, from the pod's name: `llama-7c9f8d6b5-x2x9k` gives `llama-7c9f8d6b5` and `llama`,
+/// Returns the names of a pod's owners, from its own name: `llama-7c9f8d6b5-x2x9k` gives `llama-7c9f8d6b5` and `llama`,
 /// `llama-0` gives `llama`.
 fn stems(pod: &str) -> Vec<&str> {
     let Some((rest, last)) = pod.rsplit_once('-') else { return Vec::new() };

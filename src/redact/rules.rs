@@ -8,7 +8,7 @@ use crate::playbook::{Redaction, RedactionRule};
 
 /// The prefix of every placeholder; text inside a placeholder is not redacted again, so redaction is idempotent.
 pub(super) const MARK: &str = "[redacted: ";
-/// Maximum bytes of the lazy DFA's cache; a small cache is cleared and rebuilt all the time.
+/// Maximum bytes of the compiled rules and of the lazy DFA's cache; a small cache is cleared and rebuilt all the time.
 const STATES: usize = 32 << 20;
 /// Maximum nesting depth of words in words.
 const WORDS_DEEP: usize = 8;

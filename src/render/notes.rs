@@ -9,7 +9,7 @@ const NOTES: usize = 3;
 /// Maximum characters of a step in its note.
 const STEP_CHARS: usize = 160;
 
-/// Returns the last user judgement of the cause; it stands with the cause.
+/// Returns the last user judgement of the cause; shown beside the cause.
 pub(super) fn judgement(view: &IncidentView<'_>, words: &Words) -> Option<Line> {
     judged(view).and_then(|judged| note(judged, words))
 }

@@ -9,7 +9,7 @@ use crate::diagnose::{DataSpan, Diagnosis, SymptomVerdict};
 /// Maximum number of titles of other symptoms.
 const FEW: usize = 3;
 
-/// Prepends to the symptom's sentence the way in which the diagnosis found it.
+/// Prepends to the symptom's sentence how the diagnosis found the symptom.
 pub(super) fn before(diagnosis: &Diagnosis, symptom: Line, words: &Words) -> Line {
     if let Some(line) = nowhere(diagnosis, words) {
         return line;

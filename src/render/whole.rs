@@ -240,7 +240,8 @@ pub(super) fn reasons(diagnosis: &Diagnosis) -> Vec<Reason<'_>> {
     reasons
 }
 
-/// Renders the signals that could not be checked, a line per reason; at most this many reasons, and titles of each.
+/// Renders the signals that could not be checked, a line per reason; at most `reasons_most` reasons with `titles_most`
+/// titles each.
 pub(super) fn unchecked(diagnosis: &Diagnosis, reasons_most: usize, titles_most: usize, words: &Words) -> Vec<Line> {
     let reasons = reasons(diagnosis);
     let one = |reason: &Reason<'_>| {
