@@ -1,18 +1,18 @@
-//! Round numbers along the axes.
+//! Axes with round tick values.
 
 use jiff::Timestamp;
 
 use crate::signal::Unit;
 
-/// Beyond this nothing is drawn to scale; what comes is far below.
+/// Maximum absolute value; larger values are clamped, real values are far below.
 pub(super) const HUGE: f64 = 1e300;
-/// Steps between times that people count in, seconds.
+/// The allowed distances between two ticks of a time axis, seconds.
 const TIME_STEPS: [i64; 13] = [15, 30, 60, 120, 300, 600, 900, 1_800, 3_600, 7_200, 10_800, 21_600, 43_200];
 const DAY: i64 = 86_400;
-/// A picture has no more ticks than this, whatever it is given.
+/// Maximum number of ticks, for any input.
 const MOST_TICKS: i64 = 40;
 
-/// A vertical axis: from which value to which, and the values that are labelled.
+/// A vertical axis: its range and its labelled values.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Axis {
     pub(super) lo: f64,
@@ -20,7 +20,7 @@ pub(super) struct Axis {
     pub(super) ticks: Vec<(f64, String)>,
 }
 
-/// The factor to the shown unit and its name.
+/// Returns the factor to the displayed unit, and the unit's suffix.
 fn shown(unit: Unit, reach: f64) -> (f64, &'static str) {
     let scaled = |names: [&'static str; 5]| match reach {
         r if r >= 2e12 => (1e-12, names[4]),
@@ -50,10 +50,10 @@ fn shown(unit: Unit, reach: f64) -> (f64, &'static str) {
     }
 }
 
-/// An axis that shows all of `values` with round ticks, about `wanted` steps.
+/// Builds an axis that covers all of `values` with round ticks, about `wanted` steps.
 ///
-/// It begins at zero, so that twice as high is twice as much; where all values lie close together (degrees, clocks)
-/// that would hide what happens, and it does not.
+/// It begins at zero, so that heights are proportional to values. For temperatures, frequencies and power that lie
+/// close together it does not, because that would hide the changes.
 pub(super) fn values(unit: Unit, values: impl Iterator<Item = f64>, wanted: usize) -> Axis {
     let mut range: Option<(f64, f64)> = None;
     for v in values.filter(|v| v.is_finite()) {
@@ -87,7 +87,7 @@ pub(super) fn values(unit: Unit, values: impl Iterator<Item = f64>, wanted: usiz
     let count = (last - first).clamp(1.0, MOST_TICKS as f64) as i64;
     let decimals = decimals(step);
     let label = |v: f64| match v.abs() {
-        // Nothing is nothing in thousands too.
+        // Zero needs no prefix.
         v0 if v0 < step / 2.0 => format!("0{}", suffix.trim_start_matches(['k', 'M', 'G', 'T'])),
         v0 if v0 >= 1e6 => format!("{v:.0e}{suffix}"),
         _ => format!("{:.*}{suffix}", decimals, v + 0.0),
@@ -100,7 +100,7 @@ pub(super) fn values(unit: Unit, values: impl Iterator<Item = f64>, wanted: usiz
     }
 }
 
-/// The round number that is not much smaller: 1, 2, 2.5, 5 times a power of ten.
+/// Returns a round number that is not much smaller: 1, 2, 2.5 or 5 times a power of ten.
 fn nice(raw: f64) -> f64 {
     if !raw.is_finite() || raw <= f64::MIN_POSITIVE {
         return 1.0;
@@ -109,12 +109,12 @@ fn nice(raw: f64) -> f64 {
     [1.0, 2.0, 2.5, 5.0].into_iter().map(|m| m * power).find(|step| *step >= raw * 0.85).unwrap_or(10.0 * power)
 }
 
-/// How many decimals tell multiples of `step` apart.
+/// Returns the number of decimals that multiples of `step` need.
 fn decimals(step: f64) -> usize {
     (0..9).find(|d| ((step * 10f64.powi(*d)).fract()).abs() < 1e-6).map_or(9, |d| d as usize)
 }
 
-/// Round times from one to the other, at most `most`, with their labels in UTC.
+/// Returns round times between two moments, at most `most`, with their labels in UTC.
 pub(super) fn times(from: Timestamp, to: Timestamp, most: usize) -> Vec<(Timestamp, String)> {
     let (first, last) = (from.as_second(), to.as_second());
     let most = i64::try_from(most.max(1)).unwrap_or(1).min(MOST_TICKS);
@@ -141,7 +141,7 @@ pub(super) fn times(from: Timestamp, to: Timestamp, most: usize) -> Vec<(Timesta
         .collect()
 }
 
-/// A moment as the axis writes it.
+/// Formats a time as the axis shows it.
 pub(super) fn clock_time(at: Timestamp) -> String {
     at.strftime("%H:%M").to_string()
 }

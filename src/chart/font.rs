@@ -1,14 +1,14 @@
-//! The embedded font: how wide words are, what it can show, and where words are cut.
+//! The embedded font: text widths, glyphs, truncation and wrapping.
 
 use std::sync::LazyLock;
 
 use ab_glyph::{Font, FontRef, GlyphId, PxScale, ScaleFont};
 
-/// Stands for characters that the font does not have; it has this one.
+/// Replaces characters that the font does not have; the font has this one.
 const UNKNOWN: char = '▯';
-/// Longer texts are cut before anything is measured.
+/// Maximum number of characters that are measured.
 const LONGEST: usize = 400;
-/// Where text was cut.
+/// The mark at a truncation.
 const CUT: char = '…';
 
 static REGULAR: LazyLock<FontRef<'static>> = LazyLock::new(|| load(dejavu::sans::regular()));
@@ -23,12 +23,12 @@ pub(super) fn face(bold: bool) -> &'static FontRef<'static> {
     if bold { &BOLD } else { &REGULAR }
 }
 
-/// A size as CSS counts it, which is the em; `ab_glyph` counts the line.
+/// Converts a size in CSS pixels, which is the em; `ab_glyph` counts the line height.
 pub(super) fn scale(font: &FontRef<'_>, size: f32) -> PxScale {
     PxScale::from(size * font.height_unscaled() / font.units_per_em().unwrap_or(2_048.0))
 }
 
-/// The glyph that shows a character, be it the one for unknown ones.
+/// Returns the glyph of a character, or the glyph of [`UNKNOWN`].
 pub(super) fn glyph(font: &FontRef<'_>, c: char) -> GlyphId {
     match font.glyph_id(c) {
         GlyphId(0) => font.glyph_id(UNKNOWN),
@@ -36,14 +36,14 @@ pub(super) fn glyph(font: &FontRef<'_>, c: char) -> GlyphId {
     }
 }
 
-/// How wide a text is.
+/// Returns the width of a text, in logical pixels.
 pub(super) fn width(text: &str, size: f32, bold: bool) -> f32 {
     let font = face(bold);
     let scaled = font.as_scaled(scale(font, size));
     text.chars().map(|c| scaled.h_advance(glyph(font, c))).sum()
 }
 
-/// Text that cannot break a line, a file or the direction of reading: what does so becomes a space or goes.
+/// Replaces line breaks and control characters by spaces, and removes characters that change the text direction.
 pub(super) fn clean(text: &str) -> String {
     let turns =
         |c: char| matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}');
@@ -54,7 +54,7 @@ pub(super) fn clean(text: &str) -> String {
     one_line.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// The text, cut in the middle where it is wider than `most`: names differ at their ends.
+/// Truncates a text in the middle if it is wider than `most`, because names differ at their ends.
 pub(super) fn fit(text: &str, size: f32, bold: bool, most: f32) -> String {
     let mut chars: Vec<char> = text.chars().collect();
     if chars.len() <= LONGEST && width(text, size, bold) <= most {
@@ -75,7 +75,7 @@ pub(super) fn fit(text: &str, size: f32, bold: bool, most: f32) -> String {
     cut(fits)
 }
 
-/// The text in at most `lines` lines of at most `most`; the last one is cut.
+/// Wraps a text into at most `lines` lines of width `most`; truncates the last line.
 pub(super) fn wrap(text: &str, size: f32, bold: bool, most: f32, lines: usize) -> Vec<String> {
     let mut out: Vec<String> = Vec::new();
     let mut words = text.split(' ').filter(|word| !word.is_empty()).take(LONGEST).peekable();

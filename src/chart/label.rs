@@ -1,25 +1,25 @@
-//! Places names at lines: where they hide least, and never over each other.
+//! Placement of line labels: they cover as little as possible and never overlap.
 
 use super::scene::Area;
 
-/// Names that are placed in one plot.
+/// The labels that are placed in one plot.
 #[derive(Debug, Default)]
 pub(super) struct Labels {
     placed: Vec<Area>,
-    /// Where lines run, densely.
+    /// Points along all lines, densely spaced.
     busy: Vec<(f32, f32)>,
 }
 
-/// Steps between the points at which a line is looked at, logical pixels.
+/// Distance between two points of a line, logical pixels.
 const STEP: f32 = 4.0;
 
-/// The spot of a point.
+/// Returns the grid cell of a point.
 fn cell((x, y): &(f32, f32)) -> (i32, i32) {
     ((x / STEP) as i32, (y / STEP) as i32)
 }
 
 impl Labels {
-    /// Notes where a line runs.
+    /// Adds a line that labels should not cover.
     pub(super) fn avoid(&mut self, line: &[(f32, f32)]) {
         for pair in line.windows(2) {
             let ((x0, y0), (x1, y1)) = (pair[0], pair[1]);
@@ -30,13 +30,14 @@ impl Labels {
             }
         }
         self.busy.extend(line.last());
-        // Many lines at one spot hide no more than one does.
+        // Several lines in one cell count as one.
         self.busy.sort_by_key(cell);
         self.busy.dedup_by_key(|point| cell(point));
     }
 
-    /// The best of these places inside `plot`; the earlier of equal ones, none when all are taken. Where all of them hide
-    /// something, what is `loose` goes to the nearest place that hides nothing.
+    /// Places a label at the position inside `plot` that covers the fewest points; the earlier one if equal. Returns
+    /// `None` if all positions are taken. If all of them cover something, a `loose` label goes to the nearest free
+    /// position.
     pub(super) fn place(&mut self, plot: Area, places: Vec<Area>, loose: bool) -> Option<Area> {
         let free = |area: &Area| plot.contains(area) && !self.placed.iter().any(|other| other.overlaps(area));
         let hidden = |area: &Area| self.busy.iter().filter(|point| area.holds(**point)).count();
@@ -56,7 +57,7 @@ impl Labels {
     }
 }
 
-/// Places all over a plot, the nearest first.
+/// Returns positions all over a plot, the nearest first.
 fn around(at: Area, plot: Area) -> Vec<Area> {
     const ROWS: usize = 12;
     const COLUMNS: usize = 24;
@@ -71,7 +72,7 @@ fn around(at: Area, plot: Area) -> Vec<Area> {
     cells
 }
 
-/// Places along a line for a name of this size: from its end to its beginning, above and below.
+/// Returns positions along a line for a label of this size: from its end to its beginning, above and below.
 pub(super) fn along(line: &[(f32, f32)], plot: Area, w: f32, h: f32) -> Vec<Area> {
     const AWAY: [f32; 3] = [2.0, 6.0, 14.0];
     let spots = [1.0, 0.85, 0.7, 0.55, 0.4, 0.25, 0.1, 0.0];
@@ -80,7 +81,7 @@ pub(super) fn along(line: &[(f32, f32)], plot: Area, w: f32, h: f32) -> Vec<Area
     for away in AWAY {
         for (x, y) in spots.into_iter().filter_map(at) {
             let x = (x - w).clamp(plot.x + 1.0, (plot.right() - w - 1.0).max(plot.x + 1.0));
-            // Clear of the whole stretch that the name stands at.
+            // Clear of the line over the whole width of the label.
             let stretch = line.iter().filter(|(px, _)| (x..=x + w).contains(px)).map(|(_, py)| *py);
             let (top, bottom) = stretch.fold((y, y), |(t, b), py| (t.min(py), b.max(py)));
             places.push(Area { x, y: top - away - h, w, h });
@@ -92,7 +93,7 @@ pub(super) fn along(line: &[(f32, f32)], plot: Area, w: f32, h: f32) -> Vec<Area
     places
 }
 
-/// Places along a level line: left, right and between, above it and below.
+/// Returns positions along a horizontal line: left, right and between, above and below.
 pub(super) fn level(y: f32, plot: Area, w: f32, h: f32) -> Vec<Area> {
     let spots = [0.0, 1.0, 0.5, 0.25, 0.75];
     let x = |t: f32| plot.x + 3.0 + (plot.w - w - 6.0).max(0.0) * t;

@@ -1,4 +1,4 @@
-//! What stands where: the heading, its numbered moments, and the grid of panels. Pure; shared by both back ends.
+//! The layout of a chart: title, numbered legend, and the grid of panels. Pure; shared by both renderers.
 
 use super::scene::{Area, Ink, Scene, Shape};
 use super::{Chart, Mark, Panel, axis, font, plot};
@@ -7,19 +7,19 @@ use super::{Chart, Mark, Panel, axis, font, plot};
 pub(super) const WIDTH: f32 = 520.0;
 const MARGIN: f32 = 14.0;
 const GAP: f32 = 16.0;
-/// Between rows of panels.
+/// Space between rows of panels.
 const ROW_GAP: f32 = 9.0;
 const TITLE: f32 = 16.0;
 const SMALL: f32 = 11.0;
 const LINE: f32 = 15.0;
-/// More panels are not drawn: on a phone they would be too small to read.
+/// Maximum number of panels: more would be too small to read on a phone.
 const MOST_PANELS: usize = 6;
-/// Moments that are marked at most.
+/// Maximum number of marks.
 const MOST_MARKS: usize = 4;
-/// The radius of a moment's number.
+/// The radius of a mark's number.
 const TAG: f32 = 6.5;
 
-/// Lays out a whole picture.
+/// Lays out a chart.
 pub(super) fn scene(chart: &Chart) -> Scene {
     let mut shapes = Vec::new();
     let inner = WIDTH - 2.0 * MARGIN;
@@ -53,8 +53,8 @@ pub(super) fn scene(chart: &Chart) -> Scene {
     Scene { width: WIDTH, height, shapes }
 }
 
-/// The first panel and the number of panels of each row. Few panels get the whole width; an odd one goes first, which
-/// is what people feel.
+/// Returns the first panel and the number of panels of each row. Up to two panels get the full width each; of an odd
+/// number the first does, which is the symptom users notice.
 fn rows(panels: usize) -> Vec<(usize, usize)> {
     if panels <= 2 {
         return (0..panels).map(|i| (i, 1)).collect();
@@ -64,13 +64,13 @@ fn rows(panels: usize) -> Vec<(usize, usize)> {
     (0..wide).map(|i| (i, 1)).chain(pairs).collect()
 }
 
-/// The moments inside the picture, with their numbers as they are shown.
+/// Returns the marks inside the time range, with their displayed numbers.
 fn marks(chart: &Chart) -> Vec<(String, &Mark)> {
     let inside = chart.marks.iter().filter(|mark| mark.at >= chart.from && mark.at <= chart.to);
     inside.take(MOST_MARKS).enumerate().map(|(i, mark)| ((i + 1).to_string(), mark)).collect()
 }
 
-/// The moments with their names; answers where they end.
+/// Draws the legend of the marks; returns its bottom.
 fn legend(marks: &[(String, &Mark)], top: f32, inner: f32, shapes: &mut Vec<Shape>) -> f32 {
     let (mut x, mut y) = (MARGIN, top);
     for (i, (number, mark)) in marks.iter().enumerate() {
@@ -88,12 +88,12 @@ fn legend(marks: &[(String, &Mark)], top: f32, inner: f32, shapes: &mut Vec<Shap
     y
 }
 
-/// The numbers of moments above a plot: over their lines, side by side where those are close.
+/// Draws the numbers of the marks above a plot: over their lines, side by side where those are close.
 pub(super) fn tags(marks: &[(String, &Mark)], xs: &[f32], plot: Area, shapes: &mut Vec<Shape>) {
     const APART: f32 = 2.0 * TAG + 1.0;
     let mut order: Vec<usize> = (0..marks.len().min(xs.len())).collect();
     order.sort_by(|a, b| xs[*a].total_cmp(&xs[*b]));
-    // Pushed apart to the right and to the left; the middle of both keeps them around their lines.
+    // Pushed apart to the right and to the left; the middle of both keeps them centred over their lines.
     let mut right: Vec<f32> = order.iter().map(|i| xs[*i]).collect();
     let mut left = right.clone();
     for k in 1..order.len() {

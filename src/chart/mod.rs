@@ -1,7 +1,7 @@
-//! Pictures of signals over time: plain data in, a PNG for chat or an SVG for pages out.
+//! Charts of signals over time: plain data in, a PNG for chat or an SVG for pages out.
 //!
-//! [`layout`] decides once what stands where; the two back ends only draw it. Nothing is told by colour alone: what
-//! matters is labelled at its line, thicker or dashed. No text is made here but numbers and times.
+//! [`layout`] decides all positions once; the two renderers only draw. Colour is never the only distinction: important
+//! lines are labelled, thicker or dashed. The only text generated here is numbers and times.
 
 mod axis;
 mod font;
@@ -21,106 +21,106 @@ use crate::signal::Unit;
 pub use png::png;
 pub use svg::svg;
 
-/// How long an alternative text may be; Slack's limit for an image's `alt_text`.
+/// Maximum length of an alternative text; Slack's limit for an image's `alt_text`.
 const ALT_CHARS: usize = 2_000;
 
-/// A picture: panels over one time span.
+/// A chart: panels over one time range.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Chart {
-    /// What happened, in one clause.
+    /// The title: the incident in one clause.
     pub title: String,
-    /// Of which pool, and when.
+    /// The pool and the time range.
     pub subtitle: String,
-    /// What is shown, most telling first.
+    /// The panels, most important first.
     pub panels: Vec<Panel>,
-    /// The left edge.
+    /// The start of the time range, the left edge.
     pub from: Timestamp,
-    /// The right edge.
+    /// The end of the time range, the right edge.
     pub to: Timestamp,
-    /// Moments that every panel marks; numbered in this order.
+    /// Moments that every panel marks, numbered in this order.
     pub marks: Vec<Mark>,
 }
 
-/// A moment with its name.
+/// A labelled moment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Mark {
-    /// When.
+    /// The time of the mark.
     pub at: Timestamp,
-    /// What began then.
+    /// The event that began then.
     pub label: String,
 }
 
-/// One signal.
+/// The panel of one signal.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Panel {
-    /// The signal's title.
+    /// The title of the signal.
     pub title: String,
-    /// The unit of all its numbers.
+    /// The unit of all values.
     pub unit: Unit,
-    /// The lines; of thin ones only some are drawn when they are many.
+    /// The lines; only some of the replicas are drawn if there are many.
     pub series: Vec<Series>,
-    /// What is too much, or too little.
+    /// The threshold of the signal, if any.
     pub threshold: Option<Threshold>,
-    /// What is normal.
+    /// The normal range, if known.
     pub band: Option<Band>,
-    /// What the thin lines are called together.
+    /// The common label of the replicas.
     pub others: String,
-    /// The panel in words, for those who do not see it.
+    /// The panel as text, for the alternative text.
     pub says: String,
 }
 
-/// A limit.
+/// A threshold line.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Threshold {
-    /// In the panel's unit.
+    /// The value in the panel's unit.
     pub value: f64,
-    /// Which side of it is bad.
+    /// The side of the threshold that is bad.
     pub bad: Side,
-    /// What it is called, the number included.
+    /// The label, including the number.
     pub label: String,
 }
 
-/// A side of a limit.
+/// A side of a threshold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
-    /// Larger values.
+    /// Values above the threshold.
     Above,
-    /// Smaller values.
+    /// Values below the threshold.
     Below,
 }
 
-/// What is normal over the picture's time.
+/// The normal range over the chart's time range.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Band {
-    /// What it is called.
+    /// The label of the band.
     pub label: String,
-    /// When, and from which value to which; the same twice is a line.
+    /// Time, lower bound and upper bound; equal bounds are drawn as a line.
     pub points: Vec<(Timestamp, f64, f64)>,
 }
 
-/// One line.
+/// A line.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Series {
-    /// Stands at the line of an outlier, and of a pool beside replicas.
+    /// The label, drawn at the line of an outlier, and of a pool if replicas are drawn too.
     pub name: String,
-    /// In order of time; what is no number is a gap.
+    /// Samples in order of time; a non-finite value is a gap.
     pub points: Vec<(Timestamp, f64)>,
-    /// How it is drawn.
+    /// The role of the line, which decides its style.
     pub role: Role,
 }
 
-/// What a line stands for.
+/// The role of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
     /// One replica among others: thin and grey.
     Replica,
     /// All replicas together.
     Pool,
-    /// The replica that is different: thick and named.
+    /// The replica that differs: thick and labelled.
     Outlier,
 }
 
-/// What the picture shows, in words.
+/// Returns the alternative text of a chart.
 pub fn alt(chart: &Chart) -> String {
     let marks = chart.marks.iter().map(|mark| format!("{} {}.", axis::clock_time(mark.at), mark.label));
     let head = [format!("{}.", chart.title), format!("{}.", chart.subtitle)];

@@ -1,4 +1,4 @@
-//! One panel: its heading, axes, what is normal, the lines, the limit, and the names at them.
+//! One panel: heading, axes, normal range, lines, threshold, and the labels of the lines.
 
 use jiff::Timestamp;
 
@@ -12,22 +12,22 @@ use crate::signal::format_value;
 const TITLE: f32 = 12.5;
 const TITLE_LINE: f32 = 16.0;
 const SMALL: f32 = 10.5;
-/// The height of a name's box.
+/// The height of a label.
 const NAME: f32 = 13.0;
-/// Between heading and plot: the moments' numbers.
+/// Space between heading and plot, for the numbers of the marks.
 const STRIP: f32 = 15.0;
-/// Under the plot: the times.
+/// Space below the plot, for the times.
 const FOOT: f32 = 20.0;
-/// Thin lines that are drawn at most; more would be a grey area.
+/// Maximum number of thin lines; more would be a grey area.
 const MOST_THIN: usize = 24;
-/// Thick lines that are named at most.
+/// Maximum number of labelled thick lines.
 const MOST_NAMED: usize = 3;
-/// A name at a line is no wider than this share of the plot.
+/// Maximum width of a label, as a share of the plot's width.
 const NAME_SHARE: f32 = 0.62;
-/// So many times the usual distance between points is a gap.
+/// A distance of more than this many usual steps between two samples is a gap.
 const GAP: f64 = 2.6;
 
-/// A panel's heading: the title's lines and the newest value.
+/// The heading of a panel: the lines of the title and the latest value.
 #[derive(Debug)]
 pub(super) struct Heading {
     lines: Vec<String>,
@@ -40,9 +40,9 @@ impl Heading {
     }
 }
 
-/// What stands over a panel of this width.
+/// Builds the heading of a panel of width `w`.
 pub(super) fn heading(panel: &Panel, w: f32) -> Heading {
-    // The pool's number is the one in the message; without a pool's line an outlier is what is told.
+    // The pool's latest value is the number in the message; without a pool's line, the outlier's is shown.
     let of = |role: Role| panel.series.iter().find(|series| series.role == role);
     let told = of(Role::Pool).or_else(|| of(Role::Outlier));
     let value = told.and_then(|series| {
@@ -54,7 +54,7 @@ pub(super) fn heading(panel: &Panel, w: f32) -> Heading {
     Heading { lines: font::wrap(&font::clean(&panel.title), TITLE, true, room, 2), value }
 }
 
-/// The height of what is below a heading, in a panel of this width.
+/// Returns the height of a panel of this width without its heading.
 pub(super) fn below_heading(w: f32) -> f32 {
     STRIP + FOOT + if w > 300.0 { 116.0 } else { 104.0 }
 }
@@ -67,7 +67,7 @@ fn ink(role: Role) -> Ink {
     }
 }
 
-/// From values to places.
+/// The mapping of times and values to coordinates.
 struct Frame<'a> {
     plot: Area,
     axis: &'a Axis,
@@ -91,7 +91,7 @@ impl Frame<'_> {
         at >= self.from && at <= self.to
     }
 
-    /// The stretches of a line between its gaps.
+    /// Splits a line at its gaps.
     fn runs(&self, points: &[(Timestamp, f64)]) -> Vec<Vec<(f32, f32)>> {
         let mut runs: Vec<Vec<(f32, f32)>> = Vec::new();
         let usual = usual_step(points.iter().map(|(at, _)| *at));
@@ -109,7 +109,7 @@ impl Frame<'_> {
     }
 }
 
-/// The median distance between moments, milliseconds.
+/// Returns the median distance between moments, milliseconds.
 fn usual_step(moments: impl Iterator<Item = Timestamp> + Clone) -> f64 {
     let pairs = moments.clone().zip(moments.skip(1));
     let mut apart: Vec<i64> = pairs.map(|(a, b)| b.as_millisecond() - a.as_millisecond()).filter(|d| *d > 0).collect();
@@ -174,7 +174,7 @@ fn write_heading(heading: Heading, area: Area, shapes: &mut Vec<Shape>) {
     }
 }
 
-/// What is written at a line.
+/// A label of a line.
 struct Name {
     text: String,
     ink: Ink,
@@ -191,7 +191,7 @@ impl Name {
     }
 }
 
-/// Draws the lines; answers the names of those that matter, the heaviest first.
+/// Draws the lines; returns the labels of pool and outliers, the most important first.
 fn lines(
     panel: &Panel,
     drawn: &[&Series],
@@ -217,7 +217,7 @@ fn longest(runs: Vec<Vec<(f32, f32)>>) -> Option<Vec<(f32, f32)>> {
     runs.into_iter().max_by_key(Vec::len)
 }
 
-/// The common name of the thin lines, where there are others too or some are left out.
+/// Returns the common label of the thin lines, if there are thick lines too or some are left out.
 fn others(panel: &Panel, drawn: &[&Series], hidden: usize, frame: &Frame<'_>) -> Option<Name> {
     let (thin, thick): (Vec<&Series>, Vec<&Series>) = drawn.iter().partition(|series| series.role == Role::Replica);
     let line = thin.iter().filter_map(|series| longest(frame.runs(&series.points))).max_by_key(Vec::len)?;
@@ -228,8 +228,8 @@ fn others(panel: &Panel, drawn: &[&Series], hidden: usize, frame: &Frame<'_>) ->
     }
 }
 
-/// The lines in the order of drawing, thin ones first, and how many thin ones are left out. Those that stay are spread
-/// evenly over the last values, so that the width of the field stays true.
+/// Returns the lines in drawing order, thin ones first, and the number of thin lines left out. The drawn ones are
+/// spread evenly over the latest values, so that the range of all replicas stays visible.
 fn drawn(series: &[Series]) -> (Vec<&Series>, usize) {
     let newest = |s: &Series| s.points.iter().rev().map(|(_, v)| *v).find(|v| v.is_finite()).unwrap_or(f64::MIN);
     let mut thin: Vec<&Series> = series.iter().filter(|s| s.role == Role::Replica).collect();
@@ -268,7 +268,7 @@ fn axes(frame: &Frame<'_>, area: Area, shapes: &mut Vec<Shape>) {
     }
 }
 
-/// The bad side of the limit.
+/// Shades the bad side of the threshold.
 fn beyond(panel: &Panel, frame: &Frame<'_>, shapes: &mut Vec<Shape>) {
     let Some(threshold) = panel.threshold.as_ref().filter(|t| t.value.is_finite()) else { return };
     let (plot, y) = (frame.plot, frame.y(threshold.value));
@@ -281,7 +281,7 @@ fn beyond(panel: &Panel, frame: &Frame<'_>, shapes: &mut Vec<Shape>) {
     }
 }
 
-/// What is normal; answers the upper edge, for its name.
+/// Draws the normal range; returns its upper edge, where its label goes.
 fn normal(panel: &Panel, frame: &Frame<'_>, shapes: &mut Vec<Shape>) -> Option<Vec<(f32, f32)>> {
     let band = panel.band.as_ref()?;
     let edge = |pick: fn(f64, f64) -> f64| -> Vec<(Timestamp, f64)> {
@@ -326,7 +326,7 @@ fn named_limit(panel: &Panel, frame: &Frame<'_>, labels: &mut Labels, shapes: &m
     put(&name, plot, labels, |w| label::level(y, plot, w, NAME), shapes);
 }
 
-/// Writes a name at the best of its places.
+/// Draws a label at the best of its positions.
 fn put(name: &Name, plot: Area, labels: &mut Labels, places: impl Fn(f32) -> Vec<Area>, shapes: &mut Vec<Shape>) {
     if name.text.is_empty() {
         return;
@@ -334,7 +334,7 @@ fn put(name: &Name, plot: Area, labels: &mut Labels, places: impl Fn(f32) -> Vec
     let (ink, bold) = (name.ink, name.bold());
     let text = font::fit(&name.text, SMALL, bold, plot.w * NAME_SHARE);
     let w = font::width(&text, SMALL, bold) + 4.0;
-    // A limit's name belongs to its line; others have the colour of theirs.
+    // A threshold's label stays at its line; other labels have the colour of their line.
     if let Some(area) = labels.place(plot, places(w), ink != Ink::Limit) {
         shapes.push(Shape::Text { x: area.x + 2.0, y: area.bottom() - 3.2, text, size: SMALL, bold, ink });
     }

@@ -1,4 +1,4 @@
-//! Draws a scene as a PNG. No transparency: the picture brings its own background, for dark and light surroundings.
+//! PNG renderer. No transparency: the picture has its own background, for dark and light surroundings.
 
 use std::collections::HashMap;
 
@@ -11,16 +11,16 @@ use tiny_skia::{
 use super::scene::{Area, Ink, Scene, Shape};
 use super::{Chart, font, layout};
 
-/// Pixels for each logical one: sharp on a phone and on a dense screen.
+/// Physical pixels per logical pixel: sharp on a phone and on a high-resolution screen.
 pub(super) const SCALE: f32 = 2.0;
 
-/// Draws a chart; 1,040 pixels wide, as high as its panels need.
+/// Renders a chart as a PNG, 1,040 pixels wide and as high as its panels need.
 pub fn png(chart: &Chart) -> Vec<u8> {
     encode(&draw(&layout::scene(chart)))
 }
 
-/// Red, green, blue, opacity. After Okabe and Ito, who chose them to differ for every kind of colour vision:
-/// <https://jfly.uni-koeln.de/color/>
+/// Returns red, green, blue and opacity. The palette is by Okabe and Ito, chosen to be distinguishable with every kind
+/// of colour vision: <https://jfly.uni-koeln.de/color/>
 fn colour(ink: Ink) -> [u8; 4] {
     match ink {
         Ink::Card => [0xff, 0xff, 0xff, 0xff],
@@ -45,7 +45,7 @@ fn paint(ink: Ink) -> Paint<'static> {
 }
 
 fn draw(scene: &Scene) -> Pixmap {
-    // Both are small by construction: the width is fixed, and panels are at most six.
+    // Both are small by construction: the width is fixed, and there are at most six panels.
     let pixels = |logical: f32| (logical * SCALE).ceil().clamp(1.0, 8_192.0) as u32;
     #[expect(clippy::expect_used, reason = "neither zero nor large")]
     let mut map = Pixmap::new(pixels(scene.width), pixels(scene.height)).expect("the size is in range");
@@ -124,7 +124,7 @@ fn write(map: &mut Pixmap, (x, y): (f32, f32), text: &str, size: f32, bold: bool
     }
 }
 
-/// Over an opaque pixel.
+/// Blends a colour over an opaque pixel.
 fn blend(under: PremultipliedColorU8, [r, g, b, _]: [u8; 4], cover: f32) -> PremultipliedColorU8 {
     let cover = cover.clamp(0.0, 1.0);
     let mix = |under: u8, over: u8| (f32::from(under) + (f32::from(over) - f32::from(under)) * cover).round() as u8;
@@ -132,7 +132,7 @@ fn blend(under: PremultipliedColorU8, [r, g, b, _]: [u8; 4], cover: f32) -> Prem
     PremultipliedColorU8::from_rgba(mixed[0], mixed[1], mixed[2], 255).unwrap_or(under)
 }
 
-/// With a palette: a third of the bytes to compress, and half of the size.
+/// Encodes with a palette: a third of the bytes to compress, and half the file size.
 fn encode(map: &Pixmap) -> Vec<u8> {
     let (palette, indices) = palette(map.pixels());
     let mut out = Vec::new();
@@ -140,7 +140,7 @@ fn encode(map: &Pixmap) -> Vec<u8> {
     encoder.set_color(png::ColorType::Indexed);
     encoder.set_depth(png::BitDepth::Eight);
     encoder.set_palette(palette);
-    // Neighbours in a palette are not alike, so there is nothing to filter.
+    // Neighbours in a palette are not alike, so filters do not help.
     encoder.set_filter(png::Filter::NoFilter);
     encoder.set_compression(png::Compression::Balanced);
     #[expect(clippy::expect_used, reason = "memory takes everything, and the size is the data's")]
@@ -148,8 +148,8 @@ fn encode(map: &Pixmap) -> Vec<u8> {
     out
 }
 
-/// The colours that are used most, and for each pixel the one that is nearest. The inks are among them; what is
-/// approximated are rare shades at the edges of letters and lines.
+/// Returns the most frequent colours, and for each pixel the index of the nearest one. All inks are among them; only
+/// rare shades at the edges of letters and lines are approximated.
 fn palette(pixels: &[PremultipliedColorU8]) -> (Vec<u8>, Vec<u8>) {
     let rgb = |p: &PremultipliedColorU8| [p.red(), p.green(), p.blue()];
     let runs = || pixels.chunk_by(|a, b| a == b).map(|run| (rgb(&run[0]), run.len()));

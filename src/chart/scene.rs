@@ -1,31 +1,31 @@
-//! What is drawn, as plain shapes in logical pixels; colours are the back ends'.
+//! Plain shapes in logical pixels; the renderers choose the colours.
 
-/// What a shape is for; decides its colour.
+/// The purpose of a shape, which decides its colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ink {
     /// The background.
     Card,
-    /// Words that matter.
+    /// Important text.
     Text,
-    /// Words that explain.
+    /// Secondary text.
     Faint,
-    /// Lines to read values by.
+    /// Grid lines.
     Grid,
     Pool,
     Replica,
     Outlier,
-    /// A limit's line and name.
+    /// A threshold's line and label.
     Limit,
-    /// The bad side of a limit.
+    /// The bad side of a threshold.
     Beyond,
-    /// What is normal, and its name.
+    /// The normal range.
     Normal,
     NormalName,
-    /// A moment.
+    /// A mark.
     Mark,
 }
 
-/// A box.
+/// A rectangle.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Area {
     pub(super) x: f32,
@@ -59,19 +59,19 @@ impl Area {
 /// A shape.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Shape {
-    /// A filled box.
+    /// A filled rectangle.
     Fill { area: Area, ink: Ink },
-    /// A filled outline.
+    /// A filled polygon.
     Polygon { points: Vec<(f32, f32)>, ink: Ink },
-    /// A line; `dash` is drawn and left out in turn, nothing for a whole one.
+    /// A polyline; `dash` holds alternating lengths of dashes and gaps, empty for a solid line.
     Line { points: Vec<(f32, f32)>, width: f32, dash: &'static [f32], ink: Ink },
     /// A filled circle.
     Dot { x: f32, y: f32, r: f32, ink: Ink },
-    /// Words on one line, from the left end of their base line.
+    /// Text on one line, from the left end of its baseline.
     Text { x: f32, y: f32, text: String, size: f32, bold: bool, ink: Ink },
 }
 
-/// A whole picture, drawn in order.
+/// A whole chart, its shapes in drawing order.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Scene {
     pub(super) width: f32,

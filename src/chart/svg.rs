@@ -1,14 +1,14 @@
-//! Writes a scene as SVG for a page: text stays text, colours are the page's where it sets them.
+//! SVG renderer for pages: text stays text, and a page may set the colours.
 
 use std::fmt::Write;
 
 use super::scene::{Area, Ink, Shape};
 use super::{Chart, alt, font, layout};
 
-/// Writes a chart as an `<svg>` element that can stand in HTML or alone.
+/// Renders a chart as an `<svg>` element for use in HTML or alone.
 ///
-/// It has no style of its own, which pages with a strict policy would refuse: they style the class `chart`.
-/// Words and moments take the text colour of what is around them, so that it reads on dark and on light. A page may set
+/// It has no style of its own, which a strict content security policy would refuse; pages style the class `chart`. Text
+/// and marks take the surrounding text colour, so that they are readable on dark and light backgrounds. A page may set
 /// `--chart-card`, `--chart-pool`, `--chart-outlier`, `--chart-replica`, `--chart-limit` and `--chart-normal`.
 pub fn svg(chart: &Chart) -> String {
     let scene = layout::scene(chart);
@@ -27,7 +27,7 @@ pub fn svg(chart: &Chart) -> String {
     out
 }
 
-/// The colour and its opacity.
+/// Returns the colour and its opacity.
 fn colour(ink: Ink) -> (&'static str, f32) {
     match ink {
         Ink::Card => ("var(--chart-card, none)", 1.0),
@@ -79,7 +79,8 @@ fn add(out: &mut String, shape: &Shape) {
             )
         }
         Shape::Dot { x, y, r, ink } => {
-            // A moment's number must be read on its circle, whatever the page's colours are: draw the circle as a ring.
+            // A mark's number must be readable on its circle whatever the page's colours are: draw the circle as a
+            // ring.
             let look = match ink {
                 Ink::Mark => "fill=\"none\" stroke=\"currentColor\" stroke-width=\"1.2\"".to_owned(),
                 ink => filled(*ink),
@@ -106,7 +107,7 @@ fn list(points: &[(f32, f32)]) -> String {
     points.iter().map(|(x, y)| format!("{},{}", number(*x), number(*y))).collect::<Vec<_>>().join(" ")
 }
 
-/// A tenth of a pixel is enough.
+/// Formats a coordinate; a tenth of a pixel is enough.
 fn number(value: f32) -> String {
     let rounded = (value * 10.0).round() / 10.0 + 0.0;
     format!("{rounded}")

@@ -1,4 +1,4 @@
-//! Whatever is drawn stays inside, is not drawn over, and survives odd data.
+//! Charts of usual and odd data stay inside the picture, and their texts do not overlap.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ fn panel(title: &str, unit: Unit, series: Vec<Series>) -> Panel {
     }
 }
 
-/// Two thirds of the time little, then much.
+/// A low value for two thirds of the time, then a high one.
 fn step(low: f64, high: f64) -> impl Fn(usize) -> f64 {
     move |i| if i < 40 { low + (i % 3) as f64 * low * 0.05 } else { high - (i % 4) as f64 * high * 0.02 }
 }
@@ -57,7 +57,7 @@ fn typical(panels: usize) -> Chart {
     }
 }
 
-/// Everything odd at once.
+/// Charts of all kinds of odd data.
 fn odd() -> Vec<Chart> {
     let many = |n: usize| -> Vec<Series> {
         let name = |i| format!("vllm-{i}-{}", "x".repeat(300));
@@ -253,7 +253,7 @@ fn the_alternative_text_says_what_is_seen_and_has_an_end() {
     assert!(odd().iter().all(|chart| alt(chart).chars().count() <= ALT_CHARS));
 }
 
-/// Width, height and the bytes of red, green and blue.
+/// Returns width, height and the RGB bytes.
 fn decoded(bytes: &[u8]) -> (usize, usize, Vec<u8>) {
     let mut decoder = ::png::Decoder::new(std::io::Cursor::new(bytes));
     decoder.set_transformations(::png::Transformations::EXPAND);
@@ -264,7 +264,7 @@ fn decoded(bytes: &[u8]) -> (usize, usize, Vec<u8>) {
     (info.width as usize, info.height as usize, pixels)
 }
 
-/// The elements nest and end, attributes are quoted, and `&` begins only the five entities that XML knows.
+/// Checks that elements nest and close, attributes are quoted, and `&` begins only the five entities that XML knows.
 #[track_caller]
 fn well_formed(svg: &str) {
     let mut open: Vec<&str> = Vec::new();

@@ -1,17 +1,17 @@
-//! Addresses as they may be shown.
+//! URLs without the parts that may hold secrets, and short reasons of connection errors.
 
-/// An address without user, password, query and fragment, also when it is none.
+/// Returns a URL without user, password, query and fragment; handles text that is not a valid URL too.
 pub fn address(url: &str) -> String {
     match url::Url::parse(url) {
         Ok(mut parsed) if parsed.has_host() => {
-            // Both fail only for addresses that cannot have a user at all.
+            // Both fail only for URLs that cannot have a user at all.
             let _ = parsed.set_password(None);
             let _ = parsed.set_username("");
             parsed.set_query(None);
             parsed.set_fragment(None);
             parsed.to_string().trim_end_matches('/').to_owned()
         }
-        // What was mistyped may hold a password all the same.
+        // A mistyped URL may still hold a password.
         _ => {
             let shown = url.split(['?', '#']).next().unwrap_or_default();
             shown.rsplit_once('@').map_or(shown, |(_, rest)| rest).to_owned()
@@ -19,16 +19,17 @@ pub fn address(url: &str) -> String {
     }
 }
 
-/// Why a server could not be reached over HTTP: the innermost reason, and where: "Connection refused (http://loki:3100)".
-/// User, path and query of the address are left out, because some hold tokens; and the system's number of the reason.
+/// Returns the reason why an HTTP server could not be reached: the innermost error and the origin, "Connection refused
+/// (http://loki:3100)". Leaves out user, path and query of the URL, because some hold tokens, and the operating
+/// system's error number.
 pub fn unreached(error: &reqwest::Error) -> String {
     let place = error.url().map(|url| format!(" ({})", url.origin().ascii_serialization())).unwrap_or_default();
-    // Its own text holds the whole address.
+    // The error's own text holds the whole URL.
     let why = std::error::Error::source(error).map_or_else(|| "no answer".to_owned(), innermost);
     format!("{why}{place}")
 }
 
-/// The innermost reason of an error, which says `connection refused` where the outer ones say where.
+/// Returns the text of the innermost error, which says `connection refused` where the outer errors only name the URL.
 pub fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
     let mut error = error;
     while let Some(source) = error.source() {

@@ -1,16 +1,16 @@
-//! Walks a JSON value: keys that name secrets, arguments in lists, pairs of name and value, and texts.
+//! Redaction of a JSON value: keys that name secrets, arguments in lists, pairs of name and value, and plain strings.
 
 use serde_json::{Map, Value};
 
 use super::names::Names;
 use super::{Kind, Redactor};
 
-/// Deeper than anybody nests on purpose; what is below goes whole.
+/// Maximum nesting depth; a value nested deeper is replaced as a whole.
 const DEEPEST: usize = 100;
-/// The fields of a pair of name and value, as in a container's environment.
+/// The fields of a name-value pair, as in a container's environment.
 const PAIR_NAMES: [&str; 4] = ["name", "key", "Name", "header"];
 const PAIR_VALUES: [&str; 2] = ["value", "Value"];
-/// vLLM takes several values behind this one.
+/// Flags that take several values in vLLM.
 const TAKES_SEVERAL: [&str; 2] = ["--api-key", "--api-keys"];
 
 pub(super) fn redact(redactor: &Redactor, place: &str, value: &mut Value, depth: usize) {
@@ -37,7 +37,7 @@ fn array(redactor: &Redactor, place: &str, items: &mut [Value], depth: usize) {
     for item in items.iter_mut() {
         let own = item.as_str().map(str::to_owned);
         let flag = own.as_deref().is_some_and(|text| text.starts_with("--"));
-        // A pair of header and value, or the argument before it; another argument is no value.
+        // The value of a header in a pair, or of the flag before it; another flag is not a value.
         let rule = before.as_deref().filter(|name| (pair || name.starts_with('-')) && !flag);
         if let Some(rule) = rule.and_then(|name| redactor.rules.key(name, |_| false)) {
             whole(redactor, place, rule, item);
@@ -78,7 +78,7 @@ fn object(redactor: &Redactor, place: &str, fields: &mut Map<String, Value>, dep
             },
         }
     }
-    // Keys come from outside like everything else.
+    // Keys are untrusted too.
     for name in names {
         let std::borrow::Cow::Owned(clean) = redactor.text(place, &name) else { continue };
         let Some(value) = fields.remove(&name) else { continue };
@@ -92,7 +92,7 @@ fn object(redactor: &Redactor, place: &str, fields: &mut Map<String, Value>, dep
     }
 }
 
-/// Takes a value out whatever its type; what is nothing or a switch cannot be a secret.
+/// Redacts a value whatever its type. Null, booleans and empty values stay: they cannot be secrets.
 fn whole(redactor: &Redactor, place: &str, rule: usize, value: &mut Value) {
     let stays = match value {
         Value::Null | Value::Bool(_) => true,
@@ -103,7 +103,7 @@ fn whole(redactor: &Redactor, place: &str, rule: usize, value: &mut Value) {
     };
     if !stays {
         know(redactor, rule, value, 0);
-        // A list stays one: what reads the file again expects it.
+        // A list stays a list: a program that reads the file again expects one.
         if let Value::Array(items) = value {
             *items = vec![Value::String(redactor.mark(place, rule))];
             return;
@@ -112,7 +112,7 @@ fn whole(redactor: &Redactor, place: &str, rule: usize, value: &mut Value) {
     }
 }
 
-/// Remembers the texts of a value that goes whole, however deep they stand in it.
+/// Stores all strings of a value that is redacted as a whole, at any depth.
 fn know(redactor: &Redactor, rule: usize, value: &Value, depth: usize) {
     if depth > DEEPEST {
         return;
@@ -125,7 +125,7 @@ fn know(redactor: &Redactor, rule: usize, value: &Value, depth: usize) {
     }
 }
 
-/// Makes the names known that stand in fields which hold names, before anything is replaced.
+/// Learns the names in fields that hold names, before anything is replaced.
 pub(super) fn learn(names: &mut Names, value: &Value, depth: usize) {
     if depth > DEEPEST {
         return;
@@ -133,7 +133,7 @@ pub(super) fn learn(names: &mut Names, value: &Value, depth: usize) {
     match value {
         Value::Array(items) => items.iter().for_each(|item| learn(names, item, depth + 1)),
         Value::Object(fields) => {
-            // An object of a cluster's API.
+            // A Kubernetes object.
             let name = fields.get("metadata").and_then(|metadata| metadata.get("name")).and_then(Value::as_str);
             if let (Some(kind), Some(name)) = (fields.get("kind").and_then(Value::as_str).and_then(kind_of), name) {
                 names.learn(kind, name);
@@ -155,7 +155,7 @@ pub(super) fn learn(names: &mut Names, value: &Value, depth: usize) {
     }
 }
 
-/// What an object of the cluster's API is.
+/// Returns the kind of name of a Kubernetes object; `None` if its name is not replaced.
 pub(super) fn kind_of(kind: &str) -> Option<Kind> {
     Some(match kind {
         "Pod" => Kind::Pod,

@@ -1,23 +1,23 @@
-//! Secrets that are known because a field or a label named them: taken out wherever else they stand.
+//! Known secrets: values of fields and labels named as secrets, which are redacted in every other text too.
 
 use super::rules::{Span, marks, merged};
 
-/// Shorter values are met everywhere.
+/// Minimum length in bytes; shorter values occur everywhere.
 const SHORTEST: usize = 8;
-/// Longer values are texts.
+/// Maximum length in bytes; longer values are whole texts.
 const LONGEST: usize = 4 << 10;
-/// Values at most, the first ones; each is searched for in every text.
+/// Maximum number of values, the first ones seen; each is searched for in every text.
 const MOST: usize = 256;
 
-/// The values, with the rule by which each one went.
+/// The known values, each with the index of the rule that redacted it.
 #[derive(Default)]
 pub(super) struct Known {
     values: Vec<(String, usize)>,
 }
 
 impl Known {
-    /// Remembers a value while there are fewer than [`MOST`]; what may be a word of any sentence, or stands on several
-    /// lines, is passed over.
+    /// Stores a value while there are fewer than [`MOST`]. Ignores values that are too short, too long, or on several
+    /// lines.
     pub(super) fn learn(&mut self, rule: usize, value: &str) {
         let value = value.trim();
         let fits = (SHORTEST..=LONGEST).contains(&value.len()) && !value.contains('\n') && marks(value).is_empty();
@@ -26,7 +26,7 @@ impl Known {
         }
     }
 
-    /// Adds where values stand in a text as words of their own.
+    /// Adds the spans of known values that occur in a text as whole words.
     pub(super) fn add(&self, text: &str, spans: &mut Vec<Span>) {
         let (before, word) = (spans.len(), |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-');
         for (value, rule) in &self.values {

@@ -1,34 +1,35 @@
-//! A text that comes in pieces.
+//! Redaction of a text that arrives in chunks.
 
 use super::Redactor;
 
-/// Bytes that are looked at together.
+/// Bytes that are searched together.
 const BLOCK: usize = 1 << 20;
-/// Bytes of whole lines that are kept back, in which something may begin that ends in the next piece; a private key of
-/// 4,096 bits has 3,300.
+/// Bytes of whole lines that are held back, because a secret may begin there and end in the next chunk; a private key
+/// of 4,096 bits has 3,300.
 const KEPT: usize = 64 << 10;
-/// A line that is longer is taken for data, and shown no further.
+/// Maximum length of a line in bytes; a longer line is binary data and is left out.
 const LONGEST: usize = 8 << 20;
 
-/// Redacts a text of any length in bounded memory; cuts at ends of lines, where no secret goes on.
+/// A streaming redactor for a text of any length in bounded memory. It cuts at ends of lines that are not inside a
+/// secret.
 #[derive(Debug)]
 pub struct Lines {
     redactor: Redactor,
     place: String,
     held: String,
-    /// The rest of a line that is too long is left out.
+    /// True while the rest of a line that is too long is skipped.
     skipping: bool,
 }
 
 impl Redactor {
-    /// For a text that comes in pieces, which may end anywhere.
+    /// Returns a streaming redactor for a text in chunks, which may end anywhere.
     pub fn lines(&self, place: &str) -> Lines {
         Lines { redactor: self.clone(), place: place.to_owned(), held: String::new(), skipping: false }
     }
 }
 
 impl Lines {
-    /// Takes the next piece; returns what is ready to be written, often nothing.
+    /// Takes the next chunk and returns the text that is ready to be written, often none.
     pub fn push(&mut self, mut piece: &str) -> String {
         if self.skipping {
             let Some(end) = piece.find('\n') else { return String::new() };
@@ -41,7 +42,7 @@ impl Lines {
         }
         let spans = self.redactor.rules.spans(&self.held);
         let mut until = self.held.len() - KEPT;
-        // The last end of a line before that which is inside of nothing.
+        // The last end of a line before `until` that is not inside a secret.
         let cut = loop {
             while !self.held.is_char_boundary(until) {
                 until -= 1;
@@ -70,7 +71,7 @@ impl Lines {
         }
     }
 
-    /// The rest.
+    /// Returns the redacted rest of the text.
     pub fn finish(self) -> String {
         self.redactor.text(&self.place, &self.held).into_owned()
     }

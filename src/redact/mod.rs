@@ -1,9 +1,9 @@
-//! What must not leave: secrets are taken out, and names replaced when asked, at the one border that everything of a
-//! bundle crosses. What was taken out of which file is counted, never kept.
+//! Redaction at the trust boundary: removes secrets from everything that a bundle contains, and replaces names if
+//! anonymization is requested. The redactions are counted by file and rule; the removed text is not stored.
 //!
-//! The rules are data, `playbooks/redaction.yaml`. All are searched in the text as it came and what they find is
-//! united, so that no rule can hide from another what is left of a secret. A text may be as long as it likes; one that
-//! comes in pieces goes through [`Lines`], because a private key or an argument's value stands on lines of its own.
+//! The rules are data, `playbooks/redaction.yaml`. All rules search the original text and their matches are merged, so
+//! that no rule can hide a part of a secret from another. A text may be of any length; a text in chunks goes through
+//! [`Lines`], because a private key or an argument's value may be on several lines.
 
 mod address;
 mod json;
@@ -30,21 +30,21 @@ use names::Names;
 pub use rules::RuleError;
 use rules::{MARK, Rules};
 
-/// The rule under which replaced names are counted.
+/// The rule id under which replaced names are counted.
 const ANONYMIZED: &str = "anonymized";
 
-/// What was taken out of one file.
+/// The number of redactions of one rule in one file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Redacted {
-    /// The file in the bundle.
+    /// The path of the file in the bundle.
     pub place: String,
-    /// The rule's id: `hf-token`.
+    /// The id of the rule: `hf-token`.
     pub rule: String,
-    /// How often.
+    /// The number of redactions.
     pub count: u64,
 }
 
-/// Takes out what must not leave; cheap to clone, clones count and learn together.
+/// Redacts secrets and names; cheap to clone, and clones share their counts and learned names.
 #[derive(Clone, Default)]
 pub struct Redactor {
     rules: Arc<Rules>,
@@ -53,7 +53,7 @@ pub struct Redactor {
     found: Arc<Mutex<BTreeMap<(String, String), u64>>>,
 }
 
-/// Tells no names: which pseudonym stands for whom must not reach a log.
+/// Shows no names: the mapping of names to pseudonyms must not reach a log.
 impl std::fmt::Debug for Redactor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Redactor").field("anonymize", &self.names.is_some()).finish_non_exhaustive()
@@ -61,28 +61,28 @@ impl std::fmt::Debug for Redactor {
 }
 
 impl Redactor {
-    /// Makes the rules ready, which takes a moment: do it once, then [`Self::another`] for each bundle.
+    /// Compiles the rules, which is slow: do it once, then call [`Self::another`] for each bundle.
     ///
     /// # Errors
-    /// When a rule's pattern is none; nothing may be written then, because secrets would be in it.
+    /// If a rule's pattern is invalid; nothing may be written then, because it could contain secrets.
     pub fn new(data: &Redaction, anonymize: bool) -> Result<Self, RuleError> {
         let names = anonymize.then(|| Arc::new(Mutex::new(Names::new(data))));
         Ok(Self { rules: Arc::new(Rules::new(data)?), names, known: Arc::default(), found: Arc::default() })
     }
 
-    /// With the same rules, for another bundle: nothing counted, no name known.
+    /// Returns a redactor with the same rules for another bundle, with no counts and no known names.
     #[must_use]
     pub fn another(&self, data: &Redaction, anonymize: bool) -> Self {
         let names = anonymize.then(|| Arc::new(Mutex::new(Names::new(data))));
         Self { rules: Arc::clone(&self.rules), names, known: Arc::default(), found: Arc::default() }
     }
 
-    /// Lets everything pass: only after somebody confirmed it.
+    /// Returns a redactor that lets everything pass; only for use after the user confirmed it.
     pub fn off() -> Self {
         Self::default()
     }
 
-    /// Makes a name known before it is met in free text, so that `anonymize` finds it there: call it for all pods, nodes
+    /// Learns a name before it occurs in free text, so that anonymization finds it there. Call it for all pods, nodes
     /// and namespaces before the first file is written.
     pub fn learn(&self, kind: Kind, name: &str) {
         if let Some(mut names) = self.names() {
@@ -90,10 +90,9 @@ impl Redactor {
         }
     }
 
-    /// The same for the names that stand in the fields of a value which hold names, and for what stands in its fields and
-    /// labels that name secrets: that goes wherever else it stands, a sentence of an alert's annotation for example. The
-    /// first 256 such texts are kept, of 8 to 4,096 bytes on one line; a value that is an object or a list tells all of
-    /// its texts.
+    /// Learns the names and secrets of a value: names from fields that hold names, secrets from fields and labels named
+    /// as secrets. These secrets are then redacted in every other text too, for example in an alert's annotation.
+    /// Stores the first 256 secrets of 8 to 4,096 bytes on one line; of an object or a list, all its strings count.
     pub fn learn_from(&self, value: &impl Serialize) {
         if self.rules.is_empty() {
             return;
@@ -102,23 +101,23 @@ impl Redactor {
         if let Some(mut names) = self.names() {
             json::learn(&mut names, &value, 0);
         }
-        // Only what is learnt on the way counts; nothing of this value is written.
+        // Only the learned values matter; nothing of this value is written.
         let reader = Self { names: None, found: Arc::default(), ..self.clone() };
         json::redact(&reader, "", &mut value, 0);
     }
 
-    /// Whether names are replaced at all.
+    /// Returns true if names are replaced by pseudonyms.
     pub fn anonymizes(&self) -> bool {
         self.names.is_some()
     }
 
-    /// The text without what must not leave. `place` is the file in the bundle.
+    /// Redacts a text. `place` is the path of the file in the bundle.
     pub fn text<'a>(&self, place: &str, text: &'a str) -> Cow<'a, str> {
         let clean = self.secrets(place, text);
         self.renamed(place, clean)
     }
 
-    /// The same for every string of a value; the values of keys that name secrets go whole.
+    /// Redacts every string of a JSON value; the values of keys named as secrets are replaced as a whole.
     pub fn json(&self, place: &str, value: &mut Value) {
         if let Some(mut names) = self.names() {
             json::learn(&mut names, value, 0);
@@ -126,7 +125,7 @@ impl Redactor {
         json::redact(self, place, value, 0);
     }
 
-    /// The value of a label that has a name.
+    /// Redacts the value of the label `name`.
     pub fn label<'a>(&self, place: &str, name: &str, value: &'a str) -> Cow<'a, str> {
         if let Some(rule) = self.rules.key(name, |_| false)
             && !self.rules.harmless(rule, value)
@@ -137,7 +136,7 @@ impl Redactor {
         self.field(place, name, value)
     }
 
-    /// Learns the value of a label whose name tells that it is a secret: it goes wherever else it stands.
+    /// Learns the value of a label named as a secret, which is then redacted in every other text too.
     pub fn learn_label(&self, name: &str, value: &str) {
         if let Some(rule) = self.rules.key(name, |_| false)
             && !self.rules.harmless(rule, value)
@@ -146,21 +145,21 @@ impl Redactor {
         }
     }
 
-    /// A value without what must not leave, of the same type.
+    /// Redacts a value and returns it as the same type.
     ///
     /// # Errors
-    /// When what is left does not have that type any more: it must not be shown then.
+    /// If the redacted value does not deserialize to that type; it must not be shown then.
     pub fn cleaned<T: Serialize + DeserializeOwned>(&self, place: &str, value: &T) -> serde_json::Result<T> {
         let mut json = serde_json::to_value(value)?;
         self.json(place, &mut json);
         serde_json::from_value(json)
     }
 
-    /// The name of an entry of the archive, safe to show; what is taken out of it counts as taken out of that entry.
+    /// Redacts the path of an archive entry; these redactions count under that entry.
     pub fn path(&self, path: &str) -> String {
         let clean = self.text(path, path).into_owned();
         let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
-        // The name under which it was counted must not be the one that was replaced.
+        // The counts must not show the original path.
         let here: Vec<_> = found.keys().filter(|(place, _)| place == path && *place != clean).cloned().collect();
         for key in here {
             if let Some(count) = found.remove(&key) {
@@ -170,7 +169,7 @@ impl Redactor {
         clean
     }
 
-    /// What was taken out so far, by file and rule.
+    /// Returns the redactions so far, by file and rule.
     pub fn found(&self) -> Vec<Redacted> {
         let found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
         let one = |((place, rule), count): (&(String, String), &u64)| Redacted {
@@ -181,7 +180,7 @@ impl Redactor {
         found.iter().map(one).collect()
     }
 
-    /// A field's value whose name tells no secret.
+    /// Redacts the value of a field that is not named as a secret.
     fn field<'a>(&self, place: &str, name: &str, value: &'a str) -> Cow<'a, str> {
         let clean = self.secrets(place, value);
         let Some(mut names) = self.names() else { return clean };
@@ -223,7 +222,7 @@ impl Redactor {
         Cow::Owned(renamed)
     }
 
-    /// What stands in place of a secret, counted.
+    /// Returns the placeholder for a secret, and counts it.
     fn mark(&self, place: &str, rule: usize) -> String {
         let id = self.rules.id(rule);
         self.count(place, id, 1);
@@ -235,9 +234,9 @@ impl Redactor {
         *found.entry((place.to_owned(), rule.to_owned())).or_default() += count;
     }
 
-    /// Remembers what a field held whose name tells that it is a secret.
+    /// Stores the value of a field named as a secret.
     fn know(&self, rule: usize, value: &str) {
-        // Users' texts are no secrets by which other texts could be recognized.
+        // Users' texts are not secrets by which other texts could be recognised.
         if !self.rules.texts_only(rule) {
             self.known().learn(rule, value);
         }

@@ -1,8 +1,8 @@
 //! Pseudonyms: the same name becomes the same `pod-1` in every file of one bundle.
 //!
-//! Replaced in free text: known names of pods, nodes, namespaces, clusters and hosts as whole words, the stems of pods,
-//! and every IP address but loopback. Kept: names of models, and names that are words of the trade where no field of names
-//! stands before them.
+//! Replaced in free text: known names of pods, nodes, namespaces, clusters and hosts as whole words, the workload names
+//! in pod names, and every IP address except loopback. Not replaced: names of models, and names that are common
+//! technical words, unless a field that holds names stands before them.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::net::IpAddr;
@@ -11,30 +11,30 @@ use super::Kind;
 use super::rules::{MARK, marks};
 use crate::playbook::Redaction;
 
-/// Longest name of the DNS, and so of anything in a cluster.
+/// Maximum length of a DNS name, and so of any Kubernetes name.
 const LONGEST: usize = 253;
-/// Shorter ones are met everywhere.
+/// Minimum length; shorter names occur everywhere.
 const SHORTEST: usize = 3;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Known {
-    /// What stands in its place; none keeps it.
+    /// The pseudonym; `None` if the name is not replaced.
     instead: Option<String>,
-    /// Only where no `-` or `_` stands before it: `llama` is no part of `meta-llama`.
+    /// True if it must not follow `-` or `_`: `llama` is not a part of `meta-llama`.
     alone: bool,
 }
 
-/// What is known of names.
+/// The known names and their pseudonyms.
 #[derive(Default)]
 pub(super) struct Names {
     fields: HashMap<String, Kind>,
     models: HashSet<String>,
     common: HashSet<String>,
-    /// Found anywhere.
+    /// Names that are replaced anywhere in a text.
     known: HashMap<String, Known>,
-    /// The first words of those, with which a search begins.
+    /// The first words of the names in `known`, with which a search begins.
     first: HashSet<String>,
-    /// Replaced in fields alone.
+    /// Names that are replaced only in fields.
     in_fields: HashMap<String, String>,
     issued: HashSet<String>,
     counts: BTreeMap<Kind, usize>,
@@ -51,7 +51,7 @@ impl Names {
         }
     }
 
-    /// Makes a name known; whatever cannot be one is passed over.
+    /// Learns a name; ignores text that cannot be a name.
     pub(super) fn learn(&mut self, kind: Kind, name: &str) {
         let name = if kind == Kind::Host { host(name) } else { name.trim() };
         let fits = name.starts_with(|c: char| c.is_ascii_alphanumeric())
@@ -76,7 +76,7 @@ impl Names {
         match kind {
             Kind::Pod => stems(name).into_iter().for_each(|stem| self.learn(Kind::Workload, stem)),
             Kind::Node | Kind::Host => {
-                // The same machine, called by its first label.
+                // The same machine by the first label of its name.
                 if let Some((short, _)) = name.split_once('.').filter(|(short, _)| {
                     short.len() >= SHORTEST
                         && !short.bytes().all(|b| b.is_ascii_digit())
@@ -92,7 +92,7 @@ impl Names {
         }
     }
 
-    /// Learns from a field that holds names.
+    /// Learns the value of a field that holds names.
     pub(super) fn field_tells(&mut self, field: &str, value: &str) {
         if let Some(kind) = self.fields.get(field).copied() {
             self.learn(kind, value);
@@ -101,7 +101,7 @@ impl Names {
         }
     }
 
-    /// The value of a field that holds a name, learnt on the way; none when the field holds none.
+    /// Learns and replaces the value of a field that holds a name; `None` if the field holds none.
     pub(super) fn field(&mut self, field: &str, value: &str) -> Option<String> {
         self.field_tells(field, value);
         if self.models.contains(field) {
@@ -111,7 +111,7 @@ impl Names {
         if let Some(instead) = self.in_fields.get(value) {
             return Some(instead.clone());
         }
-        // host:port of a name that is a word of the trade
+        // host:port, the host being a common technical word
         if let Some((name, port)) = value.rsplit_once(':')
             && let Some(instead) = self.in_fields.get(name)
         {
@@ -120,7 +120,7 @@ impl Names {
         Some(self.renamed(value).map_or_else(|| value.to_owned(), |(text, _)| text))
     }
 
-    /// The text with all known names replaced, and how many; none when there are none.
+    /// Replaces all known names in a text and counts them; `None` if there are none.
     pub(super) fn renamed(&mut self, text: &str) -> Option<(String, u64)> {
         let bytes = text.as_bytes();
         let marks = if text.contains(MARK) { marks(text) } else { Vec::new() };
@@ -160,7 +160,7 @@ impl Names {
         Some((out, count))
     }
 
-    /// The longest known name that begins here and ends with a word.
+    /// Finds the longest known name that begins here and ends at a word boundary.
     fn name_at(&self, text: &str, start: usize) -> Option<(usize, Option<String>)> {
         let bytes = text.as_bytes();
         let end_of_word = |from: usize| bytes[from..].iter().position(|b| !word(*b)).map_or(bytes.len(), |n| from + n);
@@ -183,7 +183,7 @@ impl Names {
         })
     }
 
-    /// A word of the trade that is a name here, because a field of names stands before it: `namespace="prod"`.
+    /// Finds a common word that is a name here, because a field that holds names stands before it: `namespace="prod"`.
     fn value_at(&self, text: &str, start: usize) -> Option<(usize, Option<String>)> {
         if self.in_fields.is_empty() || !text.as_bytes().get(start.checked_sub(1)?).is_some_and(|b| b"=\"'".contains(b))
         {
@@ -199,16 +199,16 @@ impl Names {
         Some((start + end, Some(instead.clone())))
     }
 
-    /// An IP address that begins here.
+    /// Finds an IP address that begins here.
     fn address_at(&mut self, text: &str, start: usize) -> Option<(usize, Option<String>)> {
         let bytes = text.as_bytes();
         let run = bytes[start..].iter().position(|b| !(b.is_ascii_hexdigit() || *b == b'.' || *b == b':'));
         let mut end = run.map_or(bytes.len(), |n| start + n).min(start + 64);
-        // Not inside of a longer word.
+        // Not inside a longer word.
         if bytes.get(end).is_some_and(|b| word(*b)) {
             return None;
         }
-        // 10.0.0.7:8000 and a sentence's end.
+        // A port (10.0.0.7:8000) or the end of a sentence may follow.
         let address = loop {
             let candidate = text.get(start..end)?;
             match candidate.parse::<IpAddr>() {
@@ -238,7 +238,7 @@ impl Names {
         self.known.insert(name.to_owned(), known);
     }
 
-    /// The next pseudonym that is nobody's name.
+    /// Returns the next pseudonym that is not a known name.
     fn pseudonym(&mut self, kind: Kind) -> String {
         let count = self.counts.entry(kind).or_default();
         loop {
@@ -256,7 +256,7 @@ fn word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric()
 }
 
-/// The host of `host:port` or of an address.
+/// Returns the host of `host:port` or of a URL.
 fn host(text: &str) -> &str {
     let text = text.trim();
     let text = text.split_once("://").map_or(text, |(_, rest)| rest);
@@ -270,14 +270,15 @@ fn host(text: &str) -> &str {
     }
 }
 
-/// What made a pod, by its name: `llama-7c9f8d6b5-x2x9k` is of `llama-7c9f8d6b5` and `llama`, `llama-0` of `llama`.
+/// Returns the names of a pod's owners, from its own name: `llama-7c9f8d6b5-x2x9k` gives `llama-7c9f8d6b5` and `llama`,
+/// `llama-0` gives `llama`.
 fn stems(pod: &str) -> Vec<&str> {
     let Some((rest, last)) = pod.rsplit_once('-') else { return Vec::new() };
     let hash = |part: &str, lengths: std::ops::RangeInclusive<usize>| {
         lengths.contains(&part.len()) && part.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit())
     };
     if last.bytes().all(|b| b.is_ascii_digit()) {
-        // A group's worker: llama-0-1.
+        // The worker of a group: llama-0-1.
         return match rest.rsplit_once('-') {
             Some((stem, number)) if number.bytes().all(|b| b.is_ascii_digit()) => vec![rest, stem],
             _ => vec![rest],

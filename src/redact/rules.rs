@@ -1,4 +1,4 @@
-//! The rules of `redaction.yaml`, made ready to search with.
+//! The compiled rules of `redaction.yaml`.
 
 use std::ops::Range;
 
@@ -6,26 +6,26 @@ use regex::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
 
 use crate::playbook::{Redaction, RedactionRule};
 
-/// How every mark begins; what stands in one is left alone, so that redacting twice changes nothing.
+/// The prefix of every placeholder; text inside a placeholder is not redacted again, so redaction is idempotent.
 pub(super) const MARK: &str = "[redacted: ";
-/// Bytes of states that one search may keep; small ones are thrown away and made again all the time.
+/// Maximum bytes of the compiled rules and of the lazy DFA's cache; a small cache is cleared and rebuilt all the time.
 const STATES: usize = 32 << 20;
-/// A word may stand in a word, this deep.
+/// Maximum nesting depth of words in words.
 const WORDS_DEEP: usize = 8;
-/// Bytes of a pattern with its words put in.
+/// Maximum bytes of a pattern after its words are expanded.
 const LONGEST: usize = 256 << 10;
 
-/// A rule that cannot be used: which, and why.
+/// An invalid redaction rule.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("redaction rule `{rule}`: {why}")]
 pub struct RuleError {
-    /// The rule's id.
+    /// The id of the rule.
     pub rule: String,
-    /// What is wrong with it.
+    /// The reason why it is invalid.
     pub why: String,
 }
 
-/// A part of a text that must go.
+/// A part of a text that must be redacted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Span {
     pub(super) at: Range<usize>,
@@ -36,7 +36,7 @@ pub(super) struct Span {
 #[derive(Debug, Default)]
 pub(super) struct Rules {
     rules: Vec<Rule>,
-    /// Which of `patterns` match a text, in one pass over it.
+    /// The set of all `patterns`, which finds the matching ones in one pass over a text.
     any: Option<RegexSet>,
     patterns: Vec<(usize, Regex)>,
     keys: Option<RegexSet>,
@@ -88,7 +88,7 @@ impl Rules {
         Ok(rules)
     }
 
-    /// Whether everything passes.
+    /// Returns true if there are no rules.
     pub(super) fn is_empty(&self) -> bool {
         self.rules.is_empty()
     }
@@ -97,7 +97,7 @@ impl Rules {
         self.rules.get(rule).map_or("", |rule| &rule.id)
     }
 
-    /// What must go, in order and without overlaps.
+    /// Returns the spans to redact, in order and without overlaps.
     pub(super) fn spans(&self, text: &str) -> Vec<Span> {
         let Some(any) = &self.any else { return Vec::new() };
         let matched = any.matches(text);
@@ -123,7 +123,7 @@ impl Rules {
             let whole = if secrets.is_empty() { found.get(0) } else { None };
             for secret in secrets.iter().filter_map(|name| found.name(name)).chain(whole) {
                 let inside = |mark: &Range<usize>| mark.start <= secret.start() && secret.end() <= mark.end;
-                // The last mark that begins before it.
+                // The last placeholder that begins before the secret.
                 let before = marks.partition_point(|mark| mark.start <= secret.start());
                 let marked = before.checked_sub(1).and_then(|last| marks.get(last)).is_some_and(inside);
                 if !secret.is_empty() && !marked && !is(&of.unless_value, secret.as_str()) {
@@ -133,8 +133,8 @@ impl Rules {
         }
     }
 
-    /// The rule by which the value of a field with this name goes. Names that are put together count by their last part
-    /// too: `vllm:cache_config_info.api_key`, `example.com/token`.
+    /// Returns the rule that redacts the value of a field with this name. The last part of a compound name counts too:
+    /// `vllm:cache_config_info.api_key`, `example.com/token`.
     pub(super) fn key(&self, name: &str, has: impl Fn(&str) -> bool) -> Option<usize> {
         let own = name.rsplit([':', '/', '.']).next().filter(|own| *own != name);
         self.whole_key(name, &has).or_else(|| self.whole_key(own?, &has))
@@ -150,12 +150,12 @@ impl Rules {
         })
     }
 
-    /// Whether single numbers may stay under this rule's keys.
+    /// Returns true if single numbers may stay under this rule's keys.
     pub(super) fn texts_only(&self, rule: usize) -> bool {
         self.rules.get(rule).is_some_and(|rule| rule.texts_only)
     }
 
-    /// Whether this value of a field that would go is none that must.
+    /// Returns true if this value needs no redaction although its field is named as a secret.
     pub(super) fn harmless(&self, rule: usize, value: &str) -> bool {
         let unless = self.rules.get(rule).and_then(|rule| rule.unless_value.as_ref());
         value.is_empty() || is_mark(value) || unless.is_some_and(|unless| unless.is_match(value))
@@ -166,7 +166,7 @@ fn compile(pattern: &str) -> Result<Regex, regex::Error> {
     RegexBuilder::new(pattern).dfa_size_limit(STATES).build()
 }
 
-/// A pattern with its words put in.
+/// Expands the words in a pattern.
 fn filled(data: &Redaction, rule: &RedactionRule, pattern: &str) -> Result<String, RuleError> {
     let mut filled = pattern.to_owned();
     for _ in 0..WORDS_DEEP {
@@ -189,12 +189,12 @@ fn filled(data: &Redaction, rule: &RedactionRule, pattern: &str) -> Result<Strin
     Err(RuleError { rule: rule.id.clone(), why })
 }
 
-/// Whether a text is one mark and nothing else.
+/// Returns true if a text is exactly one placeholder.
 pub(super) fn is_mark(text: &str) -> bool {
     matches!(marks(text).as_slice(), [one] if *one == (0..text.len()))
 }
 
-/// Where marks stand already.
+/// Returns the ranges of the placeholders in a text.
 pub(super) fn marks(text: &str) -> Vec<Range<usize>> {
     let id = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     let one = |at: usize| {
@@ -205,7 +205,7 @@ pub(super) fn marks(text: &str) -> Vec<Range<usize>> {
     text.match_indices(MARK).filter_map(|(at, _)| one(at)).collect()
 }
 
-/// Overlapping spans as one, in order, with the rule that stands first in the file.
+/// Merges overlapping spans, in order; the rule that comes first in the file wins.
 pub(super) fn merged(mut spans: Vec<Span>) -> Vec<Span> {
     spans.sort_by_key(|span| (span.at.start, span.at.end));
     let mut out: Vec<Span> = Vec::with_capacity(spans.len());

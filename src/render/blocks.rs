@@ -1,10 +1,10 @@
-//! Message ─▶ Slack Block Kit, inside Slack's limits, with everything from outside escaped.
+//! Message ─▶ Slack Block Kit, inside Slack's limits, with all untrusted text escaped.
 //!
-//! What must be read stands in top-level blocks, each asked to be shown whole: Slack's clients may hide the content of
+//! Essential text stands in top-level blocks, each with `expand` set: Slack's clients may hide the content of
 //! attachments behind "Show more", but not that of top-level blocks
 //! (<https://docs.slack.dev/legacy/legacy-messaging/legacy-secondary-message-attachments/>, and `expand` in
-//! <https://docs.slack.dev/reference/block-kit/blocks/section-block>). Only attachments have a colour, so the small print
-//! at the end is one.
+//! <https://docs.slack.dev/reference/block-kit/blocks/section-block>). Only attachments have a colour, so the small
+//! print at the end is one.
 //!
 //! Source of the limits: docs.slack.dev, Block Kit reference; the sum over all blocks is undocumented
 //! (slackapi/bolt-js#2509 saw `msg_blocks_too_long` at about 13,200 characters).
@@ -14,45 +14,46 @@ use serde_json::{Value, json};
 
 use super::{Button, ButtonLook, Line, Message, Part, Span, Tone, is_unseen, time_of_day};
 
-/// Of 3,000 that a section may hold.
+/// Maximum characters of a section; Slack allows 3,000.
 const SECTION_CHARS: usize = 2_900;
-/// Of about 13,200 that all blocks together may hold.
+/// Maximum characters of all blocks together; Slack allows about 13,200.
 const TOTAL_CHARS: usize = 11_000;
-/// Of 4,000 that `chat.update` takes as text.
+/// Maximum characters of the headline; `chat.update` allows 4,000 as text.
 const HEADLINE_CHARS: usize = 600;
-/// Of 50 blocks.
+/// Maximum number of blocks; Slack allows 50.
 const BLOCKS: usize = 40;
-/// Of 25 elements in an actions block, as many as stand side by side on a phone's two rows.
+/// Maximum number of buttons in a row: as many as fit into two rows on a phone. Slack allows 25 elements in an actions
+/// block.
 const BUTTONS: usize = 5;
-/// Options of a menu.
+/// Maximum number of options in an overflow menu.
 const OPTIONS: usize = 5;
-/// Of a button's label.
+/// Maximum characters of a button's label.
 const LABEL_CHARS: usize = 75;
-/// Of 300 of a button's question.
+/// Maximum characters of a button's confirmation question; Slack allows 300.
 const QUESTION_CHARS: usize = 300;
-/// Of a title of lines.
+/// Maximum characters of a section's title.
 const TITLE_CHARS: usize = 300;
-/// Of 2,000 of a picture's words.
+/// Maximum characters of a picture's alternative text; Slack allows 2,000.
 const ALT_CHARS: usize = 500;
-/// Of 2,000 that a button tells back.
+/// Maximum characters of a button's value; Slack allows 2,000.
 const VALUE_CHARS: usize = 500;
 
-/// The action of the menu behind the buttons; its value is an action and its value: `right 01JD…`.
+/// The action id of the overflow menu; the value of an option is an action and its value: `right 01JD…`.
 pub const MENU: &str = "more";
 
 /// The arguments of `chat.postMessage` and `chat.update`, without channel and timestamp.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SlackMessage {
-    /// Shown in notifications, and alone where there are no blocks; escaped.
+    /// The text of notifications, and of messages without blocks; escaped.
     pub text: String,
-    /// What is shown, the text first.
+    /// The top-level blocks, the headline first.
     pub blocks: Vec<Value>,
     /// The small print at the end, in the message's colour.
     pub attachments: Vec<Value>,
 }
 
 impl SlackMessage {
-    /// Begins with mentions, which notify when the message is posted.
+    /// Prepends mentions, which notify when the message is posted.
     #[must_use]
     pub fn calling(mut self, whom: &[&str]) -> Self {
         if whom.is_empty() {
@@ -67,24 +68,24 @@ impl SlackMessage {
     }
 }
 
-/// Renders for Slack.
+/// Renders a message for Slack.
 pub fn slack(message: &Message) -> SlackMessage {
     let text = clip(&escape_markup(&message.headline), HEADLINE_CHARS);
     below(format!("*{text}*"), text, message.tone, &message.parts)
 }
 
-/// A line with its look, and what stands below it.
+/// Renders a formatted line with parts below it.
 pub fn slack_said(line: &Line, tone: Tone, parts: &[Part]) -> SlackMessage {
     let text = mrkdwn(line);
     below(text.clone(), text, tone, parts)
 }
 
-/// One line, without a colour; a mention in it notifies.
+/// Renders one line without a colour; a mention in it notifies.
 pub fn slack_line(line: &Line) -> SlackMessage {
     SlackMessage { text: mrkdwn(line), blocks: Vec::new(), attachments: Vec::new() }
 }
 
-/// The last note goes into the coloured attachment, everything else below the first line.
+/// Builds a message: the last note becomes the coloured attachment, all other parts become blocks below the first line.
 fn below(first: String, text: String, tone: Tone, parts: &[Part]) -> SlackMessage {
     if parts.is_empty() {
         return SlackMessage { text, blocks: Vec::new(), attachments: Vec::new() };
@@ -99,7 +100,8 @@ fn below(first: String, text: String, tone: Tone, parts: &[Part]) -> SlackMessag
     SlackMessage { text, blocks, attachments }
 }
 
-/// The blocks of a message or a modal, as many as Slack takes. Buttons and pictures always stay: text gives way to them.
+/// Renders parts as the blocks of a message or a modal, within Slack's limits. Buttons and pictures are never left out;
+/// text is cut to make room for them.
 pub fn slack_blocks(parts: &[Part]) -> Vec<Value> {
     let mut blocks = Vec::new();
     let mut total: usize = parts.iter().map(always).sum();
@@ -143,7 +145,7 @@ pub fn slack_blocks(parts: &[Part]) -> Vec<Value> {
     blocks
 }
 
-/// The characters of what always stays.
+/// Returns the characters of a part's buttons and pictures, which are never left out.
 fn always(part: &Part) -> usize {
     let label = |b: &Button| units(&b.label).min(LABEL_CHARS) * 3;
     let question = |b: &Button| b.confirm.as_deref().map_or(0, units).min(QUESTION_CHARS);
@@ -156,7 +158,7 @@ fn always(part: &Part) -> usize {
     }
 }
 
-/// The buttons behind "⋯": each option tells back the action and the value of its button.
+/// Builds the overflow menu "⋯": the value of an option is the action and the value of its button.
 fn overflow(buttons: &[&Button]) -> Value {
     let options = buttons.iter().take(OPTIONS).map(|button| {
         json!({ "text": plain(&button.label, LABEL_CHARS), "value": format!("{} {}", button.action, button.value) })
@@ -200,7 +202,7 @@ fn context(text: &str) -> Value {
     json!({ "type": "context", "elements": [{ "type": "mrkdwn", "text": text, "verbatim": true }] })
 }
 
-/// A title with as many whole lines as fit, and how many do not.
+/// Renders a title with as many whole lines as fit, and the number of lines left out.
 fn listed(title: &str, lines: &[Line], prefix: impl Fn(usize) -> String) -> String {
     let mut out = format!("*{}*", escape_markup(&clip(title, TITLE_CHARS)));
     for (i, line) in lines.iter().enumerate() {
@@ -234,12 +236,12 @@ fn mrkdwn(line: &Line) -> String {
     if units(&text) > SECTION_CHARS { clip_line(line) } else { text }
 }
 
-/// A line that is too long loses its look rather than its markup's end.
+/// Truncates a line that is too long, as plain text: cutting its markup could leave it unclosed.
 fn clip_line(line: &Line) -> String {
     escape_markup(&clip(&line.text(), SECTION_CHARS / 6))
 }
 
-/// Slack's ids are letters and digits.
+/// Returns true if a text has the form of a Slack id: letters and digits.
 fn is_id(id: &str) -> bool {
     !id.is_empty() && id.len() <= 32 && id.bytes().all(|b| b.is_ascii_alphanumeric())
 }
@@ -251,7 +253,7 @@ fn linkable(url: &str) -> bool {
         && !url.chars().any(char::is_control)
 }
 
-/// The three characters that Slack reads as markup of links and mentions; what is not seen becomes a blank.
+/// Escapes the three characters that Slack reads as markup of links and mentions; invisible characters become spaces.
 /// Source: docs.slack.dev, "Formatting message text", escaping.
 fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
@@ -267,8 +269,8 @@ fn escape(text: &str) -> String {
     out
 }
 
-/// As [`escape`], and `*`, `_`, `~`, back-ticks and names of emoji from outside cannot change the look:
-/// a zero-width space keeps them from being read as markup.
+/// Escapes as [`escape`] does, and prevents formatting by untrusted `*`, `_`, `~`, back-ticks and emoji names: a
+/// zero-width space keeps them from being read as markup.
 fn escape_markup(text: &str) -> String {
     let escaped = escape(text);
     let mut out = String::with_capacity(escaped.len());
@@ -277,7 +279,7 @@ fn escape_markup(text: &str) -> String {
         let rest = &escaped[at + c.len_utf8()..];
         match c {
             '*' | '~' | '`' => out.push('\u{200b}'),
-            // Inside a word, as in `kv_cache`, it is none.
+            // Inside a word, as in `kv_cache`, it is not markup.
             '_' if !before.is_alphanumeric() || !rest.starts_with(char::is_alphanumeric) => out.push('\u{200b}'),
             _ => {}
         }
@@ -290,7 +292,7 @@ fn escape_markup(text: &str) -> String {
     out
 }
 
-/// Whether a colon before this makes it `:name:`; a time of day does not.
+/// Returns true if a text after a colon makes it `:name:`; a time of day does not.
 fn begins_emoji(rest: &str) -> bool {
     let Some((name, _)) = rest.split_once(':') else { return false };
     let part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '+' | '\'');
@@ -300,7 +302,7 @@ fn begins_emoji(rest: &str) -> bool {
         && !(name.len() <= 2 && name.bytes().all(|b| b.is_ascii_digit()))
 }
 
-/// What is not seen becomes a blank; for text that is no markup.
+/// Replaces invisible characters by spaces, for text without markup.
 fn visible(text: &str) -> String {
     text.chars().map(|c| if is_unseen(c) { ' ' } else { c }).collect()
 }

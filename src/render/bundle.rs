@@ -1,4 +1,4 @@
-//! A bundle that is being made, or was ─▶ [`Message`].
+//! The state or the result of a bundle ─▶ [`Message`].
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use super::{Line, Message, Part, Span, Tone, Words};
 use crate::report::{self, Report, Stage};
 use crate::signal::{Unit, format_value};
 
-/// Stages as progress tells them, in this order.
+/// Stages in the order in which progress shows them.
 const TOLD: [(Stage, &str); 5] = [
     (Stage::Done, "bundle-parts-done"),
     (Stage::Running, "bundle-parts-running"),
@@ -17,20 +17,20 @@ const TOLD: [(Stage, &str); 5] = [
     (Stage::Skipped, "bundle-parts-skipped"),
 ];
 
-/// Where a bundle can be had.
+/// The location of a finished bundle.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Place {
-    /// Beside the message.
+    /// A file attached to the message.
     Here,
-    /// Behind an address that is good until then.
+    /// A download link, and the time until which it is valid.
     Link(String, Timestamp),
-    /// On the disk of the service, for want of an address.
+    /// A path on the disk of the service, if no link can be given.
     Disk(String),
-    /// A file of whoever asked.
+    /// A local file of the user who requested it.
     File(String),
 }
 
-/// How far a bundle is.
+/// Builds the progress message of a bundle.
 pub fn bundle_progress(parts: &[report::Part], words: &Words) -> Message {
     let over = parts.iter().filter(|part| part.stage.is_over()).count();
     let headline = match parts.is_empty() {
@@ -50,8 +50,8 @@ fn names(parts: &[report::Part], stage: Stage) -> Option<String> {
     (!names.is_empty()).then(|| names.join(", "))
 }
 
-/// A bundle that was made: complete or not, what is missing, what was taken out, and where it is. `of` says what it is
-/// of, `beside` what else is to be said of its place.
+/// Builds the message of a finished bundle: complete or not, missing parts, redactions, and its location. `of` names
+/// its subject, `beside` is an additional line about the location.
 pub fn bundle_message(
     report: &Report,
     bytes: u64,
@@ -87,7 +87,7 @@ pub fn bundle_message(
     Message { tone, headline: words.text(key, &pieces), parts }
 }
 
-/// What is missing or cut short, and why.
+/// Returns a line for each part that is missing or truncated, with the reason.
 pub(super) fn troubles(report: &Report, words: &Words) -> Vec<Line> {
     let trouble = |part: &report::Part| {
         let why = if part.note.is_empty() { words.line("bundle-why-unknown", &[]) } else { Line::of(&part.note) };
@@ -96,7 +96,7 @@ pub(super) fn troubles(report: &Report, words: &Words) -> Vec<Line> {
     report.parts.iter().filter(|part| part.stage.is_trouble()).map(trouble).collect()
 }
 
-/// What was taken out: how much of what, in how many files.
+/// Summarises the redactions: their number by rule, and the number of files.
 pub(super) fn taken_out(report: &Report, words: &Words) -> Line {
     let files: BTreeSet<&str> = report.redacted.iter().map(|redacted| redacted.place.as_str()).collect();
     let mut rules: BTreeMap<&str, u64> = BTreeMap::new();

@@ -1,14 +1,14 @@
-//! What can be pressed below an incident.
+//! The buttons of an incident's message.
 
 use super::notes::{is_done, step_id};
 use super::{Act, Button, ButtonLook, IncidentView, Part, Words};
 use crate::diagnose::Fix;
 
-/// The buttons of an incident: what is needed while it burns, the rest in the menu.
+/// Returns the buttons of an incident: urgent ones directly, the others in the menu.
 pub(super) fn of_incident(view: &IncidentView<'_>, words: &Words) -> Part {
     let open = view.resolved_at.is_none();
     let press = |act: Act, key: &str| button(act.as_str(), words.text(key, &[]), view.id);
-    // Once it is over there is time to judge.
+    // After the incident there is time for feedback, so these buttons leave the menu.
     let later = |button: Button| Button { look: if open { ButtonLook::InMenu } else { button.look }, ..button };
     let mut buttons = Vec::new();
     if open && !view.acknowledged {
@@ -36,18 +36,18 @@ pub(super) fn of_incident(view: &IncidentView<'_>, words: &Words) -> Part {
     Part::Buttons(buttons)
 }
 
-/// What can be pressed beside a step: that it was done, then whether it worked; none when it was done and nothing tells.
+/// Returns the button beside a step: "done", then "verify"; `None` if the step is done and has no check.
 pub(super) fn of_step(view: &IncidentView<'_>, step: usize, fix: &Fix, words: &Words) -> Option<Button> {
     let (act, key) = match (is_done(fix, view.notes), &fix.verify) {
         (false, _) => (Act::Done, "button-done"),
         (true, Some(_)) => (Act::Verify, "button-verify"),
         (true, None) => return None,
     };
-    // Within a message a button's id stands once.
+    // A button's id must be unique within a message.
     Some(button(&format!("{}:{step}", act.as_str()), words.text(key, &[]), &format!("{}/{}", view.id, step_id(fix))))
 }
 
-/// A plain one.
+/// Builds a plain button.
 pub(super) fn button(action: &str, label: String, value: &str) -> Button {
     Button { action: action.to_owned(), label, value: value.to_owned(), look: ButtonLook::Plain, confirm: None }
 }

@@ -8,7 +8,7 @@ use crate::capacity::{
 };
 use crate::signal::{Unit, format_value};
 
-/// The report as lines; without colour.
+/// Renders the report as lines without colour.
 pub fn capacity(report: &Report, words: &Words) -> String {
     let mut out = String::new();
     if let Some(model) = &report.model {
@@ -104,7 +104,7 @@ fn keep(out: &mut String, kv: &KvReport, words: &Words) {
     line(out, format_args!("  {:<9} {}", words.text("fit-kv-cache", &[]), words.text(key, &pieces)));
 }
 
-/// A part of a GPU's memory, for people.
+/// Returns the display name of a part of GPU memory.
 fn part(name: &str, words: &Words) -> String {
     let key = match name {
         "weights" => "fit-weights",
@@ -174,7 +174,7 @@ fn lives(out: &mut String, live: &Live, fit: Option<&Fit>, words: &Words) {
     let each = |n: Option<f64>| n.map(|n| words.text("fit-requests-each", &[("n", format!("{n:.1}").into())]));
     row("fit-at-that-length", each(live.mean_requests_per_replica));
     row("fit-running", each(live.running_per_replica));
-    // When Prometheus was away, the problem says it once for all.
+    // If Prometheus did not answer, one problem says so for all signals.
     for (signal, why) in live.missing.iter().filter(|_| !live.degraded) {
         let pieces = [("signal", signal.as_str().into()), ("why", why.as_str().into())];
         line(out, format_args!("  {}", words.text("fit-no-signal", &pieces)));

@@ -1,10 +1,11 @@
-//! Which past the values of a diagnosis were compared with.
+//! The past period with which a diagnosis compared its values.
 
 use super::{Line, Words};
 use crate::clock;
 use crate::diagnose::{Diagnosis, EvidenceResult, NO_PAST, PastKind};
 
-/// Which past these checks were compared with, or that there is none; none where no check asks for one.
+/// Names the past period with which these checks were compared, or says that there is none; `None` if no check needs
+/// one.
 pub(super) fn compared<'a>(
     diagnosis: &Diagnosis,
     evidence: impl IntoIterator<Item = &'a EvidenceResult>,
@@ -30,7 +31,7 @@ pub(super) fn compared<'a>(
     }
 }
 
-/// [`compared`] for the checks of the symptom and of the best chain.
+/// Returns [`compared`] for the checks of the symptom and of the best chain.
 pub(super) fn of_chain(diagnosis: &Diagnosis, words: &Words) -> Option<Line> {
     let root = diagnosis.root();
     let chain = root.into_iter().flat_map(|root| root.via.iter().flat_map(|link| &link.evidence).chain(&root.evidence));

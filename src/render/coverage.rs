@@ -1,4 +1,4 @@
-//! What a Prometheus lets the playbooks see ─▶ terminal.
+//! Signal coverage of a Prometheus ─▶ terminal.
 
 use anstyle::Style;
 
@@ -7,7 +7,7 @@ use super::health::{FEW, HEADING, engine, few, gaps, hang};
 use super::text::clean;
 use crate::health::{Answer, Coverage, Eyes, SignalCoverage};
 
-/// What a Prometheus lets the playbooks see, as terminal text.
+/// Renders the signals that a Prometheus has and lacks, and the playbooks that this limits, as terminal text.
 pub fn coverage(coverage: &Coverage, words: &Words) -> String {
     let bold = Style::new().bold();
     let mut out = String::new();

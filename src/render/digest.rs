@@ -1,4 +1,4 @@
-//! A storm's digest: one message for many incidents, one line per cause and pool.
+//! The digest of an alert storm: one message for many incidents, one line per cause and pool.
 
 use std::collections::BTreeMap;
 
@@ -10,25 +10,25 @@ use super::facts::{clip, said};
 use super::message::{hurt, is_critical, is_warning, what};
 use super::{Act, IncidentView, Line, Message, Part, Span, Tone, Words};
 
-/// Lines before "and N more".
+/// Maximum number of lines before "and N more".
 const LINES: usize = 15;
-/// The topic of what is too diverse to name.
+/// The topic of a storm with several symptoms or pools.
 pub const VARIOUS: &str = "other";
 
-/// A digest, as it is shown.
+/// The data of a digest's message.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DigestView {
     /// The digest's id.
     pub id: String,
-    /// Which symptom, whose pool; [`VARIOUS`] for all sorts.
+    /// The symptom and the pool; [`VARIOUS`] if they differ.
     pub topic: String,
-    /// When the storm began.
+    /// Start time of the storm.
     pub opened_at: Timestamp,
-    /// Its incidents.
+    /// The incidents of the storm.
     pub incidents: Vec<DigestEntry>,
-    /// How many more there are that cannot be read.
+    /// Number of further incidents that cannot be read from the store.
     pub unreadable: usize,
-    /// Whether somebody listens to buttons.
+    /// True if button clicks are received.
     pub interactive: bool,
 }
 
@@ -39,25 +39,25 @@ pub struct DigestEntry {
     pub id: String,
     /// The symptom, else the alert's name.
     pub what: String,
-    /// The root's clause, once there is one.
+    /// The title of the root cause; `None` until it is known.
     pub cause: Option<String>,
-    /// Whose pool.
+    /// The affected pool.
     pub whom: String,
-    /// Whether it still fires.
+    /// True if the incident is still firing.
     pub open: bool,
-    /// Whether an alert of it is critical.
+    /// True if one of its alerts is critical.
     pub critical: bool,
-    /// Whether an alert of it is a warning.
+    /// True if one of its alerts is a warning.
     #[serde(default)]
     pub warning: bool,
-    /// When it began.
+    /// Start time of the incident.
     pub since: Timestamp,
-    /// Its page.
+    /// The URL of its page.
     pub page: Option<String>,
 }
 
 impl DigestEntry {
-    /// The entry of an incident.
+    /// Builds the entry of an incident.
     pub fn of(view: &IncidentView<'_>) -> Self {
         Self {
             id: view.id.to_owned(),
@@ -73,7 +73,7 @@ impl DigestEntry {
     }
 }
 
-/// What the incidents of one cause and pool come to.
+/// The counts of the incidents with the same symptom, cause and pool.
 struct Group<'a> {
     firing: usize,
     critical: usize,
@@ -82,7 +82,7 @@ struct Group<'a> {
     one: &'a DigestEntry,
 }
 
-/// The message of a digest.
+/// Builds the message of a digest.
 pub fn digest_message(view: &DigestView, words: &Words) -> Message {
     let mut groups: BTreeMap<(&str, Option<&str>, &str), Group<'_>> = BTreeMap::new();
     for entry in &view.incidents {

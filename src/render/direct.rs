@@ -1,10 +1,10 @@
-//! What we say of exporters that were read themselves.
+//! Notes on exporters that were scraped directly.
 
 use super::facts::{FEW, few};
 use super::{Line, Words};
 use crate::diagnose::{Because, DirectRead, Remark};
 
-/// That exporters were read themselves, why, and what was odd about them.
+/// Says that exporters were scraped directly, why, and which problems they had.
 pub(super) fn read_directly(direct: &DirectRead, words: &Words) -> Vec<Line> {
     let key = match direct.because {
         Because::NoAnswer => "direct-no-answer",

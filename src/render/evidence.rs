@@ -1,23 +1,24 @@
-//! Everything that was checked: what "Show evidence" shows.
+//! All checks of a diagnosis, shown by "Show evidence".
 
 use super::facts::{bullet, fact, sure, verdict};
 use super::whole::{fixes, foot, not_this, unchecked, while_looking};
 use super::{Line, Part, Words, compared};
 use crate::diagnose::{Diagnosis, EvidenceResult, Outcome, asked};
 
-/// From this support on a check is clear.
+/// Minimum support of a clear check.
 const CLEAR: f64 = 0.9;
-/// Below this support a check says little.
+/// Support below which a check says little.
 const WEAK: f64 = 0.25;
-/// A past that varies so many times by itself is mentioned.
+/// Minimum factor by which a past must vary to be mentioned.
 const VARIES: f64 = 1.25;
 
-/// Every check with its value, everything that was ruled out or could not be checked, all steps, and the queries.
+/// Renders every check with its value, everything that was ruled out or could not be checked, all steps, and the
+/// queries.
 pub fn evidence_parts(diagnosis: &Diagnosis, words: &Words) -> Vec<Part> {
     parts(diagnosis, fixes(diagnosis, words), words)
 }
 
-/// As [`evidence_parts`], without the steps: for texts that have a section of them.
+/// Renders as [`evidence_parts`] does, but without the steps, for texts with a separate section for them.
 pub(super) fn checked_parts(diagnosis: &Diagnosis, words: &Words) -> Vec<Part> {
     parts(diagnosis, Vec::new(), words)
 }
@@ -27,7 +28,7 @@ fn parts(diagnosis: &Diagnosis, steps: Vec<Part>, words: &Words) -> Vec<Part> {
     let checks = |title: &str, sure, evidence: &[EvidenceResult]| checks(title, sure, evidence, graded, words);
     let mut parts = vec![checks(&diagnosis.symptom.title, None, &diagnosis.symptom.evidence)];
     for (i, cause) in diagnosis.causes.iter().enumerate() {
-        // The others share most of the best chain's links.
+        // The other causes share most of the best chain's links.
         let via = if i == 0 { cause.via.as_slice() } else { &[] };
         parts.extend(via.iter().map(|link| checks(&link.title, Some(verdict(link.verdict, words)), &link.evidence)));
         let mut part = checks(&cause.title, Some(sure(cause, words)), &cause.evidence);
@@ -60,8 +61,8 @@ fn parts(diagnosis: &Diagnosis, steps: Vec<Part>, words: &Words) -> Vec<Part> {
     parts
 }
 
-/// Whether its checks tell their distance from the threshold: earlier versions stored the outcomes alone, and no
-/// probability, of which a graded diagnosis always has one.
+/// Returns true if the checks have a support value: earlier versions stored only outcomes and no probability, of which
+/// a graded diagnosis always has one.
 fn is_graded(diagnosis: &Diagnosis) -> bool {
     diagnosis.unknown > 0.0 || diagnosis.causes.iter().any(|cause| cause.probability > 0.0)
 }
@@ -74,7 +75,8 @@ fn checks(title: &str, sure: Option<String>, evidence: &[EvidenceResult], graded
     Part::Section(title, evidence.iter().map(|e| check(e, graded, words)).collect())
 }
 
-/// `✓ KV cache peak 99 % (asked: > 0.95): speaks clearly for it`: a mark, so that nobody needs colour.
+/// Renders a check with a mark, so that it is readable without colour: `✓ KV cache peak 99 % (asked: > 0.95): speaks
+/// clearly for it`.
 fn check(e: &EvidenceResult, graded: bool, words: &Words) -> Line {
     let key = match e.outcome {
         Outcome::Met => "evidence-met",
@@ -97,7 +99,7 @@ fn check(e: &EvidenceResult, graded: bool, words: &Words) -> Line {
     }
 }
 
-/// How much a check says, as a phrase.
+/// Returns the phrase for the strength of a check.
 fn strength(e: &EvidenceResult, graded: bool) -> &'static str {
     match (e.support, e.outcome) {
         (_, Outcome::Met) if !graded => "says-for",
@@ -110,7 +112,7 @@ fn strength(e: &EvidenceResult, graded: bool) -> &'static str {
     }
 }
 
-/// The queries, each once.
+/// Returns the queries, each once.
 fn queries(diagnosis: &Diagnosis) -> Vec<Line> {
     let one = |(title, query): (&str, &str)| {
         bullet(Line::default().plain(format!("{title}: ")).code(query.replace('\n', " ")))

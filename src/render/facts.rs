@@ -1,4 +1,4 @@
-//! The clauses that sentences are made of.
+//! Clauses that the sentences are built from.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -12,15 +12,15 @@ use crate::diagnose::{
 use crate::report::{Bucket, Distribution, Measured, bucket, changed, moved};
 use crate::signal::{Unit, format_value};
 
-/// How many items of a list are said before "and N more".
+/// Maximum number of items in a list before "and N more".
 pub(super) const FEW: usize = 3;
 
-/// The first names of a list, and how many more there are.
+/// Joins the first names of a list, and the number of further ones.
 pub(super) fn few(names: &[String], words: &Words) -> String {
     some(names, FEW, ", ", words)
 }
 
-/// As [`few`], of another number and with another separator.
+/// Joins as [`few`] does, with another maximum and another separator.
 pub(super) fn some(names: &[String], most: usize, between: &str, words: &Words) -> String {
     let shown = names.iter().take(most).cloned().collect::<Vec<_>>().join(between);
     match names.len().saturating_sub(most) {
@@ -29,13 +29,13 @@ pub(super) fn some(names: &[String], most: usize, between: &str, words: &Words) 
     }
 }
 
-/// Replicas with their values: `vllm-1 98 %, vllm-2 97 % and 3 more`.
+/// Lists replicas with their values: `vllm-1 98 %, vllm-2 97 % and 3 more`.
 pub(super) fn few_values(replicas: &[ReplicaValue], unit: Unit, words: &Words) -> String {
     let said: Vec<String> = replicas.iter().map(|r| format!("{} {}", r.name, format_value(r.value, unit))).collect();
     few(&said, words)
 }
 
-/// One check as a fact: `KV cache peak 99 %`, `prompt length 3.9k tokens (2.2x, was 1.8k tokens)`.
+/// Renders a check as a fact: `KV cache peak 99 %`, `prompt length 3.9k tokens (2.2x, was 1.8k tokens)`.
 pub(super) fn fact(e: &EvidenceResult, words: &Words) -> String {
     let fact = match (e.value, e.baseline) {
         (Some(value), Some(baseline)) => format!("{} {}", e.title, change(value, baseline, e.unit, words)),
@@ -66,7 +66,7 @@ fn change(value: f64, baseline: f64, unit: Unit, words: &Words) -> String {
     words.text("change", &[("now", now), ("factor", factor), ("was", was)])
 }
 
-/// The bucket of a quantile: `between 250 ms and 500 ms`; none where its bounds read the same.
+/// Renders the bucket of a quantile: `between 250 ms and 500 ms`; `None` if its bounds are displayed alike.
 pub(super) fn within(bucket: Bucket, unit: Unit, words: &Words) -> Option<String> {
     let shown = |value| format_value(value, unit);
     match bucket {
@@ -78,7 +78,7 @@ pub(super) fn within(bucket: Bucket, unit: Unit, words: &Words) -> Option<String
     }
 }
 
-/// A value of a table; of a quantile with the bucket that it lies in.
+/// Renders a value of a table; a quantile with the bucket that contains it.
 pub(super) fn measured(m: &Measured, value: Option<f64>, words: &Words) -> String {
     let Some(value) = value else { return "–".to_owned() };
     let shown = format_value(value, m.unit);
@@ -91,13 +91,13 @@ pub(super) fn measured(m: &Measured, value: Option<f64>, words: &Words) -> Strin
     }
 }
 
-/// A quantile of the lengths of prompts or answers: nothing but its bucket is known.
+/// Renders a quantile of prompt or answer lengths, of which only the bucket is known.
 pub(super) fn length(d: &Distribution, quantile: f64, words: &Words) -> String {
     let range = d.bucket(quantile).and_then(|bucket| within(bucket, Unit::Tokens, words));
     range.unwrap_or_else(|| format_value(quantile, Unit::Tokens))
 }
 
-/// By how much a number changed, everywhere as the factor that messages tell too: `▲ 2.2x`, `▼ 0.5x`, `≈`.
+/// Renders the change of a value, as the same factor that messages show: `▲ 2.2x`, `▼ 0.5x`, `≈`.
 pub(super) fn moved_by(m: &Measured) -> String {
     let (Some(before), Some(during)) = (m.before, m.during) else { return String::new() };
     match moved(m) {
@@ -109,7 +109,7 @@ pub(super) fn moved_by(m: &Measured) -> String {
     }
 }
 
-/// The facts of one outcome; two checks on one number are one fact.
+/// Returns the facts of one outcome; two checks on the same number give one fact.
 pub(super) fn facts<'a>(
     evidence: impl IntoIterator<Item = &'a EvidenceResult>,
     outcome: Outcome,
@@ -125,7 +125,7 @@ pub(super) fn facts<'a>(
     out
 }
 
-/// How sure, in a word.
+/// Returns the word for a verdict.
 pub(super) fn verdict(verdict: Verdict, words: &Words) -> String {
     let key = match verdict {
         Verdict::Likely => "verdict-likely",
@@ -137,10 +137,10 @@ pub(super) fn verdict(verdict: Verdict, words: &Words) -> String {
     words.text(key, &[])
 }
 
-/// How sure a cause is, in a word and as a probability: `likely, 92 %`.
+/// Returns the confidence in a cause, as a word and a probability: `likely, 92 %`.
 pub(super) fn sure(cause: &CauseFound, words: &Words) -> String {
     let verdict = verdict(cause.verdict, words);
-    // What an earlier version stored has no probability.
+    // A diagnosis stored by an earlier version has no probability.
     if cause.probability <= 0.0 {
         return verdict;
     }
@@ -148,7 +148,7 @@ pub(super) fn sure(cause: &CauseFound, words: &Words) -> String {
     words.text("verdict-sure", &[("verdict", verdict.into()), ("percent", percent.into())])
 }
 
-/// The alerts that fire, or all when none does, each with its severity: `LLMHighTTFT (severity info)`.
+/// Names the firing alerts, or all if none is firing, each with its severity: `LLMHighTTFT (severity info)`.
 pub(super) fn alerted(alerts: &[Alert], words: &Words) -> Option<String> {
     let one = |alert: &&Alert| {
         let name = ("name", clip(alert.name(), 80).into());
@@ -161,13 +161,13 @@ pub(super) fn alerted(alerts: &[Alert], words: &Words) -> Option<String> {
     (!named.is_empty()).then(|| few(&named.into_iter().collect::<Vec<_>>(), words))
 }
 
-/// Whose pool: `prod/llama`.
+/// Returns the name of a pool: `prod/llama`.
 pub(super) fn whom(labels: &Labels) -> String {
     ["cluster", "namespace", "model"].iter().filter_map(|name| labels.get(*name)).cloned().collect::<Vec<_>>().join("/")
 }
 
-/// That a link of the best chain began after what it is to have brought about, and when; none while the times fit, or
-/// differ by no more than `late`.
+/// Says that a link of the best chain began after its effect, and when; `None` if the times fit, or differ by no more
+/// than `late`.
 pub(super) fn misfit(diagnosis: &Diagnosis, late: Duration, words: &Words) -> Option<Line> {
     let root = diagnosis.root()?;
     let symptom = (diagnosis.symptom.playbook.as_str(), &diagnosis.symptom.title);
@@ -190,7 +190,7 @@ pub(super) fn misfit(diagnosis: &Diagnosis, late: Duration, words: &Words) -> Op
     Some(words.line("times-misfit", &pieces))
 }
 
-/// The best chain in a few words: `KV cache is exhausted ← prompts became longer`.
+/// Renders the best chain in a few words: `KV cache is exhausted ← prompts became longer`.
 pub(super) fn why(diagnosis: &Diagnosis, words: &Words) -> String {
     match (diagnosis.root(), diagnosis.symptom.verdict) {
         (Some(cause), _) => {
@@ -215,13 +215,13 @@ pub(super) fn why(diagnosis: &Diagnosis, words: &Words) -> String {
     }
 }
 
-/// Why nobody can tell whether the symptom is there.
+/// Returns the reason why the symptom could not be checked.
 pub(super) fn missing(diagnosis: &Diagnosis) -> Option<&str> {
     let mut whys = diagnosis.symptom.evidence.iter().filter_map(|e| e.why.as_deref());
     whys.next().or(diagnosis.problems.first().map(String::as_str)).filter(|why| !why.is_empty())
 }
 
-/// That nobody can tell whether the symptom is there, and why: once, so what looking met must not repeat it.
+/// Says that the symptom could not be checked, and why. The reason must not be repeated among the other problems.
 pub(super) fn no_data(diagnosis: &Diagnosis, words: &Words) -> Line {
     let facts = some(&facts(&diagnosis.symptom.evidence, Outcome::NoData, words), FEW, ", ", words).into();
     match missing(diagnosis) {
@@ -230,13 +230,13 @@ pub(super) fn no_data(diagnosis: &Diagnosis, words: &Words) -> Line {
     }
 }
 
-/// Whether a problem is the reason that [`no_data`] has said.
+/// Returns true if a problem is the reason that [`no_data`] shows.
 pub(super) fn is_said(diagnosis: &Diagnosis, problem: &str) -> bool {
     diagnosis.symptom.verdict == SymptomVerdict::NoData
         && missing(diagnosis).is_some_and(|why| problem == why || problem.starts_with(&format!("{why} (")))
 }
 
-/// Which replicas show the symptom: ` on 2 of 8 replicas: a, b`; empty when nobody knows.
+/// Names the replicas with the symptom: ` on 2 of 8 replicas: a, b`; empty if unknown.
 pub(super) fn radius(radius: &BlastRadius, words: &Words) -> String {
     let total = ("total", radius.total.into());
     let said = match (radius.affected.len(), radius.total) {
@@ -251,7 +251,7 @@ pub(super) fn radius(radius: &BlastRadius, words: &Words) -> String {
     format!(" {said}")
 }
 
-/// Whom a cause hits, where, and how much of the traffic that is.
+/// Names the replicas that a cause affects, their places, and their share of the traffic.
 pub(super) fn hits(cause: &CauseFound, words: &Words) -> Option<Line> {
     let radius = &cause.replicas;
     let total = ("total", radius.total.into());
@@ -275,12 +275,12 @@ pub(super) fn hits(cause: &CauseFound, words: &Words) -> Option<Line> {
     }
 }
 
-/// A line of a list.
+/// Renders a line as a list item.
 pub(super) fn bullet(line: Line) -> Line {
     Line::default().plain("• ").then(line)
 }
 
-/// At most so many characters.
+/// Truncates a text to `most` characters.
 pub(super) fn clip(text: &str, most: usize) -> String {
     match text.char_indices().nth(most) {
         None => text.to_owned(),
@@ -288,7 +288,7 @@ pub(super) fn clip(text: &str, most: usize) -> String {
     }
 }
 
-/// The parts of a headline that say something.
+/// Joins the parts of a headline that are not empty.
 pub(super) fn said(parts: &[String]) -> String {
     parts.iter().filter(|p| !p.is_empty()).map(String::as_str).collect::<Vec<_>>().join(" · ")
 }

@@ -10,23 +10,23 @@ use crate::health::{Check, Health, Pool, State, Threshold};
 use crate::playbook::{Condition, Reference, Severity};
 use crate::signal::{Unit, format_value};
 
-/// The widest line.
+/// Maximum width of a line.
 const COLUMNS: usize = 100;
-/// The headings' column.
+/// Width of the column of headings.
 pub(super) const HEADING: usize = 10;
-/// The signals' titles; longer ones go on below.
+/// Width of the column of titles; longer titles wrap.
 const TITLE: usize = 31;
-/// Where titles begin: indent, heading, state, and the gaps between.
+/// Width of the columns before the titles: indent, heading, state, and the gaps between them.
 const BEFORE: usize = 2 + HEADING + 1 + 4 + 1;
-/// Of several pools, how many have more than a line.
+/// Maximum number of pools with details, if there are several.
 const SCREENFUL: usize = 5;
-/// Signals that are named together.
+/// Maximum number of signals named together.
 pub(super) const FEW: usize = 3;
 
-/// The whole look as terminal text with ANSI styles; `anstream` strips them where they do not belong.
+/// Renders fleet health as terminal text with ANSI styles; `anstream` strips them where they are not supported.
 ///
-/// A pool alone is shown whole; of several, what is wrong, and what cannot be seen once for all.
-/// `flags` are those of the command that the next one needs too, by name.
+/// A single pool is shown completely. Of several pools, the problems are shown per pool and missing data once for all.
+/// `flags` are the flags, by name, that the suggested next command needs too.
 pub fn health(health: &Health, flags: &[(&str, String)], words: &Words) -> String {
     let tone = style(health.state);
     let mut out = format!("{tone}▌ {}{tone:#}\n", clean(&headline(health, words)));
@@ -93,7 +93,7 @@ fn style(state: State) -> Style {
     Style::new().bold().fg_color(Some(colour.into()))
 }
 
-/// `CRITICAL · 3 pools: 1 critical, 2 healthy · 2026-11-20 22:48:55 UTC`.
+/// The first line: `CRITICAL · 3 pools: 1 critical, 2 healthy · 2026-11-20 22:48:55 UTC`.
 fn headline(health: &Health, words: &Words) -> String {
     let count = |state: State| health.pools.iter().filter(|pool| pool.state == state).count();
     let pools = match health.pools.len() {
@@ -120,7 +120,7 @@ fn replicas(pool: &Pool, words: &Words) -> String {
     words.text("health-replicas", &[("n", pool.replicas.into())])
 }
 
-/// The pool's name in its tone, then what follows, both kept to the width.
+/// Writes the pool's name in the colour of its state, then `rest`, within the width.
 fn title(out: &mut String, pool: &Pool, rest: &str, words: &Words) {
     let tone = style(pool.state);
     let line = format!("{:<9} {}", word(pool.state, words), clean(&name(&pool.labels, words)));
@@ -140,7 +140,7 @@ fn whole(out: &mut String, pool: &Pool, all: bool, words: &Words) {
     let shown: Vec<&Check> = pool
         .checks
         .iter()
-        // What an exporter would bring stands under coverage, each by its name.
+        // Signals that a missing exporter would bring are named under coverage.
         .filter(|check| match check.state {
             Some(State::Warning | State::Critical) => true,
             _ => all && (check.value.is_some() || check.enable.is_none() || pool.idle),
@@ -164,17 +164,18 @@ fn whole(out: &mut String, pool: &Pool, all: bool, words: &Words) {
     }
 }
 
-/// A line of the table: heading, state, title, value, warning, critical, playbook; a long id stands below.
+/// Renders a row of the table: heading, state, title, value, warning, critical, playbook; a long id goes to its own
+/// line.
 fn row(cells: [&str; 7]) -> String {
     let [heading, state, title, value, warning, critical, playbook] = cells;
-    // A long value takes of its title's room.
+    // A long value uses space of its title.
     let room = (TITLE + 11).saturating_sub(title.chars().count());
     let line =
         format!("  {heading:<HEADING$} {state:<4} {title}{value:>room$}  {warning:>8}  {critical:>8} {playbook}");
     if line.trim_end().chars().count() <= COLUMNS {
         return line.trim_end().to_owned();
     }
-    // An id is there to be copied, so it goes below whole.
+    // An id must be complete to be copied.
     format!("{}\n{playbook:>COLUMNS$}", line.trim_end_matches(playbook).trim_end())
 }
 
@@ -216,7 +217,7 @@ fn lines(out: &mut String, pool: &Pool, check: &Check, heading: &str, words: &Wo
     }
 }
 
-/// What else must hold, where the check's own number is beyond its limit already.
+/// Returns the further conditions of a threshold that the check's own value exceeds.
 fn company(check: &Check, words: &Words) -> String {
     let beyond = |threshold: &&Threshold| {
         let condition: Option<Condition> = threshold.when.parse().ok();
@@ -243,13 +244,13 @@ fn company(check: &Check, words: &Words) -> String {
     }
 }
 
-/// `a or b or c`.
+/// Joins texts: `a or b or c`.
 fn joined(key: &str, all: Vec<String>, words: &Words) -> String {
     let both = |one: String, other: String| words.text(key, &[("one", one.into()), ("other", other.into())]);
     all.into_iter().reduce(both).unwrap_or_default()
 }
 
-/// A condition in its signal's unit: `> 95 %`.
+/// Renders a condition in its signal's unit: `> 95 %`.
 fn said(when: &str, unit: Unit, words: &Words) -> String {
     let Ok(condition) = when.parse::<Condition>() else { return when.to_owned() };
     let parts = condition
@@ -263,7 +264,8 @@ fn said(when: &str, unit: Unit, words: &Words) -> String {
     joined("health-and", parts, words)
 }
 
-/// How much is seen, and for what is not: why, and the line that changes it.
+/// Writes the coverage of a pool: the number of checks with data, and for the others the reason and the setting that
+/// enables them.
 fn seen(out: &mut String, pool: &Pool, words: &Words) {
     let gap = " ".repeat(BEFORE - 5);
     let counted = pool.coverage;
@@ -278,12 +280,13 @@ fn seen(out: &mut String, pool: &Pool, words: &Words) {
     gaps(out, &gap, "?", usize::MAX, missing, words);
 }
 
-/// Whether a check lacks data that something would bring; of an idle pool what was asked has its reason.
+/// Returns true if a check lacks data that a change of the setup would bring; in an idle pool, a query without data is
+/// normal.
 fn is_missing(pool: &Pool, check: &Check) -> bool {
     check.value.is_none() && !(pool.idle && (check.enable.is_none() || check.query.is_some()))
 }
 
-/// What cannot be seen of several pools.
+/// Writes the missing data of several pools.
 fn unseen(out: &mut String, pools: &[&Pool], words: &Words) {
     let mut missing: Vec<(&str, &str, Option<&str>)> = Vec::new();
     for pool in pools {
@@ -301,7 +304,8 @@ fn unseen(out: &mut String, pools: &[&Pool], words: &Words) {
     }
 }
 
-/// What has no data, with what brings it; what shares both is named together.
+/// Writes signals without data, with the reason and the setting that enables them; signals that share both are named
+/// together.
 pub(super) fn gaps<'a>(
     out: &mut String,
     gap: &str,
@@ -337,7 +341,7 @@ pub(super) fn engine(engine: &EngineFound) -> String {
     engine.at_least.as_ref().map_or_else(|| engine.engine.clone(), |version| format!("{} ≥ {version}", engine.engine))
 }
 
-/// A text behind a mark, its further lines below its first.
+/// Writes a text behind a mark, with a hanging indent.
 pub(super) fn hang(out: &mut String, gap: &str, mark: &str, text: &str) {
     let width = mark.chars().count();
     for (i, line) in wrap(&clean(text), COLUMNS - gap.len() - width).iter().enumerate() {
@@ -346,7 +350,7 @@ pub(super) fn hang(out: &mut String, gap: &str, mark: &str, text: &str) {
     }
 }
 
-/// The command that goes on from the worst check.
+/// Writes the command that diagnoses the worst check.
 fn next(out: &mut String, pool: &Pool, flags: &[(&str, String)], words: &Words) {
     let worst = |state: State| pool.checks.iter().find(|check| check.state == Some(state));
     let Some(check) = worst(State::Critical).or_else(|| worst(State::Warning)) else { return };
@@ -364,18 +368,18 @@ fn next(out: &mut String, pool: &Pool, flags: &[(&str, String)], words: &Words) 
     }
 }
 
-/// Whether the pool's own labels tell this one, `name=value`.
+/// Returns true if the pool's labels already contain the name of this `name=value`.
 fn known(pool: &Pool, label: &str) -> bool {
     label.split_once('=').is_some_and(|(name, _)| pool.labels.contains_key(name))
 }
 
-/// As a shell takes it for one word.
+/// Quotes a text as one word for a shell.
 fn quoted(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "=._/:-".contains(c);
     if text.chars().all(plain) { text.to_owned() } else { format!("'{}'", text.replace('\'', "'\\''")) }
 }
 
-/// A pool among several: its name and, unless there are many, the first number of each heading.
+/// Writes a pool in short: its name and, unless there are many pools, the first value of each heading.
 fn in_short(out: &mut String, pool: &Pool, brief: bool, words: &Words) {
     let counts = [("n", pool.coverage.with_data.into()), ("of", pool.coverage.of.into())];
     let seen = words.text("health-have-data", &counts);

@@ -1,10 +1,11 @@
-//! Where the time of a latency goes, and how much of it a cause explains.
+//! The parts of a latency, and the share of it that a cause explains.
 
 use super::{Line, Words};
 use crate::diagnose::{CauseFound, Diagnosis};
 use crate::signal::{Unit, format_part, format_value};
 
-/// `First tokens take 6.9 s on average: 4.2 s in the queue, 2.5 s computing the prompt, 0.2 s elsewhere`.
+/// Renders the parts: `First tokens take 6.9 s on average: 4.2 s in the queue, 2.5 s computing the prompt, 0.2 s
+/// elsewhere`.
 pub(super) fn parts(diagnosis: &Diagnosis, resolved: bool, words: &Words) -> Option<Line> {
     let latency = diagnosis.parts.as_ref()?;
     let seconds = |value| format_part(value, latency.seconds);
@@ -21,7 +22,7 @@ pub(super) fn parts(diagnosis: &Diagnosis, resolved: bool, words: &Words) -> Opt
     Some(words.line(if resolved { "latency-parts-were" } else { "latency-parts" }, &pieces))
 }
 
-/// [`parts`], and which share of it the best chain explains: for pages, whose chain is drawn.
+/// Renders [`parts`] and the share that the best chain explains, for pages, which draw the chain separately.
 pub(super) fn told(diagnosis: &Diagnosis, resolved: bool, words: &Words) -> Option<Line> {
     let line = parts(diagnosis, resolved, words)?;
     let Some((root, share)) = diagnosis.root().and_then(|root| Some((root, root.explained?))) else {
@@ -32,7 +33,7 @@ pub(super) fn told(diagnosis: &Diagnosis, resolved: bool, words: &Words) -> Opti
     Some(line.plain(" ").then(words.line("latency-explained-by", &pieces)))
 }
 
-/// The first link of a cause's chain, with the share of the latency that it explains.
+/// Adds to the first link of a cause's chain the share of the latency that it explains.
 pub(super) fn explained(link: Line, cause: &CauseFound, words: &Words) -> Line {
     match cause.explained {
         Some(share) => {

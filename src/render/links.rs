@@ -1,4 +1,4 @@
-//! Where to look further: addresses that are filled in for one incident.
+//! Links of an incident: incident page, runbook, dashboard, silence, Prometheus.
 
 use std::time::Duration;
 
@@ -10,14 +10,14 @@ use crate::alertmanager::{Matcher, preselected};
 use crate::clock;
 use crate::diagnose::{Diagnosis, Outcome, Scope};
 
-/// Of the 3,000 characters that one text may have in Slack, what its addresses may take together.
+/// Maximum characters of all URLs together, of the 3,000 that a text in Slack may have.
 const ADDRESSES: usize = 2_400;
-/// What is shown before an incident began.
+/// Time shown before the start of an incident.
 const BEFORE: Duration = Duration::from_secs(30 * 60);
-/// What is shown after it ended, or after the diagnosis.
+/// Time shown after its end, or after the diagnosis.
 const AFTER: Duration = Duration::from_secs(5 * 60);
 
-/// The links of an incident, as many as fit.
+/// Returns the links of an incident, as many as fit.
 pub(super) fn links(view: &IncidentView<'_>, words: &Words) -> Vec<Line> {
     let runbook = active(view.alerts).iter().find_map(|a| a.annotations.get("runbook_url").cloned());
     let graph = view.diagnosis.and_then(|diagnosis| graph(diagnosis, view.prometheus, Some(span(view))));
@@ -42,19 +42,20 @@ pub(super) fn links(view: &IncidentView<'_>, words: &Words) -> Vec<Line> {
     out
 }
 
-/// The same as label and address, for pages.
+/// Returns the links as label and URL, for pages.
 pub fn links_of(view: &IncidentView<'_>, words: &Words) -> Vec<(String, String)> {
     let spans = links(view, words).into_iter().flat_map(|line| line.0);
     spans.filter_map(|span| if let Span::Link(label, url) = span { Some((label, url)) } else { None }).collect()
 }
 
-/// From before it began until after it ended.
+/// Returns the time range to show: from before the incident began until after it ended.
 fn span(view: &IncidentView<'_>) -> (Timestamp, Timestamp) {
     let end = view.resolved_at.or(view.diagnosis.map(|d| d.at)).unwrap_or(view.started_at);
     (clock::before(view.started_at, BEFORE), clock::after(end, AFTER))
 }
 
-/// The symptom's query and the one that decided, in Prometheus' own page; over the hour before unless told.
+/// Returns the Prometheus graph URL of the symptom's query and the deciding one; the hour before the diagnosis if no
+/// range is given.
 pub fn graph(diagnosis: &Diagnosis, prometheus: Option<&str>, span: Option<(Timestamp, Timestamp)>) -> Option<String> {
     let symptom = diagnosis.symptom.evidence.iter().find_map(|e| e.query.as_deref());
     let met = diagnosis.root().map(|root| root.evidence.iter().filter(|e| e.outcome == Outcome::Met));
@@ -83,7 +84,7 @@ fn graph_of(queries: &[&str], prometheus: &str, at: Timestamp, span: Option<(Tim
     Some(url.to_string())
 }
 
-/// The dashboard's address with its placeholders filled in; what is not known becomes empty.
+/// Fills in the placeholders of the dashboard URL; an unknown value becomes empty.
 fn dashboard(template: &str, view: &IncidentView<'_>) -> String {
     let (from, to) = span(view);
     let labels = match view.diagnosis {
@@ -98,14 +99,15 @@ fn dashboard(template: &str, view: &IncidentView<'_>) -> String {
     url
 }
 
-/// Alertmanager's form for a silence, with what all firing alerts share; none where that is no more than their pool.
+/// Returns the URL of Alertmanager's silence form, with the labels that all firing alerts share; `None` if these only
+/// name the pool.
 fn silence(alertmanager: &str, alerts: &[Alert]) -> Option<String> {
     let shared = preselected(alerts).ok()?;
     let base = alertmanager.trim_end_matches('/');
     (!shared.is_empty()).then(|| format!("{base}/#/silences/new?filter={}", encoded(&matchers(&shared))))
 }
 
-/// `{alertname="A", namespace="n"}`.
+/// Renders matchers: `{alertname="A", namespace="n"}`.
 fn matchers(shared: &[Matcher]) -> String {
     let classic = |name: &str| {
         name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
@@ -114,7 +116,7 @@ fn matchers(shared: &[Matcher]) -> String {
     let quoted = |text: &str| format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n"));
     let all: Vec<String> = shared
         .iter()
-        // Names that are quoted are understood from Alertmanager 0.27 on, where alone they can arrive.
+        // Alertmanager understands quoted names from 0.27 on, and earlier versions send no such names.
         .map(|matcher| {
             let name = if classic(&matcher.name) { matcher.name.clone() } else { quoted(&matcher.name) };
             format!("{name}{}{}", if matcher.is_regex { "=~" } else { "=" }, quoted(&matcher.value))
@@ -123,9 +125,9 @@ fn matchers(shared: &[Matcher]) -> String {
     format!("{{{}}}", all.join(", "))
 }
 
-/// As it may stand anywhere in an address.
+/// Percent-encodes a text for any position in a URL.
 fn encoded(text: &str) -> String {
-    // The form's encoding writes a blank as `+`, which means a blank in queries only.
+    // Form encoding writes a space as `+`, which means a space in query strings only.
     url::form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>().replace('+', "%20")
 }
 

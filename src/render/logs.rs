@@ -1,4 +1,4 @@
-//! What an engine's log says ─▶ [`Message`].
+//! Log reports of engines ─▶ [`Message`].
 
 use super::facts::few;
 use super::{Line, Message, Part, Tone, Words};
@@ -7,12 +7,12 @@ use crate::logs::{Found, Numbers, Report, Told, Unknown, first};
 use crate::playbook::LogRank;
 use crate::signal::format_value;
 
-/// How many findings of one log are shown.
+/// Maximum number of findings shown of one log.
 const FINDINGS: usize = 20;
-/// How many logs are told beside a diagnosis.
+/// Maximum number of logs shown beside a diagnosis.
 const LOGS: usize = 4;
 
-/// The message of logs' reports; `known` are the engines whose logs can be read.
+/// Builds the message of log reports; `known` lists the engines whose logs can be parsed.
 pub fn logs(logs: &[Told], known: &[&str], words: &Words) -> Message {
     let several = logs.len() > 1;
     let (tone, headline) = match (first(logs), logs) {
@@ -46,7 +46,7 @@ pub fn logs(logs: &[Told], known: &[&str], words: &Words) -> Message {
     Message { tone, headline, parts }
 }
 
-/// The headline of one log.
+/// Returns the headline of one log.
 fn alone(report: &Report, words: &Words) -> (Tone, String) {
     let secondary = report.findings.iter().any(|f| f.rank == LogRank::Secondary);
     let engine = || report.engine.clone().unwrap_or_default().into();
@@ -75,7 +75,7 @@ fn many(count: u64) -> usize {
     usize::try_from(count).unwrap_or(usize::MAX)
 }
 
-/// The error lines that no finding knows: how many, and the most frequent and the first of them.
+/// Summarises the error lines that match no finding: their number, the most frequent ones and the first.
 pub(super) fn unknown(unknown: &Unknown, words: &Words) -> Vec<Line> {
     let mut lines = vec![words.line("logs-unknown-count", &[("n", many(unknown.count).into())])];
     lines.extend(unknown.lines.iter().map(|one| {
@@ -123,7 +123,7 @@ fn one(log: &Told, several: bool, words: &Words, parts: &mut Vec<Part>) {
     }
     if !report.findings.is_empty() {
         let mut found: Vec<&Found> = report.findings.iter().collect();
-        // What is harmless comes last; the rest in order.
+        // Harmless findings come last; the others stay in order.
         found.sort_by_key(|found| found.rank == LogRank::Benign);
         let mut lines: Vec<Line> = found.iter().take(FINDINGS).map(|found| finding(found, words)).collect();
         if let Some(more) = found.len().checked_sub(FINDINGS).filter(|more| *more > 0) {
@@ -157,7 +157,7 @@ fn shown(value: f64, of: &Numbers) -> String {
     format_value(value, of.unit)
 }
 
-/// Rows with their columns below each other; the first one to the left, numbers to the right.
+/// Aligns the columns of rows: the first to the left, the others to the right.
 fn table<const N: usize>(rows: impl Iterator<Item = [String; N]>) -> Vec<Line> {
     let rows: Vec<[String; N]> = rows.collect();
     let width = |i: usize| rows.iter().map(|row| row[i].chars().count()).max().unwrap_or_default();
@@ -170,7 +170,7 @@ fn table<const N: usize>(rows: impl Iterator<Item = [String; N]>) -> Vec<Line> {
     rows.iter().map(|row| Line::default().plain(line(row))).collect()
 }
 
-/// What logs tell of the incident: how each began to go wrong, and what could not be read.
+/// Summarises what logs show of the incident: the first error of each, and the logs that could not be read.
 pub(super) fn read(read: &LogsRead, words: &Words) -> Vec<Line> {
     let named = read.logs.iter().filter_map(|log| Some((log, log.root.as_ref()?)));
     let mut lines: Vec<Line> = named
@@ -233,7 +233,7 @@ fn finding(found: &Found, words: &Words) -> Line {
     words.line("logs-finding", &pieces)
 }
 
-/// The later time without the date that both have.
+/// Returns the later time without its date if both have the same.
 fn clock<'a>(first: &str, last: &'a str) -> &'a str {
     let date = |time: &str| time.rfind([' ', 'T']).map(|at| at + 1);
     match (date(first), date(last)) {

@@ -1,4 +1,4 @@
-//! The message of an incident: a 10-second read on a phone. Everything else stands behind "Show evidence".
+//! The message of an incident, readable in 10 seconds on a phone. Details are behind "Show evidence".
 
 use std::collections::BTreeSet;
 
@@ -18,18 +18,18 @@ use crate::incident::Impact;
 use crate::playbook::Promise;
 use crate::signal::{Term, Unit, format_value};
 
-/// Steps that are said at once.
+/// Maximum number of fix steps shown.
 const STEPS: usize = 3;
-/// Of what keeps it from coming back, what is said at once.
+/// Maximum number of preventive steps shown.
 const LASTING: usize = 2;
-/// What an alert has in its labels besides what the first line says.
+/// Labels of alerts that other lines of the message already show.
 const SAID: [&str; 6] = ["alertname", "playbook", "severity", "cluster", "namespace", "model"];
-/// Incidents of a day from which on it flaps.
+/// Minimum number of earlier incidents in a day to call it flapping.
 const OFTEN: u32 = 3;
-/// Re-fired so often it flaps.
+/// Minimum number of re-fires to call it flapping.
 pub(super) const FLAPS: u32 = 2;
 
-/// The message of an incident.
+/// Builds the message of an incident.
 pub fn incident_message(view: &IncidentView<'_>, words: &Words) -> Message {
     let mut parts = Vec::new();
     let mut first = Vec::new();
@@ -66,7 +66,7 @@ pub fn incident_message(view: &IncidentView<'_>, words: &Words) -> Message {
     Message { tone: tone(view), headline: headline(view, words), parts }
 }
 
-/// How bad it is.
+/// Returns the severity of an incident.
 pub(super) fn tone(view: &IncidentView<'_>) -> Tone {
     if view.resolved_at.is_some() {
         return Tone::Good;
@@ -79,24 +79,25 @@ pub(super) fn tone(view: &IncidentView<'_>) -> Tone {
     }
 }
 
-/// Whether an alert that is active is a warning by its own word. A severity of `info`, an unknown one or none is not.
+/// Returns true if an active alert has the severity `warning`. A severity of `info`, an unknown one or none does not
+/// count.
 pub(super) fn is_warning(view: &IncidentView<'_>) -> bool {
     let warns = |alert: &&Alert| matches!(alert.labels.get("severity").map(String::as_str), Some("warning" | "warn"));
     active(view.alerts).iter().any(warns)
 }
 
-/// Whether an alert that is active says so.
+/// Returns true if an active alert is critical.
 pub(super) fn is_critical(view: &IncidentView<'_>) -> bool {
     active(view.alerts).iter().any(|alert| alert.is_critical())
 }
 
-/// What, who is hurt, why: the line that shows in the notification.
+/// Builds the headline, shown in the notification: state, symptom, pool and cause.
 fn headline(view: &IncidentView<'_>, words: &Words) -> String {
     let why = view.diagnosis.map(|diagnosis| why(diagnosis, words)).unwrap_or_default();
     said(&[state(view, words), what(view), hurt(view), why])
 }
 
-/// Whether it goes on, and how bad it is, in a word.
+/// Returns the word for the state: resolved after a duration, or the severity.
 pub(super) fn state(view: &IncidentView<'_>, words: &Words) -> String {
     match (view.resolved_at, tone(view)) {
         (Some(at), _) => {
@@ -109,7 +110,7 @@ pub(super) fn state(view: &IncidentView<'_>, words: &Words) -> String {
     }
 }
 
-/// The symptom; the alert where nobody knows of a symptom, or it is not to be seen.
+/// Returns the title of the symptom; the alert's name if the symptom is unknown or absent.
 pub(super) fn what(view: &IncidentView<'_>) -> String {
     let there = |symptom: &&SymptomFound| symptom.verdict != SymptomVerdict::Absent && !symptom.playbook.is_empty();
     match view.diagnosis.map(|diagnosis| &diagnosis.symptom).filter(there) {
@@ -118,7 +119,7 @@ pub(super) fn what(view: &IncidentView<'_>) -> String {
     }
 }
 
-/// Whose pool.
+/// Returns the name of the affected pool.
 pub(super) fn hurt(view: &IncidentView<'_>) -> String {
     clip(
         &match view.diagnosis {
@@ -129,11 +130,11 @@ pub(super) fn hurt(view: &IncidentView<'_>) -> String {
     )
 }
 
-/// That it comes and goes, when it does.
+/// Says that the incident is flapping; `None` if it is not.
 pub(super) fn flapping(view: &IncidentView<'_>, words: &Words) -> Option<Line> {
     let refired = (view.refired > 0).then(|| words.text("flapping-refired", &[("n", view.refired.into())]));
     let seen = (view.seen_before >= OFTEN).then(|| {
-        // The reader counts this one too.
+        // The text counts the current incident too.
         words.text("flapping-seen", &[("n", view.seen_before.saturating_add(1).into())])
     });
     if view.refired < FLAPS && view.seen_before < OFTEN {
@@ -143,13 +144,13 @@ pub(super) fn flapping(view: &IncidentView<'_>, words: &Words) -> Option<Line> {
     Some(words.line("flapping", &[("what", what.into())]))
 }
 
-/// Whether the symptom is there, by what, where, and what that means for people.
+/// Says if the symptom is confirmed, on which replicas, and the impact on users.
 pub(super) fn symptom(diagnosis: &Diagnosis, resolved: bool, words: &Words) -> Line {
     let symptom = &diagnosis.symptom;
     let of = |outcome| some(&facts(&symptom.evidence, outcome, words), FEW, ", ", words);
     let told = match symptom.verdict {
         SymptomVerdict::Confirmed => {
-            // The cause tells more closely whom it hits.
+            // The cause names the affected replicas more precisely.
             let hits = diagnosis.root().and_then(|root| hits(&shortened(root), words));
             let radius = if hits.is_some() { String::new() } else { radius(&diagnosis.replicas, words) };
             let facts = format!("{}{radius}", of(Outcome::Met)).into();
@@ -166,7 +167,7 @@ pub(super) fn symptom(diagnosis: &Diagnosis, resolved: bool, words: &Words) -> L
     screened::before(diagnosis, told, words)
 }
 
-/// What is promised of the pool.
+/// Renders the service level promised for the pool.
 fn promised(promise: &Promise, words: &Words) -> Line {
     let key = match promise.term {
         Term::Ttft => "promise-ttft",
@@ -180,7 +181,7 @@ fn promised(promise: &Promise, words: &Words) -> Line {
     words.line(key, &[("share", share.into()), ("within", within.into())])
 }
 
-/// With the GPUs' long names cut: beside the node their first part tells them apart.
+/// Shortens the UUIDs of GPUs: beside the node's name, the first part is enough.
 fn shortened(root: &CauseFound) -> CauseFound {
     let mut root = root.clone();
     for place in root.replicas.places.values_mut().flatten().filter(|place| place.starts_with("GPU-")) {
@@ -189,7 +190,7 @@ fn shortened(root: &CauseFound) -> CauseFound {
     root
 }
 
-/// What it cost.
+/// Summarises the impact: failed and slow requests.
 pub(super) fn meanwhile(impact: &Impact, words: &Words) -> Option<Line> {
     let count = |n: f64| Piece::from(format_value(n.round(), Unit::Requests));
     let Some(requests) = impact.requests.filter(|n| n.round() >= 1.0) else {
@@ -220,7 +221,7 @@ fn diagnosed(diagnosis: &Diagnosis, view: &IncidentView<'_>, words: &Words) -> V
         }
         None => {}
     }
-    // While it burns only what to do now; the rest stands behind "Show evidence".
+    // While the incident is open only the steps to do now; the rest is behind "Show evidence".
     match resolved {
         false => parts.extend(steps(diagnosis, view, words)),
         true => parts.extend(lasting(diagnosis, words)),
@@ -236,7 +237,7 @@ fn diagnosed(diagnosis: &Diagnosis, view: &IncidentView<'_>, words: &Words) -> V
     parts
 }
 
-/// What to do now; where somebody listens with a button beside each step, else with the check that shows that it worked.
+/// Renders the steps to do now: with a button beside each if clicks are received, else with the check that verifies it.
 fn steps(diagnosis: &Diagnosis, view: &IncidentView<'_>, words: &Words) -> Vec<Part> {
     let now = &diagnosis.fix.now;
     let title = match now.len() {
@@ -260,14 +261,14 @@ fn steps(diagnosis: &Diagnosis, view: &IncidentView<'_>, words: &Words) -> Vec<P
     std::iter::once(Part::Section(title, Vec::new())).chain(shown.enumerate().map(one)).collect()
 }
 
-/// So that it does not come back.
+/// Renders the steps that prevent a recurrence.
 fn lasting(diagnosis: &Diagnosis, words: &Words) -> Option<Part> {
     let steps = diagnosis.fix.lasting.iter().take(LASTING);
     let steps: Vec<Line> = steps.map(|fix| bullet(Line::of(&fix.action.replace('\n', " ")))).collect();
     (!steps.is_empty()).then(|| Part::Section(words.text("lasting", &[]), steps))
 }
 
-/// The chain with its times, and what speaks for it, against it, and is not known: a line each.
+/// Renders the chain with its times, then one line each for evidence for it, evidence against it, and missing data.
 fn chain(diagnosis: &Diagnosis, root: &CauseFound, words: &Words) -> Vec<Line> {
     let since = |id: &str| diagnosis.timeline.iter().find(|onset| onset.id == id).map(|onset| Span::Time(onset.at));
     let mut lines: Vec<Line> = root
@@ -292,7 +293,7 @@ fn chain(diagnosis: &Diagnosis, root: &CauseFound, words: &Words) -> Vec<Line> {
     if let Some(first) = lines.first_mut() {
         *first = latency::explained(std::mem::take(first), root, words);
     }
-    // What is counted when requests end is noticed later; only what that cannot explain is said here.
+    // Signals that count finished requests show an onset later; only larger contradictions are reported.
     lines.extend(misfit(diagnosis, NOTICED_LATE, words));
     lines.extend(evidence(root, words));
     lines.extend(compared::of_chain(diagnosis, words));
@@ -330,7 +331,7 @@ fn alerts(view: &IncidentView<'_>, words: &Words) -> Part {
     names.sort();
     names.dedup();
     let names = ("names", super::facts::few(&names, words).into());
-    // An alert that came back, or whose start was corrected, is one alert of several episodes.
+    // An alert that came back, or whose start was corrected, is one alert with several episodes.
     let all: BTreeSet<&Labels> = view.alerts.iter().map(|a| &a.labels).collect();
     let mut lines = vec![match view.resolved_at.is_some() {
         true => words.line("alerts-resolved", &[("n", all.len().into()), names]),
@@ -356,7 +357,7 @@ fn alerts(view: &IncidentView<'_>, words: &Words) -> Part {
     Part::Section(words.text("alerts", &[]), lines)
 }
 
-/// What it is, since when, why it changed, and where to look further.
+/// Builds the last line: id, start, reason of the last update, and links.
 fn foot(view: &IncidentView<'_>, words: &Words) -> Line {
     let since: Timestamp = view.started_at;
     let mut reason = reason(view.reason, words);
@@ -373,7 +374,7 @@ fn foot(view: &IncidentView<'_>, words: &Words) -> Line {
     line
 }
 
-/// Why the message changed, in words.
+/// Returns the text for the reason of an update.
 fn reason(reason: &str, words: &Words) -> String {
     let key = match reason {
         "first" => "reason-first",
@@ -389,7 +390,7 @@ fn reason(reason: &str, words: &Words) -> String {
     words.text(key, &[])
 }
 
-/// As the thread and the digest count: replicas that are hit, of how many.
+/// Returns the number of affected replicas and of all, as the thread and the digest show them.
 pub(super) fn hit(diagnosis: &Diagnosis) -> (usize, usize) {
     let of = diagnosis.root().map_or(&diagnosis.replicas, |root| &root.replicas);
     match (of.affected.len(), diagnosis.replicas.affected.len()) {

@@ -1,7 +1,7 @@
 //! Diagnosis and incident ─▶ [`Message`] ─▶ Slack blocks, terminal text, or a page. Pure.
 //!
-//! A [`Message`] is neutral: what is said stands in `playbooks/phrases`, how it looks in one file per medium, and each
-//! of those escapes whatever came from outside at its own border.
+//! A [`Message`] is independent of the medium. The phrases are in `playbooks/phrases`, the formatting is in one file
+//! per medium, and each medium escapes untrusted text itself.
 
 mod blocks;
 mod bundle;
@@ -62,24 +62,24 @@ pub use whole::diagnosis_message;
 pub(crate) use words::{ENGLISH, own_phrases};
 pub use words::{Piece, Words};
 
-/// How bad it is, as colour and as word.
+/// The severity of a message, shown as a colour and a word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Tone {
-    /// Users are hurt.
+    /// Users are affected.
     Critical,
-    /// Watch it.
+    /// A warning that needs attention.
     Warning,
-    /// It fires, and no alert says how bad that is.
+    /// Firing, with no alert that states a severity.
     Firing,
-    /// Over, or not confirmed.
+    /// Resolved, or without the symptom.
     Good,
-    /// Not known yet.
+    /// Unknown, or an alert without a confirmed symptom.
     Unknown,
 }
 
 impl Tone {
-    /// The colour, for attachments and pages; told apart by people with red-green blindness as well.
+    /// Returns the colour for attachments and pages; distinguishable with red-green blindness too.
     pub fn hex(self) -> &'static str {
         match self {
             Self::Critical => "#c4314b",
@@ -90,28 +90,28 @@ impl Tone {
     }
 }
 
-/// A piece of text with its look; the content is raw and escaped by each medium.
+/// A formatted piece of text; the content is raw, and each medium escapes it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Span {
-    /// As it is.
+    /// Plain text.
     Plain(String),
-    /// Emphasis.
+    /// Emphasised text.
     Bold(String),
-    /// Commands, flags, names.
+    /// Code: commands, flags, names.
     Code(String),
-    /// Label and address.
+    /// A link: label and URL.
     Link(String, String),
-    /// A time of day, in the reader's time zone where the medium knows it.
+    /// A time of day, in the reader's time zone if the medium knows it.
     Time(Timestamp),
-    /// A person of the chat, by id; nobody is notified where the medium allows that.
+    /// A user of the chat, by id; without a notification if the medium allows that.
     User(String),
-    /// A group of the chat that is to be notified, by id.
+    /// A group of the chat that is notified, by id.
     Group(String),
 }
 
 impl Span {
-    /// Whoever has this id: Slack's user groups begin with S.
+    /// Returns the mention of a user or a group; ids of Slack's user groups begin with S.
     pub fn whom(id: &str) -> Self {
         match id.starts_with('S') {
             true => Self::Group(id.to_owned()),
@@ -119,7 +119,7 @@ impl Span {
         }
     }
 
-    /// Without its look.
+    /// Returns the text without formatting.
     pub fn text(&self) -> String {
         match self {
             Self::Plain(text) | Self::Bold(text) | Self::Code(text) | Self::Link(text, _) => text.clone(),
@@ -129,23 +129,23 @@ impl Span {
     }
 }
 
-/// The time of day where no reader's time zone is known: `14:02 UTC`.
+/// Formats a time of day for media without the reader's time zone: `14:02 UTC`.
 fn time_of_day(at: Timestamp) -> String {
     at.strftime("%H:%M UTC").to_string()
 }
 
-/// Whether a character from outside would only move the cursor, break the line, or turn the direction of writing.
+/// Returns true if a character only moves the cursor, breaks the line, or changes the text direction.
 pub(crate) fn is_unseen(c: char) -> bool {
     let turns = matches!(c, '\u{200e}' | '\u{200f}' | '\u{061c}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     c.is_control() || turns || matches!(c, '\u{2028}' | '\u{2029}' | '\u{feff}')
 }
 
-/// A line of text.
+/// A line of formatted text.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Line(pub Vec<Span>);
 
 impl Line {
-    /// Plain text in which back-ticks mark code.
+    /// Parses plain text in which back-ticks mark code.
     pub fn of(text: &str) -> Self {
         let mut line = Self::default();
         for (i, part) in text.split('`').enumerate().filter(|(_, part)| !part.is_empty()) {
@@ -189,12 +189,12 @@ impl Line {
         self
     }
 
-    /// Without its look.
+    /// Returns the text without formatting.
     pub fn text(&self) -> String {
         self.0.iter().map(Span::text).collect()
     }
 
-    /// Neighbours of one look as one span, empty ones left out.
+    /// Merges neighbouring plain spans and drops empty ones.
     #[must_use]
     pub fn joined(self) -> Self {
         let mut out: Vec<Span> = Vec::with_capacity(self.0.len());
@@ -222,72 +222,72 @@ impl Line {
 pub enum Part {
     /// One paragraph.
     Paragraph(Line),
-    /// A title with lines under it.
+    /// A title with lines below it.
     Section(String, Vec<Line>),
     /// A title with numbered lines.
     Steps(String, Vec<Line>),
     /// Small print.
     Note(Line),
-    /// Things to press; only where somebody listens.
+    /// Buttons; only if clicks are received.
     Buttons(Vec<Button>),
-    /// One paragraph with something to press beside it.
+    /// One paragraph with a button beside it.
     Beside(Line, Button),
-    /// A picture that was uploaded before, by the chat's file id; with words for those who cannot see it.
+    /// An uploaded picture, with its alternative text.
     Picture {
-        /// The file's id.
+        /// The chat's file id.
         file: String,
-        /// What it shows.
+        /// The alternative text.
         alt: String,
     },
 }
 
-/// Something to press.
+/// A button.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Button {
-    /// Which act: unique within a message, told back when pressed. See `chatops`.
+    /// The act, unique within a message and returned on a click. See `chatops`.
     pub action: String,
-    /// What it says.
+    /// The label.
     pub label: String,
-    /// Told back when pressed: the incident's id, a step's hash.
+    /// The value returned on a click: the incident's id, a step's hash.
     pub value: String,
-    /// How it looks.
+    /// The style.
     pub look: ButtonLook,
-    /// Asked before it acts.
+    /// The question of the confirmation dialog, if any.
     pub confirm: Option<String>,
 }
 
-/// What a button does; `chatops` carries it out.
+/// The act of a button; `chatops` carries it out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Act {
-    /// "I am on it."
+    /// Acknowledge the incident.
     Acknowledge,
-    /// Diagnose once more, now.
+    /// Run the diagnosis again now.
     Again,
-    /// Everything that was checked, for the one who asks.
+    /// Show all checks to the user who clicked.
     Evidence,
-    /// The named cause was right.
+    /// Confirm that the named cause was right.
     Right,
-    /// It was another one: asks which.
+    /// Report that the cause was another one; opens a modal for it.
     Wrong,
-    /// Silence in Alertmanager: shows the matchers first.
+    /// Silence in Alertmanager; shows the matchers first.
     Silence,
-    /// End such a silence.
+    /// Expire such a silence.
     Expire,
-    /// Call the next ones.
+    /// Escalate: notify the next targets.
     Escalate,
-    /// A step was done. The value names it: `<incident>/<step>`.
+    /// Mark a step as done. The value names it: `<incident>/<step>`.
     Done,
-    /// Did the step work? The value names it: `<incident>/<step>`.
+    /// Verify that a step worked. The value names it: `<incident>/<step>`.
     Verify,
-    /// The incidents of a digest.
+    /// Show the incidents of a digest.
     Digest,
-    /// One file of everything known.
+    /// Create a bundle of all data of the incident.
     Bundle,
 }
 
 impl Act {
-    /// Every act.
+    /// All acts.
     pub const ALL: [Self; 12] = [
         Self::Acknowledge,
         Self::Again,
@@ -303,7 +303,7 @@ impl Act {
         Self::Bundle,
     ];
 
-    /// As buttons, the audit log and metrics name it.
+    /// Returns the name used in buttons, the audit log and metrics.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Acknowledge => "acknowledge",
@@ -321,35 +321,35 @@ impl Act {
         }
     }
 
-    /// The act of a button's id; none when it is not one of ours. `verify:1` is one of several of the same act.
+    /// Returns the act of a button's id; `None` for an unknown id. The id `verify:1` is one of several of the same act.
     pub fn of(id: &str) -> Option<Self> {
         let id = id.split_once(':').map_or(id, |(act, _)| act);
         Self::ALL.into_iter().find(|act| act.as_str() == id)
     }
 }
 
-/// How a button looks.
+/// The style of a button.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ButtonLook {
-    /// One of several.
+    /// One of several equal buttons.
     #[default]
     Plain,
-    /// What most will press.
+    /// The button that most users need.
     Primary,
     /// Changes something.
     Danger,
-    /// Seldom pressed: in the menu behind the others.
+    /// Rarely used: in the menu behind the other buttons.
     InMenu,
 }
 
-/// What is said, for every medium.
+/// A message, independent of the medium.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Message {
-    /// How bad.
+    /// The severity.
     pub tone: Tone,
-    /// One line for the notification: what, who is hurt, why.
+    /// One line for the notification: symptom, affected pool, cause.
     pub headline: String,
-    /// The rest.
+    /// The other parts.
     pub parts: Vec<Part>,
 }

@@ -1,15 +1,15 @@
-//! What people did with an incident, as its message tells it.
+//! User actions on an incident, as its message shows them.
 
 use super::facts::clip;
 use super::{Act, IncidentView, Line, Note, Span, Words};
 use crate::diagnose::Fix;
 
-/// What was done that is said at once.
+/// Maximum number of notes shown.
 const NOTES: usize = 3;
-/// Characters of a step in its note.
+/// Maximum characters of a step in its note.
 const STEP_CHARS: usize = 160;
 
-/// What people said of the cause last: it stands with the cause.
+/// Returns the last user judgement of the cause; shown beside the cause.
 pub(super) fn judgement(view: &IncidentView<'_>, words: &Words) -> Option<Line> {
     judged(view).and_then(|judged| note(judged, words))
 }
@@ -19,7 +19,7 @@ fn judged<'a>(view: &IncidentView<'a>) -> Option<&'a Note> {
     view.notes.iter().rfind(|note| matches!(note.act, Act::Right | Act::Wrong))
 }
 
-/// What else people did, the last few; who took over is always among them.
+/// Returns the last few other notes; the last acknowledgement is always among them.
 pub(super) fn others(view: &IncidentView<'_>, words: &Words) -> Vec<Line> {
     let judged = judged(view);
     let told = view.notes.iter().filter(|note| !matches!(note.act, Act::Evidence | Act::Digest | Act::Bundle));
@@ -30,24 +30,25 @@ pub(super) fn others(view: &IncidentView<'_>, words: &Words) -> Vec<Line> {
     shown.filter_map(|at| note(told.get(at)?, words)).collect()
 }
 
-/// A step as its note names it.
+/// Returns the text of a step as its note shows it.
 pub fn step_text(fix: &Fix) -> String {
     clip(fix.action.replace('\n', " ").trim(), STEP_CHARS)
 }
 
-/// A step as its buttons name it: by a short hash of its text, because a new diagnosis may number its steps otherwise.
+/// Returns the id of a step in its buttons: a short hash of its text, because a new diagnosis may number its steps
+/// differently.
 pub fn step_id(fix: &Fix) -> String {
     let digest = ring::digest::digest(&ring::digest::SHA256, step_text(fix).as_bytes());
     digest.as_ref().iter().take(4).map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Whether somebody did this step: a new diagnosis may number its steps otherwise, so the text counts.
+/// Returns true if a user did this step; compares its text, because a new diagnosis may number its steps differently.
 pub fn is_done(fix: &Fix, notes: &[Note]) -> bool {
     let text = step_text(fix);
     notes.iter().any(|note| note.act == Act::Done && note.detail == text)
 }
 
-/// Who did what when; none for what only looked.
+/// Renders a note: user, action and time; `None` for actions that only show something.
 pub fn note(note: &Note, words: &Words) -> Option<Line> {
     let key = match note.act {
         Act::Acknowledge => "note-acknowledge",

@@ -1,10 +1,10 @@
-//! [`Report`] ─▶ what stands beside it in the archive: what this is, how to open it, what was taken out.
+//! [`Report`] ─▶ `README.txt` of the archive: its content, how to open it, and the redactions.
 
 use super::bundle::{taken_out, troubles};
 use super::{Words, clean};
 use crate::report::Report;
 
-/// What an archive holds, in the order in which it is of use, and the phrase that says what it is.
+/// The files of an archive, the most useful first, each with the phrase that describes it.
 const FILES: [(&str, &str); 7] = [
     ("report.html", "readme-page"),
     ("report.md", "readme-text"),
@@ -15,7 +15,7 @@ const FILES: [(&str, &str); 7] = [
     ("logs/ endpoints/ kubernetes/ raw/", "readme-raw"),
 ];
 
-/// The text of `README.txt`, about twenty lines; `kept` says that secrets were left in the bundle on purpose.
+/// Renders `README.txt`, about twenty lines; `kept` is true if secrets were left in the bundle on purpose.
 pub fn readme(report: &Report, kept: bool, words: &Words) -> String {
     let at = |at: jiff::Timestamp| at.strftime("%Y-%m-%d %H:%M UTC").to_string();
     let about = [

@@ -1,4 +1,4 @@
-//! What a message says of a pool that was screened, because the alert's own playbook is unknown or explains nothing.
+//! Sentences about a pool that was screened, because the alert's own playbook is unknown or explains nothing.
 
 use jiff::Timestamp;
 
@@ -6,10 +6,10 @@ use super::facts::missing;
 use super::{Line, Part, Words};
 use crate::diagnose::{DataSpan, Diagnosis, SymptomVerdict};
 
-/// Titles of other symptoms that are said at once.
+/// Maximum number of titles of other symptoms.
 const FEW: usize = 3;
 
-/// What is said of the diagnosed symptom, with how the diagnosis came to it before that.
+/// Prepends to the symptom's sentence how the diagnosis found the symptom.
 pub(super) fn before(diagnosis: &Diagnosis, symptom: Line, words: &Words) -> Line {
     if let Some(line) = nowhere(diagnosis, words) {
         return line;
@@ -22,7 +22,8 @@ pub(super) fn before(diagnosis: &Diagnosis, symptom: Line, words: &Words) -> Lin
     }
 }
 
-/// That no pool has the alert's labels, or none had data at the judged moment: then nobody can tell anything.
+/// Says that no pool has the alert's labels, or that the pool has no data at the judged moment: then there is no
+/// diagnosis.
 fn nowhere(diagnosis: &Diagnosis, words: &Words) -> Option<Line> {
     if diagnosis.symptom.verdict != SymptomVerdict::NoData {
         return None;
@@ -43,7 +44,7 @@ fn nowhere(diagnosis: &Diagnosis, words: &Words) -> Option<Line> {
     Some(words.line("nowhere", &[what, value, ("near", near.into())]))
 }
 
-/// When there is data of a pool that tells nothing at the judged moment, though others tell of it.
+/// Says when the pool has data, if it has none at the judged moment but the symptom was judged from other sources.
 pub(super) fn data(diagnosis: &Diagnosis, words: &Words) -> Option<Line> {
     then(diagnosis, "data-then", words).filter(|_| diagnosis.symptom.verdict != SymptomVerdict::NoData)
 }
@@ -54,12 +55,13 @@ fn then(diagnosis: &Diagnosis, key: &str, words: &Words) -> Option<Line> {
     Some(words.line(key, &[("at", moment(diagnosis.at).into()), ("from", from), ("to", to)]))
 }
 
-/// A moment with its day, for it may be long ago.
+/// Formats a time with its date, because it may be long ago.
 fn moment(at: Timestamp) -> Line {
     Line::default().time(at).plain(format!(" ({})", at.strftime("%Y-%m-%d %H:%M UTC")))
 }
 
-/// How the diagnosis came to its symptom, where that is not the alert's own; what was looked at, where nothing is abnormal.
+/// Says how the diagnosis found its symptom, if that is not the alert's own; or which symptoms were checked, if none is
+/// clear.
 fn entered(diagnosis: &Diagnosis, words: &Words) -> Option<Line> {
     let symptom = &diagnosis.symptom;
     let Some(screening) = &diagnosis.screening else {
@@ -74,7 +76,7 @@ fn entered(diagnosis: &Diagnosis, words: &Words) -> Option<Line> {
         let because = |key: &str| why.map(|why| words.line(key, &[("why", Line::of(why).into())]));
         return match screening.looked_at.len() {
             0 => because("screened-blind-why").or_else(|| Some(words.line("screened-blind", &[]))),
-            // What was not looked at may be what is wrong.
+            // A symptom that was not checked may be the actual one.
             _ if diagnosis.degraded => because("screened-part-why").filter(|_| symptom.playbook.is_empty()),
             n if screening.also.is_empty() && screening.slight.is_empty() => {
                 Some(words.line("screened-quiet", &[("n", n.into())]))
@@ -93,7 +95,7 @@ fn entered(diagnosis: &Diagnosis, words: &Words) -> Option<Line> {
     })
 }
 
-/// What else is abnormal in the pool, and what is close beyond a limit.
+/// Names the other abnormal symptoms of the pool, and those just beyond a threshold.
 pub(super) fn also(diagnosis: &Diagnosis, words: &Words) -> Option<Part> {
     let screening = diagnosis.screening.as_ref()?;
     let also = few(&screening.also, words).map(|also| words.line("screened-also", &[("also", also.into())]));
@@ -106,7 +108,7 @@ pub(super) fn also(diagnosis: &Diagnosis, words: &Words) -> Option<Part> {
     Some(Part::Note(line))
 }
 
-/// The first of these titles, and how many more there are; none of none.
+/// Joins the first titles and the number of further ones; `None` if there are none.
 fn few(titles: &[String], words: &Words) -> Option<String> {
     let shown = titles.get(..FEW.min(titles.len()))?.join(", ");
     match titles.len().saturating_sub(FEW) {

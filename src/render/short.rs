@@ -1,15 +1,15 @@
-//! A message cut down to what every medium takes: few lines, nothing to press, no pictures.
+//! Short messages for every medium: few lines, no buttons, no pictures.
 
 use super::{Line, Message, Part};
 
-/// Parts that stay.
+/// Maximum number of parts.
 const PARTS: usize = 5;
-/// Lines of a part that stay.
+/// Maximum number of lines of a part.
 const LINES: usize = 4;
-/// Characters of a line that stay.
+/// Maximum characters of a line.
 const CHARS: usize = 250;
 
-/// The same message, short and plain.
+/// Returns the message shortened and without buttons and pictures.
 pub fn short(message: &Message) -> Message {
     let lines = |lines: &[Line]| lines.iter().take(LINES).map(cut).collect::<Vec<_>>();
     let parts = message.parts.iter().filter_map(|part| match part {
@@ -23,7 +23,7 @@ pub fn short(message: &Message) -> Message {
     Message { tone: message.tone, headline, parts: parts.take(PARTS).collect() }
 }
 
-/// A long line loses its look rather than its markup's end.
+/// Truncates a line that is too long, as plain text: cutting its markup could leave it unclosed.
 fn cut(line: &Line) -> Line {
     let text = line.text();
     match text.chars().count() > CHARS {

@@ -1,23 +1,23 @@
-//! Message ─▶ terminal. Readable without colour; colour is added by the caller's choice.
+//! Message ─▶ terminal. Readable without colour; the caller chooses if colour is shown.
 
 use anstyle::{AnsiColor, Style};
 
 use super::{Line, Message, Part, Span, Tone, is_unseen, time_of_day};
 
-/// Characters of an address that are shown at most.
+/// Maximum characters of a URL.
 const ADDRESS: usize = 160;
 
-/// What prints the queries of links that are too long for a terminal.
+/// The commands shown beside links that are too long for a terminal.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Commands {
-    /// Prints the queries of the graph; empty when nothing does.
+    /// The command that prints the queries of the graph; empty if there is none.
     pub queries: String,
-    /// Makes the silence of the form; empty when nothing does.
+    /// The command that creates the silence of the form; empty if there is none.
     pub silence: String,
 }
 
 impl Commands {
-    /// Of an incident that the store has.
+    /// Returns the commands for an incident in the store.
     pub fn of_incident(id: &str) -> Self {
         Self {
             queries: format!("llm-diagnose explain --queries {id}"),
@@ -26,12 +26,12 @@ impl Commands {
     }
 }
 
-/// The message as terminal text with ANSI styles; `anstream` strips them where they do not belong.
+/// Renders a message as terminal text with ANSI styles; `anstream` strips them where they are not supported.
 pub fn terminal(message: &Message) -> String {
     terminal_with(message, &Commands::default())
 }
 
-/// As [`terminal`], with the commands that stand beside links that are too long.
+/// Renders as [`terminal`] does; links that are too long are shortened and get their command.
 pub fn terminal_with(message: &Message, commands: &Commands) -> String {
     let spans = |line: &Line| spans(line, commands);
     let tone = Style::new().bold().fg_color(Some(
@@ -61,7 +61,7 @@ pub fn terminal_with(message: &Message, commands: &Commands) -> String {
                 let dim = Style::new().dimmed();
                 out.push_str(&format!("\n{dim}{}{dim:#}\n", spans(line)));
             }
-            // Nobody can press or see it here.
+            // A terminal shows no buttons and pictures.
             Part::Buttons(_) | Part::Picture { .. } => {}
         }
     }
@@ -88,8 +88,8 @@ fn spans(line: &Line, commands: &Commands) -> String {
         .collect()
 }
 
-/// An address that fits a terminal. A form is nothing without its query: where that is too long, the command stands beside
-/// the server's address.
+/// Shortens a URL for a terminal. A form is useless without its query: if that is too long, the command stands beside
+/// the server's URL.
 fn short(url: &str, commands: &Commands) -> String {
     let forms = [("/graph", &commands.queries), ("/#/silences/new", &commands.silence)];
     match url.split_once('?') {
@@ -105,12 +105,12 @@ fn short(url: &str, commands: &Commands) -> String {
     }
 }
 
-/// Control characters from outside must not move the cursor, make lines or change colours.
+/// Replaces control characters, which could move the cursor, break lines or change colours, by spaces.
 pub(crate) fn clean(text: &str) -> String {
     text.chars().map(|c| if is_unseen(c) { ' ' } else { c }).collect()
 }
 
-/// Lines of at most `width` characters, broken between words; a longer word has a line of its own.
+/// Wraps a text into lines of at most `width` characters, between words; a longer word gets its own line.
 pub(super) fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {

@@ -1,4 +1,4 @@
-//! What an incident's thread is told: what a reader of the message would want to know has changed.
+//! Updates in an incident's thread: the changes that a reader of the message needs to know.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,30 +8,30 @@ use crate::alert::AlertStatus;
 use crate::clock;
 use crate::diagnose::{SymptomVerdict, Verdict};
 
-/// What was said of an incident last; kept with its delivery.
+/// The state of an incident at its last update; stored with its delivery.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Told {
-    /// Whether the symptom is there; none before a diagnosis.
+    /// The verdict on the symptom; `None` before a diagnosis.
     symptom: Option<SymptomVerdict>,
-    /// The root's id, clause, and how sure it is.
+    /// The root cause: id, title and verdict.
     cause: Option<(String, String, Verdict)>,
-    /// Replicas that are hit.
+    /// Number of affected replicas.
     hit: usize,
-    /// Of how many.
+    /// Number of all replicas.
     total: usize,
-    /// Alerts that fire.
+    /// Number of firing alerts.
     firing: usize,
-    /// Whether something critical fires, or did; none where an older version wrote it.
+    /// True if a critical alert is firing, or was when resolved; `None` if an older version stored it.
     critical: Option<bool>,
-    /// After how long it was resolved.
+    /// The duration until it was resolved.
     resolved_after: Option<String>,
-    /// How often it came back.
+    /// Number of re-fires.
     refired: u32,
 }
 
 impl Told {
-    /// What the message of this view says.
+    /// Builds the state that the message of this view shows.
     pub fn of(view: &IncidentView<'_>) -> Self {
         let root = view.diagnosis.and_then(|diagnosis| diagnosis.root());
         let (hit, total) = view.diagnosis.map(hit).unwrap_or_default();
@@ -48,7 +48,7 @@ impl Told {
     }
 }
 
-/// What has changed, as one line; none when nothing that a reader would care about.
+/// Describes the changes in one line; `None` if there is none of interest.
 pub fn changes(before: &Told, now: &Told, words: &Words) -> Option<Line> {
     let mut clauses = Vec::new();
     let flaps = now.refired >= FLAPS;
@@ -69,7 +69,7 @@ pub fn changes(before: &Told, now: &Told, words: &Words) -> Option<Line> {
     if now.resolved_after.is_none() && !back {
         clauses.extend(alerts(before, now, words));
     }
-    // What a diagnosis says while things end is fading; before the first there is nothing to compare with.
+    // While an incident ends its evidence fades, and before the first diagnosis there is nothing to compare with.
     if now.resolved_after.is_none() && before.symptom.is_some() && now.symptom.is_some() {
         clauses.extend(symptom(before, now, words));
         clauses.extend(replicas(before, now, words));
@@ -110,7 +110,7 @@ fn symptom(before: &Told, now: &Told, words: &Words) -> Option<Line> {
 }
 
 fn replicas(before: &Told, now: &Told, words: &Words) -> Option<Line> {
-    // With the evidence gone nobody knows who is hit.
+    // Without evidence, the affected replicas are unknown.
     if now.symptom != Some(SymptomVerdict::Confirmed) {
         return None;
     }

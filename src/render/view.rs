@@ -1,4 +1,4 @@
-//! What is known of an incident besides its diagnosis.
+//! The data of an incident's message, besides its diagnosis.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -8,71 +8,71 @@ use crate::alert::Alert;
 use crate::diagnose::Diagnosis;
 use crate::incident::Impact;
 
-/// Everything that the message of an incident tells.
+/// All data that the message of an incident shows.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct IncidentView<'a> {
     /// The incident's id.
     pub id: &'a str,
-    /// Every alert seen, resolved ones included.
+    /// All alerts seen, including resolved ones.
     pub alerts: &'a [Alert],
-    /// Alerts that Alertmanager left out.
+    /// Number of alerts that Alertmanager left out.
     pub truncated: u64,
-    /// Resolved.
+    /// Time of resolution; `None` while it is open.
     pub resolved_at: Option<Timestamp>,
-    /// When the first alert began to fire.
+    /// Start time of the first alert.
     pub started_at: Timestamp,
-    /// Why this message changed last, as the store has it: `new_alerts`, `still_firing`.
+    /// The reason of the last update, as stored: `new_alerts`, `still_firing`.
     pub reason: &'a str,
-    /// Why the playbook was chosen; none when nothing matched.
+    /// The reason why the playbook was selected; `None` if none matched.
     pub because: Option<&'a str>,
-    /// How often it re-fired.
+    /// Number of re-fires.
     pub refired: u32,
-    /// Incidents of the same group key in the last 24 hours, this one not counted.
+    /// Number of other incidents with the same group key in the last 24 hours.
     pub seen_before: u32,
-    /// The page of this incident.
+    /// The URL of the incident's page.
     pub page: Option<String>,
-    /// The Prometheus that was asked.
+    /// The URL of the queried Prometheus.
     pub prometheus: Option<&'a str>,
-    /// The Alertmanager that sent it, for people: its external address.
+    /// The external URL of the Alertmanager that sent the alerts.
     pub alertmanager: Option<&'a str>,
-    /// The dashboard's address with `{namespace}`, `{model}`, `{cluster}`, `{from}` and `{to}` in it.
+    /// The dashboard's URL with the placeholders `{namespace}`, `{model}`, `{cluster}`, `{from}` and `{to}`.
     pub dashboard: Option<&'a str>,
     /// The diagnosis, once there is one.
     pub diagnosis: Option<&'a Diagnosis>,
-    /// Whether somebody listens to buttons.
+    /// True if button clicks are received.
     pub interactive: bool,
-    /// Whether an Alertmanager takes silences.
+    /// True if silences can be created in an Alertmanager.
     pub can_silence: bool,
-    /// Whether somebody is configured to be called.
+    /// True if an escalation target is configured.
     pub can_escalate: bool,
-    /// Whether somebody is on it.
+    /// True if a user acknowledged it.
     pub acknowledged: bool,
-    /// Who did what, oldest first.
+    /// User actions, oldest first.
     pub notes: &'a [Note],
-    /// What it cost; known once it is resolved.
+    /// The impact on requests; known once the incident is resolved.
     pub impact: Option<Impact>,
-    /// What decided, as a picture.
+    /// The chart of the deciding signals.
     pub picture: Option<Picture>,
 }
 
-/// Who did what with an incident.
+/// A user action on an incident.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Note {
-    /// The chat's id of a person; empty when nobody asked for it.
+    /// The chat id of the user; empty for an automatic action.
     pub who: String,
-    /// When.
+    /// Time of the action.
     pub at: Timestamp,
-    /// What was done.
+    /// The action.
     pub act: Act,
-    /// For how long, which cause, with what result; may be empty.
+    /// Details: duration, cause or result; may be empty.
     pub detail: String,
 }
 
-/// A picture that was uploaded before.
+/// An uploaded picture.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Picture {
-    /// The chat's id of the file.
+    /// The chat's file id.
     pub file: String,
-    /// What it shows, for those who cannot see it.
+    /// The alternative text.
     pub alt: String,
 }

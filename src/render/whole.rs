@@ -1,4 +1,4 @@
-//! A diagnosis, told completely: for terminals, where there is room.
+//! A complete diagnosis, for terminals, which have enough space.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use super::{Line, Message, Part, Span, Tone, Words, compared, direct, latency, l
 use crate::diagnose::{CauseFound, Diagnosis, EvidenceResult, Fix, NO_PAST, Outcome, RuledOut, SymptomVerdict};
 use crate::signal::{Unit, format_value};
 
-/// The message of a diagnosis that somebody asked for.
+/// Builds the message of a diagnosis that a user requested.
 pub fn diagnosis_message(diagnosis: &Diagnosis, prometheus: Option<&str>, words: &Words) -> Message {
     let (tone, word) = asked(diagnosis);
     let mut parts = vec![Part::Paragraph(symptom(diagnosis, words))];
@@ -35,7 +35,7 @@ pub fn diagnosis_message(diagnosis: &Diagnosis, prometheus: Option<&str>, words:
     }
     parts.push(Part::Note(foot));
     let why = match (diagnosis.root(), diagnosis.symptom.verdict) {
-        // The word before has said it.
+        // The word for the verdict already says so.
         (None, SymptomVerdict::Absent) => facts(&diagnosis.symptom.evidence, Outcome::NotMet, words).join(", "),
         _ => why(diagnosis, words),
     };
@@ -43,7 +43,7 @@ pub fn diagnosis_message(diagnosis: &Diagnosis, prometheus: Option<&str>, words:
     Message { tone, headline: said(&headline), parts }
 }
 
-/// How bad it is, and the phrase that says so to somebody who asked.
+/// Returns the severity of a requested diagnosis, and the phrase for its verdict.
 pub(super) fn asked(diagnosis: &Diagnosis) -> (Tone, &'static str) {
     match diagnosis.symptom.verdict {
         SymptomVerdict::Confirmed => (Tone::Critical, "asked-confirmed"),
@@ -52,7 +52,7 @@ pub(super) fn asked(diagnosis: &Diagnosis) -> (Tone, &'static str) {
     }
 }
 
-/// Whether the symptom is there, by what, where, and what that means for people.
+/// Says if the symptom is confirmed, on which replicas, and the impact on users.
 fn symptom(diagnosis: &Diagnosis, words: &Words) -> Line {
     let symptom = &diagnosis.symptom;
     let of = |outcome| facts(&symptom.evidence, outcome, words).join(", ");
@@ -91,7 +91,7 @@ fn chain(diagnosis: &Diagnosis, words: &Words) -> Option<Part> {
     Some(Part::Section(title, lines))
 }
 
-/// Without a root: that no cause stands out and which come nearest, or that there is no symptom to explain.
+/// Explains why there is no root cause: no cause stands out, with the nearest ones, or there is no symptom to explain.
 pub(super) fn nothing(diagnosis: &Diagnosis, words: &Words) -> Vec<Line> {
     if diagnosis.symptom.verdict != SymptomVerdict::Confirmed {
         return vec![Line::default().plain(why(diagnosis, words))];
@@ -100,7 +100,7 @@ pub(super) fn nothing(diagnosis: &Diagnosis, words: &Words) -> Vec<Line> {
     std::iter::once(words.line("why-none", &[])).chain(diagnosis.nearest.iter().map(near)).collect()
 }
 
-/// What else may be the cause.
+/// Names the other possible causes.
 pub(super) fn also(diagnosis: &Diagnosis, words: &Words) -> Option<Line> {
     let one = |cause: &CauseFound| {
         words.text("other-cause", &[("title", cause.title.as_str().into()), ("verdict", sure(cause, words).into())])
@@ -128,7 +128,7 @@ fn link(title: &str, sure: String, evidence: &[EvidenceResult], words: &Words) -
     words.line("chain-link-blind", &pieces)
 }
 
-/// What began when, in the order of time: `prompt length 2.2x 14:02 → KV cache peak 99 % 14:05 → TTFT p99 8.2 s 14:06`.
+/// Renders the onsets in order of time: `prompt length 2.2x 14:02 → KV cache peak 99 % 14:05 → TTFT p99 8.2 s 14:06`.
 fn story(diagnosis: &Diagnosis, words: &Words) -> Option<Line> {
     if diagnosis.timeline.len() < 2 {
         return None;
@@ -148,7 +148,7 @@ fn story(diagnosis: &Diagnosis, words: &Words) -> Option<Line> {
     Some(words.line("began", &[("story", story.into())]))
 }
 
-/// Every step: for now, then lasting.
+/// Renders all steps: first those for now, then the lasting ones.
 pub(super) fn fixes(diagnosis: &Diagnosis, words: &Words) -> Vec<Part> {
     let mut parts = Vec::new();
     if !diagnosis.fix.now.is_empty() {
@@ -162,7 +162,7 @@ pub(super) fn fixes(diagnosis: &Diagnosis, words: &Words) -> Vec<Part> {
     parts
 }
 
-/// A fix with the check that shows that it worked, and where it comes from.
+/// Renders a step with the check that verifies it, and its source.
 pub(super) fn step(fix: &Fix, words: &Words) -> Line {
     let mut line = Line::of(&fix.action.replace('\n', " "));
     if let Some(check) = &fix.verify {
@@ -176,7 +176,7 @@ pub(super) fn step(fix: &Fix, words: &Words) -> Line {
     line
 }
 
-/// A cause that is not it, and what speaks against it.
+/// Renders a cause that was ruled out, and the evidence against it.
 pub(super) fn not_this(cause: &RuledOut, words: &Words) -> Line {
     if let Some(share) = cause.explained {
         let share = format_value(share, Unit::Ratio).into();
@@ -191,7 +191,7 @@ pub(super) fn not_this(cause: &RuledOut, words: &Words) -> Line {
     }
 }
 
-/// What was ruled out, without the causes that [`nothing`] names as nearest.
+/// Returns the causes ruled out, without those that [`nothing`] names as nearest.
 fn not_nearest(diagnosis: &Diagnosis) -> Vec<&RuledOut> {
     let near = match (diagnosis.root(), diagnosis.symptom.verdict) {
         (None, SymptomVerdict::Confirmed) => diagnosis.nearest.as_slice(),
@@ -200,7 +200,7 @@ fn not_nearest(diagnosis: &Diagnosis) -> Vec<&RuledOut> {
     diagnosis.ruled_out.iter().filter(|cause| near.iter().all(|told| told.id != cause.id)).collect()
 }
 
-/// The nearest misses in words, the rest by name: everything is in the JSON.
+/// Renders the nearest misses as sentences and the rest by name; the JSON has everything.
 fn ruled_out(list: &[&RuledOut], words: &Words) -> Part {
     let mut lines: Vec<Line> = list.iter().take(FEW).map(|cause| bullet(not_this(cause, words))).collect();
     let rest: Vec<&str> = list.iter().skip(FEW).map(|r| r.title.as_str()).collect();
@@ -214,17 +214,17 @@ fn ruled_out(list: &[&RuledOut], words: &Words) -> Part {
     Part::Section(words.text("ruled-out", &[]), lines)
 }
 
-/// Why something could not be checked: one missing exporter blinds many signals.
+/// A reason why signals could not be checked; one missing exporter affects many signals.
 pub(super) struct Reason<'a> {
-    /// Why.
+    /// The reason.
     pub why: &'a str,
-    /// What turns it on.
+    /// The setting that enables the signals, if known.
     pub enable: Option<&'a str>,
-    /// What could not be checked.
+    /// The titles of the signals.
     pub titles: Vec<String>,
 }
 
-/// The reasons, each once.
+/// Returns the reasons, each once.
 pub(super) fn reasons(diagnosis: &Diagnosis) -> Vec<Reason<'_>> {
     let mut reasons: Vec<Reason<'_>> = Vec::new();
     for u in &diagnosis.unchecked {
@@ -240,7 +240,8 @@ pub(super) fn reasons(diagnosis: &Diagnosis) -> Vec<Reason<'_>> {
     reasons
 }
 
-/// What could not be checked, a line per reason: so many reasons, with so many titles each.
+/// Renders the signals that could not be checked, a line per reason; at most `reasons_most` reasons with `titles_most`
+/// titles each.
 pub(super) fn unchecked(diagnosis: &Diagnosis, reasons_most: usize, titles_most: usize, words: &Words) -> Vec<Line> {
     let reasons = reasons(diagnosis);
     let one = |reason: &Reason<'_>| {
@@ -260,7 +261,7 @@ pub(super) fn unchecked(diagnosis: &Diagnosis, reasons_most: usize, titles_most:
     lines
 }
 
-/// What was odd on the way.
+/// Returns the problems of the diagnosis, and the notes on logs and exporters.
 pub(super) fn while_looking(diagnosis: &Diagnosis, words: &Words) -> Vec<Line> {
     let direct = diagnosis.direct.as_ref().map(|read| direct::read_directly(read, words)).unwrap_or_default();
     let logs = diagnosis.logs.as_ref().map(|read| logs::read(read, words)).unwrap_or_default();
@@ -270,13 +271,13 @@ pub(super) fn while_looking(diagnosis: &Diagnosis, words: &Words) -> Vec<Line> {
     not_looked_at(diagnosis, words).into_iter().chain(direct).chain(logs).chain(then).chain(data).map(bullet).collect()
 }
 
-/// The causes that time ran out for.
+/// Names the causes that were not checked before the deadline.
 fn not_looked_at(diagnosis: &Diagnosis, words: &Words) -> Option<Line> {
     let titles: Vec<String> = diagnosis.not_looked_at.iter().map(|cause| cause.title.clone()).collect();
     (!titles.is_empty()).then(|| words.line("not-looked-at", &[("causes", some(&titles, 2 * FEW, ", ", words).into())]))
 }
 
-/// How the diagnosis was made.
+/// Renders the origin of the diagnosis: playbook, time, queries, engines.
 pub(super) fn foot(diagnosis: &Diagnosis, words: &Words) -> String {
     let engines: Vec<String> = diagnosis
         .engines
@@ -301,7 +302,7 @@ pub(super) fn foot(diagnosis: &Diagnosis, words: &Words) -> String {
     }
 }
 
-/// The names of what was not known.
+/// Joins the titles of the checks without data.
 pub(super) fn unknown<'a>(evidence: impl IntoIterator<Item = &'a EvidenceResult>, words: &Words) -> Option<String> {
     let mut titles: Vec<String> = Vec::new();
     for e in evidence.into_iter().filter(|e| e.outcome == Outcome::NoData) {

@@ -1,6 +1,6 @@
-//! What we say: sentences are data (`playbooks/phrases/en/*.ftl`, Project Fluent), and code names them.
+//! Phrases: sentences are data (`playbooks/phrases/en/*.ftl`, Project Fluent), and code refers to them by name.
 //!
-//! A sentence may hold `**bold**` and `` `code` ``. What is put into it keeps its own look: text from outside is never
+//! A sentence may contain `**bold**` and `` `code` ``. Its arguments keep their own formatting: untrusted text is never
 //! read as markup.
 
 use std::path::Path;
@@ -12,20 +12,20 @@ use unic_langid::LanguageIdentifier;
 use super::{Line, Span};
 use crate::playbook::{SourceFile, phrases};
 
-/// The only language; the name of the directories of its phrases.
+/// The only language; the directory name of its phrases.
 pub(crate) const ENGLISH: &str = "en";
-/// Frame what is put into a sentence: private-use characters that nothing else writes into sentences.
+/// The delimiters of an argument in a formatted sentence: private-use characters that no phrase contains.
 const OPEN: char = '\u{e000}';
 const CLOSE: char = '\u{e001}';
 
-/// What is put into a sentence.
+/// An argument of a sentence.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Piece {
-    /// A count; chooses the plural.
+    /// A count, which selects the plural form.
     Count(usize),
-    /// Text as it is.
+    /// Plain text.
     Text(String),
-    /// Text with its own look.
+    /// Formatted text.
     Line(Line),
 }
 
@@ -60,7 +60,7 @@ impl From<Span> for Piece {
     }
 }
 
-/// The sentences.
+/// The phrases.
 pub struct Words {
     bundle: FluentBundle<FluentResource>,
 }
@@ -72,13 +72,13 @@ impl std::fmt::Debug for Words {
 }
 
 impl Words {
-    /// The shipped sentences, and those of `dir/phrases/en/*.ftl` in place of them.
+    /// Loads the built-in phrases, overridden by those of `dir/phrases/en/*.ftl`.
     ///
     /// # Errors
-    /// When a file cannot be read; with the file and what is wrong in it.
+    /// If a file cannot be read; the error names the file and the reason.
     pub fn load(dir: Option<&Path>) -> anyhow::Result<Self> {
         let mut bundle = FluentBundle::new_concurrent(vec![ENGLISH.parse::<LanguageIdentifier>()?]);
-        // Marks around what is put in would show in terminals; a sentence is one direction anyway.
+        // Isolation marks around arguments would show in terminals; all text has one direction anyway.
         bundle.set_use_isolating(false);
         let own = dir.map(own_phrases).transpose()?.unwrap_or_default();
         for file in phrases().into_iter().chain(own) {
@@ -89,13 +89,13 @@ impl Words {
         Ok(Self { bundle })
     }
 
-    /// The shipped sentences alone.
+    /// Loads only the built-in phrases.
     pub fn english() -> Self {
         #[expect(clippy::expect_used, reason = "the shipped files are tested")]
         Self::load(None).expect("the shipped phrases can be read")
     }
 
-    /// A sentence with its look.
+    /// Formats a sentence.
     pub fn line(&self, key: &str, pieces: &[(&str, Piece)]) -> Line {
         let mut args = FluentArgs::new();
         for (i, (name, piece)) in pieces.iter().enumerate() {
@@ -116,16 +116,16 @@ impl Words {
         look(&text, pieces)
     }
 
-    /// A sentence as plain text.
+    /// Formats a sentence as plain text.
     pub fn text(&self, key: &str, pieces: &[(&str, Piece)]) -> String {
         self.line(key, pieces).text()
     }
 }
 
-/// A user's own phrases, in `dir/phrases/en/`.
+/// Returns a user's own phrases, from `dir/phrases/en/`.
 ///
 /// # Errors
-/// When a file cannot be read.
+/// If a file cannot be read.
 pub(crate) fn own_phrases(dir: &Path) -> anyhow::Result<Vec<SourceFile>> {
     use anyhow::Context;
     let dir = dir.join("phrases").join(ENGLISH);
@@ -151,7 +151,7 @@ fn first(errors: &[impl std::fmt::Debug]) -> String {
     errors.first().map(|e| format!("{e:?}")).unwrap_or_default()
 }
 
-/// A formatted sentence ─▶ spans: `**` and back-ticks of the sentence are markup, what was put in is not.
+/// Parses a formatted sentence into spans: `**` and back-ticks of the sentence are markup, those of arguments are not.
 fn look(text: &str, pieces: &[(&str, Piece)]) -> Line {
     let mut line = Line::default();
     for (b, bold) in text.split("**").enumerate() {

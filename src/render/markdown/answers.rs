@@ -1,4 +1,4 @@
-//! The seven answers.
+//! The seven answers of a report.
 
 use super::super::Words;
 use super::{code, fence, line, plain, table};
@@ -6,9 +6,9 @@ use crate::render::facts::length;
 use crate::report::{Deployment, Distribution, Goal, Hardware, Model, Question, Workload};
 use crate::signal::{Unit, format_value};
 
-/// Pods that are named for a command line.
+/// Maximum number of pods named for a command line.
 const NAMED: usize = 5;
-/// Settings that are told; engines have hundreds.
+/// Maximum number of settings shown; engines have hundreds.
 const SETTINGS: usize = 80;
 
 pub(super) fn goal(goal: &Goal, words: &Words) -> String {
@@ -72,7 +72,7 @@ fn names(list: &[String]) -> String {
     }
 }
 
-/// A command line that can be pasted: quoted, and broken before its options.
+/// Renders a command line that can be pasted: quoted, and wrapped before its options.
 pub(super) fn command(words: &[String]) -> String {
     let quoted =
         words.iter().map(|word| shlex::try_quote(word).map_or_else(|_| word.clone(), std::borrow::Cow::into_owned));

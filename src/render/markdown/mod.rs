@@ -1,6 +1,6 @@
-//! Report ─▶ Markdown: `report.md` of a bundle, and the tickets for whoever takes over.
+//! Report ─▶ Markdown: `report.md` of a bundle, and tickets for other teams and vendors.
 //!
-//! Text from outside stands in code spans, fences and escaped cells: it can neither be markup nor mention anybody.
+//! Untrusted text goes into code spans, fences and escaped cells: it can neither be markup nor mention anyone.
 
 mod answers;
 mod sections;
@@ -11,12 +11,12 @@ use super::{Line, Part, Span, is_unseen, time_of_day};
 pub use sections::report_markdown;
 pub use ticket::{ticket, tickets_for};
 
-/// Characters that are markup wherever they stand. Round brackets are none without square ones before them.
+/// Characters that are markup anywhere. Round brackets are markup only after square ones.
 const MARKUP: &str = "\\`*_[]|~$";
 /// Characters that are markup at the beginning of a line.
 const LEADING: &str = "#+->=";
 
-/// Plain text, in which nothing is markup.
+/// Escapes plain text, so that nothing in it is markup.
 pub(super) fn plain(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 8);
     if text.starts_with(|c| LEADING.contains(c)) {
@@ -26,7 +26,7 @@ pub(super) fn plain(text: &str) -> String {
         match c {
             c if is_unseen(c) => out.push(' '),
             '<' => out.push_str("&lt;"),
-            // A mention is made of what is shown; a joiner in between is not.
+            // A word joiner prevents a mention.
             '@' => out.push_str("@\u{2060}"),
             c if MARKUP.contains(c) => {
                 out.push('\\');
@@ -38,7 +38,7 @@ pub(super) fn plain(text: &str) -> String {
     out
 }
 
-/// A code span, whatever the text holds.
+/// Renders a code span of any text.
 pub(super) fn code(text: &str) -> String {
     let text: String = text.chars().map(|c| if is_unseen(c) { ' ' } else { c }).collect();
     let ticks = "`".repeat(longest(&text) + 1);
@@ -46,7 +46,7 @@ pub(super) fn code(text: &str) -> String {
     format!("{ticks}{pad}{text}{pad}{ticks}")
 }
 
-/// A block of lines as they are.
+/// Renders a fenced code block.
 pub(super) fn fence(text: &str) -> String {
     let kept = |c: char| if is_unseen(c) && c != '\n' && c != '\t' { ' ' } else { c };
     let text: String = text.chars().map(kept).collect();
@@ -54,12 +54,12 @@ pub(super) fn fence(text: &str) -> String {
     format!("{ticks}text\n{}\n{ticks}\n", text.trim_end_matches('\n'))
 }
 
-/// The longest run of back-ticks.
+/// Returns the length of the longest run of back-ticks.
 fn longest(text: &str) -> usize {
     text.split(|c| c != '`').map(str::len).max().unwrap_or_default()
 }
 
-/// A line with its looks.
+/// Renders a formatted line.
 pub(super) fn line(line: &Line) -> String {
     line.clone()
         .joined()
@@ -79,7 +79,7 @@ pub(super) fn line(line: &Line) -> String {
         .collect()
 }
 
-/// The parts of a message, below headings of this depth.
+/// Renders the parts of a message, with headings of this depth.
 pub(super) fn parts(parts: &[Part], depth: usize) -> String {
     let heading = "#".repeat(depth);
     let mut out = String::new();
@@ -104,7 +104,7 @@ pub(super) fn parts(parts: &[Part], depth: usize) -> String {
     out
 }
 
-/// A table; cells are Markdown already. Nothing for no rows.
+/// Renders a table, whose cells are Markdown already; empty if there are no rows.
 pub(super) fn table(head: &[String], rows: &[Vec<String>]) -> String {
     if rows.is_empty() {
         return String::new();

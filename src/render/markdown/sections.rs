@@ -1,4 +1,4 @@
-//! Every section of a report, and `report.md` of all.
+//! All sections of a report, and `report.md`.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::diagnose::{Diagnosis, Outcome, SymptomVerdict};
 use crate::playbook::{LogRank, Section};
 use crate::report::{LogSeen, Report, failed};
 
-/// The order of a whole report: what is needed first stands first.
+/// The order of the sections in `report.md`, the most important first.
 const ORDER: [Section; 18] = [
     Section::Summary,
     Section::Chain,
@@ -34,12 +34,12 @@ const ORDER: [Section; 18] = [
     Section::Parts,
     Section::Redacted,
 ];
-/// Findings of a log that are listed.
+/// Maximum number of findings listed of a log.
 const FINDINGS: usize = 20;
-/// Logs that are told one by one.
+/// Maximum number of logs listed.
 const LOGS: usize = 20;
 
-/// The whole report.
+/// Renders the whole report.
 pub fn report_markdown(report: &Report, words: &Words) -> String {
     let mut out = format!("# {}\n\n", plain(&report.headline));
     for which in ORDER {
@@ -63,7 +63,7 @@ pub fn report_markdown(report: &Report, words: &Words) -> String {
     out
 }
 
-/// A section's heading.
+/// Returns the heading of a section.
 pub(super) fn title(which: Section, words: &Words) -> String {
     let key = match which {
         Section::Summary => "doc-summary",
@@ -88,7 +88,7 @@ pub(super) fn title(which: Section, words: &Words) -> String {
     words.text(key, &[])
 }
 
-/// A section without its heading; empty when there is nothing to tell.
+/// Renders a section without its heading; empty if it has no content.
 pub(super) fn section(which: Section, report: &Report, words: &Words) -> String {
     let diagnosis = report.diagnosis.as_ref();
     match which {
@@ -113,7 +113,7 @@ pub(super) fn section(which: Section, report: &Report, words: &Words) -> String 
     }
 }
 
-/// What somebody reads who reads nothing else.
+/// Renders the summary: duration, alerts, impact and root cause.
 fn summary(report: &Report, words: &Words) -> String {
     let mut lines = Vec::new();
     if let Some(incident) = &report.incident {
@@ -158,7 +158,7 @@ fn summary(report: &Report, words: &Words) -> String {
     format!("{}\n\n", lines.join("\n\n"))
 }
 
-/// The links from what is felt to the root, each with what is met.
+/// Renders the links from the symptom to the root cause, each with the checks that were met.
 fn chain(diagnosis: &Diagnosis, words: &Words) -> String {
     let Some(root) = diagnosis.root() else {
         return nothing(diagnosis, words).iter().map(|said| format!("{}\n\n", line(said))).collect();
@@ -171,7 +171,7 @@ fn chain(diagnosis: &Diagnosis, words: &Words) -> String {
     let alone = root.id == symptom.playbook;
     let mut links: Vec<_> = [felt].into_iter().chain(via).collect();
     links.extend((!alone).then_some((&root.id, &root.title, &root.evidence)));
-    // An order that the times contradict is not told.
+    // An order that contradicts the times is not shown.
     let mark = if misfit.is_some() { "-" } else { "1." };
     if misfit.is_some() {
         links.sort_by_key(|(id, ..)| (since(id).is_none(), since(id)));

@@ -1,4 +1,4 @@
-//! What stands in tables.
+//! The sections that are tables.
 
 use super::super::Words;
 use super::super::facts::{measured, moved_by};
@@ -8,14 +8,14 @@ use crate::redact::Redacted;
 use crate::report::{Happened, HappenedKind, Measured, Report, Stage, Version};
 use crate::signal::format_value;
 
-/// Rows of a table; the rest stands in summary.json.
+/// Maximum number of rows of a table; summary.json has all.
 const ROWS: usize = 60;
 
 fn head<const N: usize>(keys: [&str; N], words: &Words) -> [String; N] {
     keys.map(|key| words.text(key, &[]))
 }
 
-/// The table, with a word when rows are left out.
+/// Renders a table, with a note if rows are left out.
 fn bounded(head: &[String], rows: Vec<Vec<String>>, words: &Words) -> String {
     let more = rows.len().saturating_sub(ROWS);
     let mut out = table(head, &rows[..rows.len() - more]);
@@ -48,7 +48,7 @@ pub(super) fn timeline(timeline: &[Happened], words: &Words) -> String {
     bounded(&head(["doc-when", "doc-kind", "doc-what", "doc-source"], words), rows.collect(), words)
 }
 
-/// What kind of thing happened.
+/// Returns the word for the kind of an event.
 fn kind(kind: HappenedKind, words: &Words) -> String {
     let key = match kind {
         HappenedKind::Alert => "doc-kind-alert",
@@ -106,7 +106,7 @@ pub(super) fn parts(report: &Report, words: &Words) -> String {
     bounded(&head(["doc-part", "doc-state", "doc-what", "doc-took"], words), rows.collect(), words)
 }
 
-/// How a part went, in a word.
+/// Returns the word for the stage of a part.
 fn stage(stage: Stage, words: &Words) -> String {
     let key = match stage {
         Stage::Waiting => "stage-waiting",

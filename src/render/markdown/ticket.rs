@@ -1,4 +1,4 @@
-//! The text of a ticket: the receiver's form, filled in. Always English: who reads it is not us.
+//! Tickets: the form of the receiver, filled in. Always English, because the reader is outside the user's organisation.
 
 use super::sections::{section, title};
 use super::{line, plain};
@@ -7,7 +7,7 @@ use crate::playbook::{Library, Ticket};
 use crate::render::{Line, Words};
 use crate::report::Report;
 
-/// The ticket, ready to be pasted.
+/// Renders a ticket, ready to be pasted.
 pub fn ticket(ticket: &Ticket, report: &Report, words: &Words) -> String {
     let mut out = format!("<!-- {}\n", comment(&ticket.title));
     ticket.address.iter().for_each(|address| out.push_str(&format!("File it at: {}\n", comment(address))));
@@ -33,7 +33,7 @@ pub fn ticket(ticket: &Ticket, report: &Report, words: &Words) -> String {
     out
 }
 
-/// The forms of those whom the cause concerns, and the `named` ones, whatever the cause.
+/// Returns the ticket forms that match the engine and the root cause, and those in `named`.
 pub fn tickets_for<'a>(
     library: &'a Library,
     report: &'a Report,
@@ -53,7 +53,7 @@ pub fn tickets_for<'a>(
     library.tickets.values().filter(move |ticket| named.contains(&ticket.ticket) || concerns(ticket))
 }
 
-/// Text within a comment, which it cannot end.
+/// Escapes text for an HTML comment, which it cannot end.
 fn comment(text: &str) -> String {
     text.replace("--", "- -")
 }

@@ -1,4 +1,4 @@
-//! How the fleet stands, as a page.
+//! The fleet health page.
 
 use maud::{Markup, html};
 
@@ -8,10 +8,10 @@ use crate::health::{Check, Health, Pool, State};
 use crate::render::{Line, Words, facts};
 use crate::signal::format_value;
 
-/// How often the page looks for news, seconds.
+/// Seconds between two polls of the page.
 const EVERY: u32 = 15;
 
-/// The page of a fleet.
+/// Renders the fleet health page.
 pub fn health_page(health: &Health, words: &Words) -> String {
     let say = |key: &str| words.text(key, &[]);
     let title = say("page-health");

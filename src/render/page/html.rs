@@ -1,4 +1,4 @@
-//! Lines, times, links and tables as markup.
+//! Formatted lines, times, links and tables as HTML.
 
 use jiff::Timestamp;
 use maud::{Markup, html};
@@ -6,7 +6,7 @@ use maud::{Markup, html};
 use crate::diagnose::{Outcome, Verdict};
 use crate::render::{Line, Span, Tone, Words, facts};
 
-/// Text with its look.
+/// Renders a formatted line.
 pub(in crate::render) fn line(line: &Line) -> Markup {
     html! {
         @for span in &line.0 {
@@ -22,10 +22,10 @@ pub(in crate::render) fn line(line: &Line) -> Markup {
     }
 }
 
-/// A link to where people may go; of anything but http only its label.
+/// Renders a link if the URL is HTTP, one of our pages or an anchor; otherwise only its label.
 pub(in crate::render) fn link(label: &str, url: &str) -> Markup {
     let goes = ["http://", "https://"].iter().any(|scheme| url.starts_with(scheme));
-    // Our own pages, never `//elsewhere`.
+    // Our own pages, but not `//other-host`.
     let ours = url.starts_with('/') && !url.starts_with("//");
     html! {
         @if goes { a href=(url) rel="noopener noreferrer" { (label) } }
@@ -34,22 +34,22 @@ pub(in crate::render) fn link(label: &str, url: &str) -> Markup {
     }
 }
 
-/// The time of day; the page says once that times are UTC.
+/// Renders a time of day; the page says once that times are UTC.
 pub(in crate::render) fn clock(at: Timestamp) -> Markup {
     html! { time datetime=(at) title=(at.strftime("%Y-%m-%d %H:%M:%S UTC")) { (at.strftime("%H:%M")) } }
 }
 
-/// Date and time.
+/// Renders date and time.
 pub(in crate::render) fn moment(at: Timestamp) -> Markup {
     html! { time datetime=(at) { (at.strftime("%Y-%m-%d %H:%M:%S UTC")) } }
 }
 
-/// Something to open; `key` tells it apart on the page when that is renewed.
+/// Renders a collapsible element; `key` identifies it when the page is refreshed.
 pub(in crate::render) fn fold(key: &str, title: &Markup, open: bool, inside: &Markup) -> Markup {
     html! { details data-key=(key) open[open] { summary { (title) } (inside) } }
 }
 
-/// A table that scrolls within itself where it is too wide.
+/// Renders a table that scrolls by itself if it is too wide.
 pub(in crate::render) fn table(name: &str, heads: &[String], rows: &[Vec<Markup>]) -> Markup {
     let slim = (heads.len() < 4).then_some("slim");
     html! {
@@ -62,12 +62,12 @@ pub(in crate::render) fn table(name: &str, heads: &[String], rows: &[Vec<Markup>
     }
 }
 
-/// A word in a coloured frame, with its sign.
+/// Renders a word in a coloured frame, with its sign.
 pub(in crate::render) fn pill(look: Look, word: &str) -> Markup {
     html! { span.pill.(look.class()) { span aria-hidden="true" { (look.sign()) } (word) } }
 }
 
-/// How something stands: a colour, always with a sign and a word.
+/// The style of a state: a colour, always with a sign and a word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::render) enum Look {
     Bad,
@@ -105,7 +105,7 @@ impl Look {
     }
 }
 
-/// How sure, as a pill.
+/// Renders a verdict as a pill.
 pub(in crate::render) fn sureness(verdict: Verdict, words: &Words) -> Markup {
     let look = match verdict {
         Verdict::Likely => Look::Bad,
@@ -115,7 +115,7 @@ pub(in crate::render) fn sureness(verdict: Verdict, words: &Words) -> Markup {
     pill(look, &facts::verdict(verdict, words))
 }
 
-/// Whether a check holds: a sign with its word.
+/// Renders the outcome of a check: a sign with its word.
 pub(in crate::render) fn outcome(outcome: Option<Outcome>, words: &Words) -> Markup {
     let (class, sign, key) = match outcome {
         Some(Outcome::Met) => ("bad", "✓", "page-met"),

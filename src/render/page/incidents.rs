@@ -1,4 +1,4 @@
-//! The list of incidents: what is open, what was, and the form that finds one.
+//! The page with the list of incidents and the search form.
 
 use jiff::Timestamp;
 use maud::{Markup, html};
@@ -12,37 +12,37 @@ use crate::diagnose::Diagnosis;
 use crate::redact::Redactor;
 use crate::render::{IncidentView, Tone, Words, facts, message};
 
-/// How often the list looks for news, seconds.
+/// Seconds between two polls of the list.
 const EVERY: u32 = 10;
 
-/// What is looked for; what is empty finds everything.
+/// The search filters; an empty filter matches everything.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Find {
     /// Text in the headline, the labels, or the id.
     pub q: String,
-    /// `open` or `resolved`.
+    /// The state: `open` or `resolved`.
     pub state: String,
     /// The id or some words of a cause or playbook.
     pub cause: String,
-    /// Labels that an alert has: `namespace=llm, model=llama`.
+    /// Label matchers on an alert: `namespace=llm, model=llama`.
     pub label: String,
-    /// Only older ones than this id.
+    /// The pagination cursor: only incidents older than this id.
     pub before: String,
 }
 
 impl Find {
-    /// Whether it looks for some rather than for all; the place in the list apart.
+    /// Returns true if a filter is set; the cursor does not count.
     pub fn is_asked(&self) -> bool {
         [&self.q, &self.state, &self.cause, &self.label].iter().any(|text| !text.trim().is_empty())
     }
 
-    /// Whether it asks for what only the incident itself tells, beside its state.
+    /// Returns true if a filter needs the content of incidents, not only their state.
     pub fn reads(&self) -> bool {
         [&self.q, &self.cause, &self.label].iter().any(|text| !text.trim().is_empty())
     }
 
-    /// Whether an incident is meant, as far as [`Self::reads`] goes.
+    /// Returns true if an incident matches the filters of [`Self::reads`].
     pub fn keeps(&self, view: &IncidentView<'_>, headline: &str) -> bool {
         let holds = |text: &str, part: &str| text.to_lowercase().contains(&part.trim().to_lowercase());
         let labels = || view.alerts.iter().map(|alert| &alert.labels).chain(view.diagnosis.map(|d| &d.scope.labels));
@@ -62,7 +62,7 @@ impl Find {
             && (self.label.trim().is_empty() || labels().any(|labels| has(labels, &self.label)))
     }
 
-    /// The address of this search.
+    /// Returns the URL of this search.
     fn address(&self) -> String {
         let mut query = url::form_urlencoded::Serializer::new(String::new());
         let all = [
@@ -79,7 +79,7 @@ impl Find {
     }
 }
 
-/// The chain's clauses.
+/// Returns the titles of the best chain's links.
 fn clauses(diagnosis: &Diagnosis) -> String {
     let root = diagnosis.root().into_iter();
     root.flat_map(|root| root.via.iter().map(|link| link.title.as_str()).chain([root.title.as_str()]))
@@ -87,7 +87,7 @@ fn clauses(diagnosis: &Diagnosis) -> String {
         .join(" ")
 }
 
-/// Whether labels have all of `a=b, c=d`; a name alone asks for any value.
+/// Returns true if labels have all of `a=b, c=d`; a name alone matches any value.
 fn has(labels: &Labels, wanted: &str) -> bool {
     wanted.split(',').map(str::trim).filter(|one| !one.is_empty()).all(|one| match one.split_once('=') {
         Some((name, value)) => {
@@ -112,7 +112,7 @@ pub struct IncidentRow {
 }
 
 impl IncidentRow {
-    /// What the list tells of an incident.
+    /// Builds the row of an incident.
     pub fn of(view: &IncidentView<'_>, now: Timestamp, words: &Words) -> Self {
         let tone = message::tone(view);
         let ended = view.resolved_at.unwrap_or(now);
@@ -128,7 +128,7 @@ impl IncidentRow {
         }
     }
 
-    /// Without what must not leave.
+    /// Returns the row with its texts redacted.
     #[must_use]
     pub fn cleaned(self, redactor: &Redactor) -> Self {
         let clean = |text: String| redactor.text("page", &text).into_owned();
@@ -136,22 +136,22 @@ impl IncidentRow {
     }
 }
 
-/// What the list shows.
+/// The content of the list.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct IncidentList {
-    /// Open ones, newest first; of a search, all that it found.
+    /// Open incidents, newest first; all results in case of a search.
     pub open: Vec<IncidentRow>,
-    /// The others.
+    /// The other recent incidents.
     pub recent: Vec<IncidentRow>,
-    /// How many are open, and how many are kept.
+    /// Number of open incidents, and of all stored ones.
     pub counts: (u64, u64),
-    /// How many a search has looked at.
+    /// Number of incidents that a search inspected.
     pub looked_at: usize,
-    /// Where older ones begin.
+    /// The cursor of the next page, if there is one.
     pub older: Option<String>,
 }
 
-/// The page with the list.
+/// Renders the page with the list.
 pub fn incidents_page(list: &IncidentList, find: &Find, words: &Words) -> String {
     let say = |key: &str| words.text(key, &[]);
     let title = say("page-incidents");

@@ -1,8 +1,8 @@
-//! What every page has: its frame, its looks, and the one script that keeps it up to date. Server-rendered; nothing is
-//! loaded from anywhere.
+//! The common parts of all pages: layout, style, and the script that refreshes the page. Server-rendered; no external
+//! resources are loaded.
 //!
-//! Markup is escaped where it is written; what would only move the cursor or turn the direction of writing is taken out
-//! at the page's border, [`Page::html`].
+//! Markup is escaped where it is written; invisible characters and those that change the text direction are removed in
+//! [`Page::html`].
 
 mod health;
 pub(super) mod html;
@@ -24,11 +24,12 @@ pub use problem::problem_page;
 
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("live.js");
-/// The places in the bar above, with their phrases.
+/// The entries of the navigation bar, with their phrases.
 const PLACES: [(&str, &str); 3] =
     [("/incidents", "page-incidents"), ("/playbooks", "page-playbooks"), ("/health", "page-health")];
 
-/// What pages of the service may do: show their own style, run their own script, which asks nobody but us.
+/// Returns the content security policy of the service's pages: their own style and script, requests only to this
+/// service.
 pub fn policy() -> &'static str {
     static POLICY: LazyLock<String> = LazyLock::new(|| {
         format!(
@@ -41,7 +42,7 @@ pub fn policy() -> &'static str {
     &POLICY
 }
 
-/// What a page that is kept as a file may do: show its style.
+/// Returns the content security policy of a page that is a file: its own style only.
 fn policy_of_file() -> String {
     format!("default-src 'none'; style-src '{}'; img-src data:; base-uri 'none'; form-action 'none'", hash(STYLE))
 }
@@ -50,36 +51,36 @@ fn hash(text: &str) -> String {
     format!("sha256-{}", STANDARD.encode(ring::digest::digest(&ring::digest::SHA256, text.as_bytes())))
 }
 
-/// How a page stays true.
+/// The update mode of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kept {
-    /// It is a file: it stays as it is, and belongs to no service.
+    /// A file: never updated, and without links to the service.
     File,
-    /// It is as it is until somebody loads it again.
+    /// Updated only when the user reloads it.
     Still,
-    /// It looks for news so often, in seconds; without script only while `alone`.
+    /// Polls for updates. Without scripts the page reloads only if `alone` is true.
     Live {
-        /// Seconds between two looks.
+        /// Seconds between two polls.
         every: u32,
-        /// Whether it reloads by itself where scripts do not run.
+        /// True if the page reloads by itself where scripts do not run.
         alone: bool,
     },
 }
 
-/// A page to be.
+/// A page before rendering.
 pub(super) struct Page<'a> {
-    /// For the window's title; told aloud when it changes.
+    /// The title of the window; announced to screen readers when it changes.
     pub(super) title: &'a str,
-    /// Which place of the bar it belongs to.
+    /// The path of its entry in the navigation bar.
     pub(super) place: &'a str,
-    /// How it stays true.
+    /// The update mode.
     pub(super) kept: Kept,
-    /// What it holds.
+    /// The content.
     pub(super) body: Markup,
 }
 
 impl Page<'_> {
-    /// The whole document.
+    /// Renders the whole HTML document.
     pub(super) fn html(self, words: &Words) -> String {
         let say = |key: &str| words.text(key, &[]);
         let (every, alone) = match self.kept {
@@ -95,7 +96,7 @@ impl Page<'_> {
                     meta name="viewport" content="width=device-width,initial-scale=1";
                     meta name="referrer" content="no-referrer";
                     meta name="color-scheme" content="light dark";
-                    // A file has no server that would say it.
+                    // A file has no server that could send the header.
                     @if file { meta http-equiv="Content-Security-Policy" content=(policy_of_file()); }
                     @if let (Some(every), true) = (every, alone) {
                         noscript { meta http-equiv="refresh" content=(every.max(15)); }
@@ -132,10 +133,10 @@ impl Page<'_> {
     }
 }
 
-/// Stands for the page's tag, which is made of the page; see [`tagged`].
+/// The placeholder of the page's ETag, which is computed from the page; see [`tagged`].
 const TAG: &str = "W/tag-of-this-page";
 
-/// The page with its own tag in it, and the tag: two pages with the same tag say the same.
+/// Returns the page with its ETag in it, and the ETag: pages with equal tags have equal content.
 pub fn tagged(page: String) -> (String, String) {
     let digest = ring::digest::digest(&ring::digest::SHA256, page.as_bytes());
     let tag = format!("\"{}\"", STANDARD.encode(digest.as_ref().get(..15).unwrap_or_default()));
@@ -171,8 +172,7 @@ mod tests {
         assert!(first.contains(&format!("data-tag=\"{}\"", tag.replace('"', "&quot;"))), "{first}");
     }
 
-    /// How much a colour differs from another, 1 to 21.
-    /// Source: <https://www.w3.org/TR/WCAG22/#dfn-contrast-ratio>
+    /// Returns the contrast ratio of two colours, 1 to 21. Source: <https://www.w3.org/TR/WCAG22/#dfn-contrast-ratio>
     fn contrast(one: &str, other: &str) -> f64 {
         let luminance = |colour: &str| {
             let digits = colour.trim_start_matches('#');
@@ -210,7 +210,7 @@ mod tests {
                 [format!("{tone}-bg"), "card".into(), "sunk".into()].iter().for_each(|ground| holds(tone, ground, 4.5));
             }
             holds("card", "fg", 4.5);
-            // Of what is drawn less is enough.
+            // Graphics need less contrast than text.
             for drawn in colours.keys().filter(|name| name.starts_with("chart-")) {
                 holds(drawn, "card", 3.0);
             }

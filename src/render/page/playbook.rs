@@ -1,4 +1,4 @@
-//! The playbooks as pages: the tree of what may explain a symptom, and what of it holds now.
+//! The playbook pages: the tree of possible causes of a symptom, with the verdicts of an incident's diagnosis.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,10 +10,10 @@ use crate::diagnose::{Diagnosis, EvidenceResult, Outcome, SymptomVerdict, Verdic
 use crate::playbook::{Evidence, Kind, Library, Node, NodeKind, Playbook, Step};
 use crate::render::{Line, Words, facts};
 
-/// How deep the tree is drawn.
+/// Maximum depth of the drawn tree.
 const DEPTH: usize = 6;
 
-/// The page with all playbooks.
+/// Renders the page with all playbooks.
 pub fn playbooks_page(library: &Library, words: &Words) -> String {
     let say = |key: &str| words.text(key, &[]);
     let title = say("page-playbooks");
@@ -37,12 +37,12 @@ pub fn playbooks_page(library: &Library, words: &Words) -> String {
     Page { title: &title, place: "/playbooks", kept: Kept::Still, body }.html(words)
 }
 
-/// The first sentence.
+/// Returns the first sentence.
 fn first(text: &str) -> &str {
     text.trim().split_once(". ").map_or(text.trim(), |(first, _)| first)
 }
 
-/// What an incident's diagnosis knows of checks and causes.
+/// The checks and causes of an incident's diagnosis, by id.
 struct Known<'a> {
     checks: BTreeMap<(&'a str, &'a str), &'a EvidenceResult>,
     verdicts: BTreeMap<&'a str, Verdict>,
@@ -74,7 +74,7 @@ impl<'a> Known<'a> {
     }
 }
 
-/// The page of a playbook; `met` is what an incident's diagnosis found, with the incident's id.
+/// Renders the page of a playbook; `met` is the id and the diagnosis of an incident.
 pub fn playbook_page(library: &Library, playbook: &Playbook, met: Option<(&str, &Diagnosis)>, words: &Words) -> String {
     let say = |key: &str| words.text(key, &[]);
     let known = met.map(|(_, diagnosis)| Known::of(diagnosis));
@@ -137,7 +137,7 @@ struct Drawing<'a> {
 }
 
 impl<'a> Drawing<'a> {
-    /// The causes below a node; `path` are the ids above, so that a circle ends.
+    /// Renders the causes below a node; `path` holds the ids above it, so that a cycle ends.
     fn children(&mut self, node: Node<'a>, path: &mut Vec<&'a str>) -> Markup {
         let mut out = Vec::new();
         for entry in node.causes {
@@ -148,7 +148,7 @@ impl<'a> Drawing<'a> {
     }
 
     fn node(&mut self, node: Node<'a>, fallback: bool, path: &mut Vec<&'a str>) -> Markup {
-        // What several causes share is told where it is met first; a circle ends there too.
+        // A cause that several others share is drawn only at its first occurrence; a cycle ends there too.
         let again = !self.drawn.insert(node.id) || path.contains(&node.id) || path.len() >= DEPTH;
         let verdict = self.known.and_then(|known| known.verdicts.get(node.id));
         let on_chain = self.known.is_some_and(|known| known.chain.iter().any(|id| id == node.id));
@@ -168,7 +168,7 @@ impl<'a> Drawing<'a> {
         let inside = html! {
             @if !node.meaning.trim().is_empty() { p { (line(&Line::of(node.meaning.trim()))) } }
             (self.conditions(node.evidence))
-            // In an incident, what to do against what it hardly is, and how to prevent it, is no help.
+            // For an incident, steps against unlikely causes are hidden, and prevention is shown only for the chain.
             @if on_chain || may_be { (steps(node.now, "do-now", self.words)) }
             @if on_chain || self.known.is_none() { (steps(node.lasting, "lasting", self.words)) }
             @if node.kind != NodeKind::Leaf { p { a href={ "/playbooks/" (node.id) } { (say("page-open-playbook")) } } }
@@ -182,7 +182,7 @@ impl<'a> Drawing<'a> {
         html! { div id=(node.id) { (fold(&key, &title, on_chain, &inside)) } }
     }
 
-    /// What must hold, with what is known of it.
+    /// Renders the conditions of a node, with their outcomes if known.
     fn conditions(&self, evidence: &[Evidence]) -> Markup {
         let say = |key: &str| self.words.text(key, &[]);
         html! {

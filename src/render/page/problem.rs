@@ -1,11 +1,11 @@
-//! The page that says why there is no page.
+//! The error page.
 
 use maud::html;
 
 use super::{Kept, Page};
 use crate::render::{Line, Words};
 
-/// What is wrong, and what to do about it.
+/// Renders the error page: the problem and its remedy.
 pub fn problem_page(title: &str, what: &Line, words: &Words) -> String {
     let body = html! { div.card { h1 { (title) } p.lead { (super::html::line(what)) } } };
     Page { title, place: "", kept: Kept::Still, body }.html(words)

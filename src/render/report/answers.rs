@@ -1,4 +1,4 @@
-//! The seven questions that serving engineers ask, each with its answer or with how to find out.
+//! The seven questions of serving engineers, each with its answer or with a way to find it.
 
 use maud::{Markup, html};
 
@@ -8,12 +8,12 @@ use crate::render::page::html::{fold, line, moment, table};
 use crate::render::{Line, Words, facts};
 use crate::report::{Answers, Measured, Question, Report, moved};
 
-/// Pods named beside a command line.
+/// Maximum number of pods named beside a command line.
 const PODS: usize = 4;
-/// Machines that are named.
+/// Maximum number of nodes named.
 const NODES: usize = 100;
 
-/// All seven.
+/// Renders all seven answers.
 pub(super) fn answers(report: &Report, around: &Around<'_>, words: &Words) -> Markup {
     let a = &report.answers;
     let all = [
@@ -47,7 +47,7 @@ fn list(key: &str, values: &[String], words: &Words) -> Markup {
 fn model(a: &Answers, words: &Words) -> Option<Markup> {
     let m = &a.model;
     let empty = m.names.is_empty() && m.weights.is_empty() && m.arguments.is_empty() && m.settings.is_empty();
-    // What is not set says nothing.
+    // Settings that are not set are left out.
     let settings =
         m.settings.iter().filter(|(_, values)| values.iter().any(|value| value != "None" && !value.is_empty()));
     (!empty).then(|| {
@@ -96,7 +96,7 @@ fn hardware(a: &Answers, words: &Words) -> Option<Markup> {
     })
 }
 
-/// Numbers before, during and after, with how much they changed: what moved stands out, what nobody tells is folded.
+/// Renders values before, during and after, with their change: changed ones stand out, those without data are folded.
 pub(super) fn measured(key: &str, list: &[Measured], words: &Words) -> Markup {
     let say = |key: &str| words.text(key, &[]);
     let (told, untold): (Vec<&Measured>, Vec<&Measured>) =

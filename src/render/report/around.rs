@@ -1,4 +1,4 @@
-//! What happened when, what logs say, where replicas stand, which alerts and rules, and what the bundle holds.
+//! Sections around the diagnosis: timeline, logs, topology, alerts, rules, bundle parts, redactions, tickets.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,24 +14,24 @@ use crate::render::{Line, Words, facts, logs::unknown as unknown_errors};
 use crate::report::{Happened, HappenedKind, LogSeen, Part, Replica, Report, Stage};
 use crate::signal::{Unit, format_value};
 
-/// Entries of the timeline that stand open; the middle of a longer one folds.
+/// Maximum number of timeline entries shown open; the middle of a longer timeline is folded.
 const EVENTS: usize = 40;
-/// Alerts and rules that are listed.
+/// Maximum number of alerts and of rules listed.
 const ALERTS: usize = 60;
-/// Replicas that are drawn.
+/// Maximum number of replicas drawn.
 const REPLICAS: usize = 300;
-/// Machines that stand open beside those with replicas that are hit.
+/// Maximum number of nodes shown open, besides those with affected replicas.
 const NODES: usize = 12;
-/// Findings of one log.
+/// Maximum number of findings shown of one log.
 const FINDINGS: usize = 12;
 
-/// What happened, oldest first.
+/// Renders the timeline, oldest first.
 pub(super) fn timeline(report: &Report, words: &Words) -> Option<Markup> {
     let all = &report.timeline;
     let (first, rest) = all.split_at(all.len().min(EVENTS / 2));
     let (middle, last) = rest.split_at(rest.len().saturating_sub(EVENTS / 2));
     let day = |one: &Happened| one.at.strftime("%Y-%m-%d").to_string();
-    // The date stands only where it is not the same for all.
+    // The date is shown only if it is not the same for all entries.
     let form = match (all.first().map(day), all.last().map(day)) {
         (Some(first), Some(last)) if first != last => "%m-%d %H:%M:%S",
         _ => "%H:%M:%S",
@@ -70,11 +70,11 @@ fn happened(one: &Happened, form: &str, words: &Words) -> Markup {
     }
 }
 
-/// What logs say, the first root error first.
+/// Renders the findings of logs, those with a root error first.
 pub(super) fn logs(report: &Report, words: &Words) -> Option<Markup> {
     let mut logs: Vec<&LogSeen> = report.logs.iter().collect();
     logs.sort_by_key(|log| (log.report.first_root.is_none(), log.report.findings.is_empty()));
-    // Replicas fail alike, and a step stands once.
+    // Replicas fail alike, so each step is shown only once.
     let fix = report.diagnosis.iter().flat_map(|diagnosis| diagnosis.fix.now.iter().chain(&diagnosis.fix.lasting));
     let mut said: BTreeSet<&str> = fix.map(|fix| fix.action.trim()).collect();
     (!logs.is_empty()).then(|| {
@@ -121,7 +121,7 @@ fn rank(rank: LogRank, words: &Words) -> Markup {
     pill(look, &words.text(key, &[]))
 }
 
-/// Replicas by machine: machines with some that are hit first, and those marked; many others fold.
+/// Renders replicas by node: nodes with affected replicas first, these marked; many other nodes are folded.
 pub(super) fn topology(report: &Report, words: &Words) -> Option<Markup> {
     let hit: BTreeSet<&str> = report
         .diagnosis
@@ -162,7 +162,7 @@ pub(super) fn topology(report: &Report, words: &Words) -> Option<Markup> {
     })
 }
 
-/// Where the diagnosis itself says that replicas run; it tells of few.
+/// Returns the replicas that the diagnosis locates, which are few.
 fn told_by_diagnosis(diagnosis: Option<&Diagnosis>) -> Vec<Replica> {
     let places = diagnosis.and_then(Diagnosis::root).into_iter().flat_map(|root| &root.replicas.places);
     let one = |(name, places): (&String, &Vec<String>)| {
@@ -188,7 +188,7 @@ fn one_replica(replica: &Replica, hit: bool, words: &Words) -> Markup {
     }
 }
 
-/// The alerts with their labels.
+/// Renders the alerts with their labels.
 pub(super) fn alerts(report: &Report, words: &Words) -> Option<Markup> {
     let say = |key: &str| words.text(key, &[]);
     let left = report.alerts.len().saturating_sub(ALERTS);
@@ -222,7 +222,7 @@ fn one_alert(alert: &Alert, words: &Words) -> Markup {
     }
 }
 
-/// The rules behind them.
+/// Renders the alert rules.
 pub(super) fn rules(report: &Report, words: &Words) -> Option<Markup> {
     (!report.rules.is_empty()).then(|| {
         html! { @for (i, rule) in report.rules.iter().take(ALERTS).enumerate() {
@@ -236,7 +236,7 @@ pub(super) fn rules(report: &Report, words: &Words) -> Option<Markup> {
     })
 }
 
-/// What the bundle holds, and what of it failed.
+/// Renders the parts of the bundle and their stages.
 pub(super) fn parts(report: &Report, words: &Words) -> Option<Markup> {
     let say = |key: &str| words.text(key, &[]);
     let heads = ["report-part", "report-stage", "report-note", "report-size"].map(say);
@@ -260,7 +260,7 @@ pub(super) fn parts(report: &Report, words: &Words) -> Option<Markup> {
     })
 }
 
-/// What was taken out where.
+/// Renders the redactions by file and rule.
 pub(super) fn redacted(report: &Report, words: &Words) -> Option<Markup> {
     let heads = ["report-file", "report-rule", "report-count"].map(|key| words.text(key, &[]));
     let rows: Vec<Vec<Markup>> = report
@@ -271,7 +271,7 @@ pub(super) fn redacted(report: &Report, words: &Words) -> Option<Markup> {
     (!rows.is_empty()).then(|| table(&words.text("report-redacted", &[]), &heads, &rows))
 }
 
-/// Texts for vendors, or where they are.
+/// Renders the tickets, or the links to them.
 pub(super) fn tickets(around: &Around<'_>, words: &Words) -> Option<Markup> {
     (!around.tickets.is_empty() || !around.ticket_pages.is_empty()).then(|| {
         html! {
@@ -284,7 +284,7 @@ pub(super) fn tickets(around: &Around<'_>, words: &Words) -> Option<Markup> {
     })
 }
 
-/// Bundles that were made of the incident, and how to make one.
+/// Renders the existing bundles of the incident, and how to create one.
 pub(super) fn bundles(report: &Report, around: &Around<'_>, words: &Words) -> Option<Markup> {
     let incident = report.incident.as_ref().filter(|_| around.live)?;
     Some(html! {

@@ -1,4 +1,4 @@
-//! Everything that was checked, link by link; what it is not, and what nobody could tell.
+//! All checks of a diagnosis, link by link, the causes ruled out, and the checks without data.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use crate::render::page::html::{clock, fold, line, outcome, sureness, table};
 use crate::render::{Line, Words, compared, facts, whole};
 use crate::signal::format_value;
 
-/// The checks of every link of the best chain, and of the other causes on demand.
+/// Renders the checks of every link of the best chain, and folded those of the other causes.
 pub(super) fn checked(diagnosis: &Diagnosis, words: &Words) -> Markup {
     let root = diagnosis.root();
     let said = |title: &str, sure: Option<Verdict>| {
@@ -73,7 +73,7 @@ fn row(e: &EvidenceResult, words: &Words) -> Vec<Markup> {
     ]
 }
 
-/// What it is not, with the check that says so.
+/// Renders the causes ruled out, each with the check against it.
 pub(super) fn ruled_out(diagnosis: &Diagnosis, words: &Words) -> Option<Markup> {
     let say = |key: &str| words.text(key, &[]);
     let heads = ["report-cause", "report-because", "report-needed"].map(say);
@@ -105,7 +105,7 @@ pub(super) fn ruled_out(diagnosis: &Diagnosis, words: &Words) -> Option<Markup> 
     })
 }
 
-/// What could not be checked, and what turns it on.
+/// Renders the signals that could not be checked, and the setting that enables them.
 pub(super) fn unchecked(diagnosis: &Diagnosis, words: &Words) -> Option<Markup> {
     let reasons = whole::reasons(diagnosis);
     (!reasons.is_empty()).then(|| {

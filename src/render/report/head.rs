@@ -1,4 +1,4 @@
-//! The first screen: readable in thirty seconds by somebody who was not there.
+//! The first screen of a report, readable in thirty seconds by a person who did not follow the incident.
 
 use maud::{Markup, html};
 
@@ -11,19 +11,19 @@ use crate::render::page::html::{Look, clock as clock_of, fold, line, link, momen
 use crate::render::{Line, Span, Words, facts, latency, message, whole};
 use crate::report::Report;
 
-/// Steps that are shown at once.
+/// Maximum number of steps shown open.
 const STEPS: usize = 3;
-/// Numbers in a box of the chain.
+/// Maximum number of values in a box of the chain.
 const NUMBERS: usize = 2;
 
-/// What, who, since when, why, what to do.
+/// Renders symptom, affected pool, start, cause and steps.
 pub(super) fn head(report: &Report, around: &Around<'_>, words: &Words) -> Markup {
     let view = view(report);
     let diagnosis = report.diagnosis.as_ref();
     let whom = message::hurt(&view);
     let what = message::what(&view);
     let (tone, state) = match diagnosis.filter(|_| report.incident.is_none() && report.alerts.is_empty()) {
-        // Nothing fires: somebody asked.
+        // Nothing is firing: a user requested the diagnosis.
         Some(diagnosis) => {
             let (tone, key) = whole::asked(diagnosis);
             (tone, words.text(key, &[]))
@@ -60,7 +60,7 @@ pub(super) fn head(report: &Report, around: &Around<'_>, words: &Words) -> Marku
     }
 }
 
-/// The symptom in a sentence, else why there is none.
+/// Renders the symptom in a sentence, else the reason why there is none.
 fn lead(report: &Report, words: &Words) -> Markup {
     let view = view(report);
     let said = match (&report.diagnosis, view.because) {
@@ -123,7 +123,7 @@ fn facts_of(report: &Report, live: bool, words: &Words) -> Markup {
     }
 }
 
-/// Which replicas, of how many.
+/// Renders the affected replicas and their total.
 fn hurt(report: &Report, words: &Words) -> Markup {
     let Some(diagnosis) = &report.diagnosis else { return html! { (words.text("report-unknown", &[])) } };
     let radius = match diagnosis.root() {
@@ -141,14 +141,14 @@ fn hurt(report: &Report, words: &Words) -> Markup {
     }
 }
 
-/// How many checks of a chain agree, of those with data.
+/// Counts the checks of a chain that were met, and those with data.
 fn agreeing(root: &CauseFound) -> (usize, usize) {
     let all = || root.evidence.iter().chain(root.via.iter().flat_map(|link| &link.evidence));
     let agree = all().filter(|e| e.outcome == Outcome::Met).count();
     (agree, all().filter(|e| e.outcome != Outcome::NoData).count())
 }
 
-/// The chain as boxes, the cause first, as it happened; without arrows and in the order of time where the times do not fit.
+/// Renders the chain as boxes, the root cause first; without arrows and in order of time if the times contradict it.
 fn why(diagnosis: &Diagnosis, words: &Words) -> Markup {
     let since = |id: &str| diagnosis.timeline.iter().find(|onset| onset.id == id).map(|onset| onset.at);
     let drawn =
@@ -193,7 +193,7 @@ fn why(diagnosis: &Diagnosis, words: &Words) -> Markup {
     }
 }
 
-/// The first error that a log tells, where one does: the fastest way to many causes.
+/// Renders the first root error of the logs, if any: the fastest way to many causes.
 fn logged(report: &Report, words: &Words) -> Markup {
     let roots = report.logs.iter().filter_map(|log| {
         let root = log.report.first_root.as_ref()?;
@@ -211,7 +211,7 @@ fn logged(report: &Report, words: &Words) -> Markup {
     }
 }
 
-/// What to do: a few steps at once, the others on demand.
+/// Renders the steps: a few open, the others folded.
 fn steps(diagnosis: &Diagnosis, words: &Words) -> Markup {
     let fix = &diagnosis.fix;
     let more = fix.now.len().saturating_sub(STEPS);

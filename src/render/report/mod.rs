@@ -1,7 +1,7 @@
-//! [`Report`] ─▶ HTML: the page of an incident, and the same as a file that belongs to no service.
+//! [`Report`] ─▶ HTML: the page of an incident, live or as a file.
 //!
-//! The first screen is for somebody who was not there: what, who is hurt, since when, why, what to do, how sure, who is
-//! on it. Everything else stands below it, in the order in which questions come.
+//! The first screen is for a person who did not follow the incident: symptom, affected pool, start, cause, steps,
+//! confidence, and who acknowledged it. The other sections follow in the order of usual questions.
 
 mod answers;
 mod around;
@@ -18,33 +18,33 @@ use super::{IncidentView, Line, Words};
 use crate::alert::{Alert, AlertStatus};
 use crate::report::Report;
 
-/// How often a page looks for news while its incident is open, seconds.
+/// Seconds between two polls while the incident is open.
 const OPEN: u32 = 5;
-/// And after that: it may fire again.
+/// Seconds between two polls after that; it may fire again.
 const OVER: u32 = 30;
 
-/// What stands around a report on its page.
+/// The content of the page besides the report.
 #[derive(Debug, Clone, Default)]
 pub struct Around<'a> {
-    /// What each picture shows, and its `<svg>` as [`crate::chart::svg`] writes it.
+    /// The title of each chart, and its `<svg>` from [`crate::chart::svg`].
     pub pictures: &'a [(String, String)],
-    /// Why there is no picture, as a phrase's name; none when nothing is to be drawn.
+    /// The name of the phrase that says why there is no chart; `None` if none is needed.
     pub no_picture: Option<&'static str>,
-    /// Why there are no numbers beyond the diagnosis, as a phrase's name.
+    /// The name of the phrase that says why there are no numbers beyond the diagnosis.
     pub no_numbers: Option<&'static str>,
-    /// Where to look further: label and address.
+    /// Links to further pages: label and URL.
     pub actions: &'a [(String, String)],
-    /// Bundles that were made: label and address.
+    /// Existing bundles: label and URL.
     pub bundles: &'a [(String, String)],
-    /// Texts to paste into a vendor's form: for whom, and the text.
+    /// Tickets: receiver and text.
     pub tickets: &'a [(String, String)],
-    /// Where such texts are to be had: for whom, and the address.
+    /// Pages with tickets: receiver and URL.
     pub ticket_pages: &'a [(String, String)],
-    /// The page of the service; without, it is a file.
+    /// True for a page of the service; false for a file.
     pub live: bool,
 }
 
-/// A part of the page with its anchor; empty ones are left out.
+/// A section of the page with its anchor; empty sections are left out.
 struct Section {
     id: &'static str,
     title: String,
@@ -57,7 +57,7 @@ impl Section {
     }
 }
 
-/// The whole page.
+/// Renders the whole page.
 pub fn report_page(report: &Report, around: &Around<'_>, words: &Words) -> String {
     let say = |key: &str| words.text(key, &[]);
     let section = |id, title, body| Section::new(id, title, words, body);
@@ -104,7 +104,7 @@ pub fn report_page(report: &Report, around: &Around<'_>, words: &Words) -> Strin
     Page { title: &report.headline, place: "/incidents", kept, body }.html(words)
 }
 
-/// What the incident's message is made of, as far as the report has it.
+/// Builds the view of the incident from the data of the report.
 fn view(report: &Report) -> IncidentView<'_> {
     let incident = report.incident.as_ref();
     let first = report.alerts.iter().map(|alert| alert.starts_at).min();
@@ -126,7 +126,7 @@ fn view(report: &Report) -> IncidentView<'_> {
     }
 }
 
-/// When the last of alerts that are all resolved ended.
+/// Returns the end of the last alert if all are resolved.
 fn over(alerts: &[Alert]) -> Option<Timestamp> {
     let all = alerts.iter().all(|alert| alert.status == AlertStatus::Resolved);
     alerts.iter().map(|alert| alert.ends_at).max().filter(|_| all)
@@ -139,7 +139,7 @@ fn pictures(around: &Around<'_>, words: &Words) -> Option<Markup> {
         (pictures, _) => Some(html! {
             div.pictures {
                 @for (title, svg) in pictures {
-                    // The chart's own back end wrote and escaped it.
+                    // The SVG renderer wrote and escaped it.
                     figure aria-label=(title) { (PreEscaped(svg)) }
                 }
             }
@@ -147,7 +147,7 @@ fn pictures(around: &Around<'_>, words: &Words) -> Option<Markup> {
     }
 }
 
-/// How it was made; of a live page only what does not change by itself.
+/// Renders the origin of the report; on a live page only the parts that do not change by themselves.
 fn foot(report: &Report, live: bool, words: &Words) -> Markup {
     let made = super::Span::Plain(report.made_at.strftime("%Y-%m-%d %H:%M:%S UTC").to_string());
     html! {

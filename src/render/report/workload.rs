@@ -1,4 +1,4 @@
-//! How long prompts and answers are, as a small drawing of bars, and in words for those who do not see it.
+//! Histograms of prompt and answer lengths, as bars and as text for screen readers.
 
 use maud::{Markup, html};
 
@@ -8,15 +8,15 @@ use crate::render::page::html::fold;
 use crate::report::Distribution;
 use crate::signal::{Unit, format_value};
 
-/// The drawing's size.
+/// The size of the drawing.
 const WIDTH: f64 = 480.0;
 const HEIGHT: f64 = 84.0;
-/// Below the bars, for the bounds.
+/// The height below the bars, for the bounds.
 const FOOT: f64 = 16.0;
-/// Bounds that are written.
+/// Maximum number of labelled bounds.
 const BOUNDS: usize = 6;
 
-/// A distribution with its name.
+/// Renders a distribution with its name.
 pub(super) fn drawn(title: &str, d: &Distribution, words: &Words) -> Markup {
     let say = |key: &str| words.text(key, &[]);
     let tokens = |value: f64| format_value(value, Unit::Tokens);
@@ -46,7 +46,7 @@ pub(super) fn drawn(title: &str, d: &Distribution, words: &Words) -> Markup {
 }
 
 fn bars(name: &str, said: &str, d: &Distribution) -> Markup {
-    // Empty buckets at both ends say nothing.
+    // Empty buckets at both ends are left out.
     let first = d.buckets.iter().position(|(_, share)| *share > 0.0).unwrap_or(0);
     let last = d.buckets.iter().rposition(|(_, share)| *share > 0.0).map_or(0, |at| at + 1);
     let shown = d.buckets.get(first..last).unwrap_or_default();
