@@ -34,8 +34,8 @@ impl Log {
 /// Bytes of a log's start that are fetched beside its end: it holds versions, arguments and capacity.
 pub const HEAD_BYTES: u64 = 64 << 10;
 
-/// Joins the start and the end of a log; true if they overlap, else a line marks the gap. The end is truncated if the
-/// result would exceed `bytes`.
+/// Joins the start and the end of a log; true if nothing between them is missing, else a line marks the gap. The end is
+/// truncated if the result would exceed `bytes`.
 pub fn joined(head: &str, tail: &str, bytes: u64) -> (String, bool) {
     // The last line of the start may be incomplete.
     let head = &head[..head.rfind('\n').map_or(0, |at| at + 1)];

@@ -13,7 +13,7 @@ pub enum Bucket {
 const SAME: f64 = 1e-9;
 
 /// Returns the bucket of an interpolated quantile. `bounds` are the finite upper bounds, ascending; `None` if it is
-/// empty.
+/// empty or the quantile is not finite.
 /// Source: <https://prometheus.io/docs/prometheus/latest/querying/functions/#histogram_quantile>.
 pub fn bucket(quantile: f64, bounds: &[f64]) -> Option<Bucket> {
     let last = *bounds.last()?;
