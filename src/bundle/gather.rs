@@ -36,7 +36,7 @@ impl<'a> Making<'a> {
         Self { progress, name, began: progress.begin(name) }
     }
 
-    /// Ends the part as skipped, because its source is not configured or not known.
+    /// Ends the part as skipped: it has no source.
     pub(super) fn skipped(self, why: &str) {
         self.progress.end(self.name, self.began, Stage::Skipped, why, 0);
     }

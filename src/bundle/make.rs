@@ -38,7 +38,7 @@ pub async fn make(
     progress.expect(&PARTS);
     let until = until(options, Instant::now());
     let archive = Archive::create(path, options.file_bytes)?;
-    // Boxed because the future is large; the explicit type lets the compiler prove that it is `Send`.
+    // Boxed because it is large; the explicit type lets the compiler prove `Send`.
     let writing: BoxFuture<'_, _> = Box::pin(write(sources, subject, options, &archive, until, progress));
     let written = writing.await;
     // The writer's own error comes first: it is the cause of errors while adding.

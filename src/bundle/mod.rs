@@ -1,4 +1,4 @@
-//! Incident bundles: everything known about an incident in one zip file, for the person who takes over.
+//! Incident bundles: everything about an incident in one file, for the person who takes over.
 //!
 //! All sources are queried concurrently, each with its own deadline; a failed source is reported in its part of the
 //! bundle. Everything is redacted ([`crate::redact`]) before it enters the archive.
@@ -55,7 +55,7 @@ pub struct Sources {
     pub reader: Option<(Reader, Vec<Target>)>,
     /// The client of the cluster's API.
     pub kubernetes: Option<crate::kubernetes::Kubernetes>,
-    /// The reason why the cluster cannot be queried although it is expected to be reachable.
+    /// The reason why there is no client of the cluster's API, if known.
     pub no_cluster: Option<NoCluster>,
     /// The Loki client.
     pub loki: Option<crate::loki::Loki>,
@@ -65,7 +65,7 @@ pub struct Sources {
     pub diagnosing: diagnose::Config,
 }
 
-/// The subject of a bundle: an incident or a pool, with the time to cover.
+/// The subject of a bundle: an incident or a pool.
 #[derive(Debug, Clone)]
 pub struct Subject {
     /// The incident as stored; `None` for a pool without an incident.
@@ -82,12 +82,12 @@ pub struct Subject {
     pub happened: Vec<Happened>,
     /// The incident's alerts, or those given by the user.
     pub alerts: Vec<Alert>,
-    /// The notification payload as received from the user, including fields that are not parsed.
+    /// The notification as given by the user, including unparsed fields.
     pub payload: Option<serde_json::Value>,
 }
 
 impl Subject {
-    /// Returns the subject in the form that the report builder takes.
+    /// Returns the subject of the report.
     pub fn about(&self) -> About<'_> {
         let incident = self.incident.as_ref().map(|incident| report::Incident {
             id: incident.id.clone(),
@@ -132,18 +132,18 @@ pub struct Options {
     pub anonymize: bool,
     /// The time within which all sources must have answered.
     pub deadline: Duration,
-    /// The maximum size of the series in bytes, uncompressed.
+    /// Maximum size of the series in bytes, uncompressed.
     pub series_bytes: u64,
-    /// The maximum size of the logs in bytes, uncompressed.
+    /// Maximum size of the logs in bytes, uncompressed.
     pub log_bytes: u64,
-    /// The maximum size of the bundle file in bytes.
+    /// Maximum size of the bundle file in bytes.
     pub file_bytes: u64,
     /// Receivers whose ticket is added whatever the root cause is.
     pub tickets: Vec<String>,
 }
 
 impl Options {
-    /// Returns the options from the configuration, with redaction on.
+    /// Returns the configured options, with redaction.
     pub fn of(config: &Config) -> Self {
         Self {
             redact: true,
@@ -166,7 +166,7 @@ pub struct Made {
     pub bytes: u64,
 }
 
-/// The reason why no bundle was built; failed sources are reported inside the bundle instead.
+/// The reason why no bundle was built; failed sources are reported inside a bundle.
 #[derive(Debug, thiserror::Error)]
 pub enum BundleError {
     /// The file cannot be created or written.

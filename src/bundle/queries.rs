@@ -53,7 +53,7 @@ pub(super) fn queries<'a>(diagnosis: Option<&'a Diagnosis>, seen: &'a Seen) -> V
     all
 }
 
-/// Returns every check with the id of the playbook or cause that uses it.
+/// Returns every check with the id of its playbook or cause.
 fn judged(diagnosis: &Diagnosis) -> impl Iterator<Item = (&str, &EvidenceResult)> {
     let symptom = &diagnosis.symptom;
     let causes = diagnosis.causes.iter().flat_map(|cause| {

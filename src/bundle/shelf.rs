@@ -75,7 +75,7 @@ pub struct Shelf {
     keep: Duration,
     keep_bytes: u64,
     min_free_bytes: u64,
-    /// True if the directory is on the same disk as the store.
+    /// True if it is on the store's disk.
     beside_store: bool,
 }
 

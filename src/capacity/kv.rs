@@ -23,7 +23,7 @@ pub struct Cache {
     pub block_bytes: u64,
     full_groups: u64,
     recurrent_groups: u64,
-    /// Window size and number of groups, for each window size.
+    /// Number of groups for each window size.
     sliding_groups: Vec<(u64, u64)>,
     batched_tokens: u64,
 }

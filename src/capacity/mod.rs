@@ -57,15 +57,15 @@ pub struct Report {
 pub struct ModelReport {
     /// The architecture's class.
     pub architecture: String,
-    /// The number of layers by kind.
+    /// Number of layers by kind.
     pub layers: LayerCounts,
-    /// The number of parameters; null if they cannot be counted.
+    /// Number of parameters; null if they cannot be counted.
     pub parameters: Option<ParameterReport>,
     /// The longest request in tokens.
     pub max_model_len: u64,
 }
 
-/// The number of layers by the past tokens that they store.
+/// Number of layers by the past tokens that they store.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LayerCounts {
     /// Layers that store every token.
@@ -136,7 +136,7 @@ pub struct Fit {
     pub memory: Vec<Share>,
     /// The size of the KV cache in tokens, as the engine reports it at its start.
     pub kv_pool_tokens: u64,
-    /// The number of concurrent requests by their length.
+    /// Number of concurrent requests by their length.
     pub concurrency: Vec<Concurrency>,
 }
 
@@ -149,15 +149,15 @@ pub struct Deployed {
     pub gpu_bytes: u64,
     /// The fraction of it that the engine may use, 0..1.
     pub gpu_memory_utilization: f64,
-    /// The number of GPUs that share each layer.
+    /// Number of GPUs that share each layer.
     pub tensor_parallel: u64,
-    /// The number of GPUs among which the layers are divided.
+    /// Number of GPUs that divide the layers.
     pub pipeline_parallel: u64,
-    /// The maximum length of a request in tokens.
+    /// Maximum length of a request in tokens.
     pub max_model_len: u64,
-    /// The maximum tokens per step.
+    /// Maximum tokens per step.
     pub max_num_batched_tokens: u64,
-    /// The maximum requests per step.
+    /// Maximum requests per step.
     pub max_num_seqs: u64,
 }
 
@@ -172,14 +172,14 @@ pub struct Share {
     pub share: f64,
 }
 
-/// The number of concurrent requests of one length.
+/// Number of concurrent requests of one length.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Concurrency {
     /// The length of prompt and output together.
     pub context_tokens: u64,
-    /// The maximum bytes of one request on each GPU.
+    /// Maximum bytes of one request on each GPU.
     pub request_bytes: u64,
-    /// The number of requests that fit.
+    /// Number of requests that fit.
     pub requests: f64,
 }
 
@@ -188,7 +188,7 @@ pub struct Concurrency {
 pub struct Live {
     /// The pool's matchers in the engine's labels.
     pub scope: BTreeMap<String, String>,
-    /// The number of replicas within the last hour.
+    /// Number of replicas within the last hour.
     pub replicas: usize,
     /// The KV cache's size in tokens of one replica: the mean of all replicas.
     pub kv_capacity_tokens: Option<f64>,
@@ -200,7 +200,7 @@ pub struct Live {
     pub prompt_tokens_mean: Option<f64>,
     /// The mean output length in tokens.
     pub generation_tokens_mean: Option<f64>,
-    /// The number of requests of this mean length that one replica holds; with sliding windows more of them fit.
+    /// Number of requests of this mean length that one replica holds; with sliding windows more of them fit.
     pub mean_requests_per_replica: Option<f64>,
     /// The mean number of requests now running on a replica.
     pub running_per_replica: Option<f64>,

@@ -102,7 +102,7 @@ pub struct Model {
     pub attention: Attention,
     /// Dimension of a token inside the feed-forward layer: of the dense layer, or of the selected experts together.
     pub inner: u64,
-    /// The state of a recurrent layer; `None` if there is none, or its shape is unknown.
+    /// The state of a recurrent layer, if any and known.
     pub state: Option<State>,
     /// Parameters by part; `None` if they cannot be counted from the configuration.
     pub parts: Option<Parts>,
@@ -112,7 +112,7 @@ pub struct Model {
     pub dtype: KvDtype,
     /// The KV cache's type that the checkpoint requests.
     pub kv_dtype: Option<KvDtype>,
-    /// The maximum length of a request in tokens.
+    /// Maximum length of a request in tokens.
     pub longest: Option<u64>,
     /// Assumptions and omissions, as sentences.
     pub assumed: Vec<String>,
@@ -122,7 +122,7 @@ impl Model {
     /// Parses a Hugging Face `config.json`.
     ///
     /// # Errors
-    /// If a key is missing or has an unsupported value; names the key, its value, and what is expected.
+    /// If a key is missing or has an unsupported value.
     pub fn parse(text: &str) -> std::result::Result<Self, super::CapacityError> {
         let config = Config::parse(text)?;
         let mut assumed = Vec::new();

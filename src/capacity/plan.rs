@@ -12,7 +12,7 @@ use super::{
 };
 
 const GIB: u64 = 1 << 30;
-/// Minimum memory of GPUs, except A100, for which vLLM's defaults use large batches.
+/// Minimum memory of a GPU, except A100, for vLLM's large default batches.
 /// Source: https://docs.vllm.ai/en/stable/configuration/optimization/
 const LARGE: u64 = 70 * GIB;
 /// CUDA graphs of one GPU; start-up logs show 0.1 to 0.7 GiB.
@@ -36,9 +36,9 @@ pub struct Deployment {
     pub gpu: Option<Gpu>,
     /// The fraction of its memory that the engine may use, 0..1.
     pub utilization: f64,
-    /// The number of GPUs that share each layer.
+    /// Number of GPUs that share each layer.
     pub tensor: u64,
-    /// The number of GPUs among which the layers are divided.
+    /// Number of GPUs that divide the layers.
     pub pipeline: u64,
     /// The KV cache's type; `None` for the model's.
     pub kv_dtype: Option<KvDtype>,
@@ -50,11 +50,11 @@ pub struct Deployment {
     pub reserve_bytes: Option<u64>,
     /// True without CUDA graphs.
     pub eager: bool,
-    /// The maximum length of a request; `None` for the model's.
+    /// Maximum length of a request; `None` for the model's.
     pub longest: Option<u64>,
-    /// The maximum tokens per step; `None` for vLLM's default for the GPU.
+    /// Maximum tokens per step; `None` for vLLM's default for the GPU.
     pub batched_tokens: Option<u64>,
-    /// The maximum requests per step; `None` for vLLM's default for the GPU.
+    /// Maximum requests per step; `None` for vLLM's default for the GPU.
     pub sequences: Option<u64>,
     /// Additional context lengths to show.
     pub contexts: Vec<u64>,

@@ -124,7 +124,7 @@ pub(super) fn parts(
     Ok(parts)
 }
 
-/// Returns the parameters of one attention layer: its matrices, and its biases and norms.
+/// Returns an attention layer's parameters: matrices, and biases with norms.
 fn mixer(shape: &Shape<'_>) -> Result<(u64, u64)> {
     let Shape { config, kind, hidden, heads, attention, .. } = *shape;
     match attention {

@@ -235,7 +235,7 @@ fn known<'s>(pool: &Pool<'_>, engine: &Engine, series: &'s [Series]) -> Vec<&'s 
     }
 }
 
-/// Returns the changes of a series, each with time, old and new value.
+/// Returns the changes of a series: time, old and new value.
 fn steps(series: &Series) -> impl Iterator<Item = (Timestamp, f64, f64)> {
     series.samples.windows(2).filter_map(|pair| match pair {
         [(_, before), (at, after)] if before != after => {
@@ -245,7 +245,7 @@ fn steps(series: &Series) -> impl Iterator<Item = (Timestamp, f64, f64)> {
     })
 }
 
-/// Returns the kind and name of a workload, as in `deployment llama`.
+/// Returns kind and name: `deployment llama`.
 fn workload(labels: &Labels) -> Option<String> {
     let kinds = ["deployment", "statefulset", "daemonset", "horizontalpodautoscaler"];
     kinds.iter().find_map(|kind| Some(format!("{kind} {}", labels.get(*kind).filter(|name| !name.is_empty())?)))
@@ -276,7 +276,7 @@ fn rollouts(pool: &Pool<'_>, followed: &Followed<'_>) -> Vec<Event> {
             }
         }
     }
-    // Scaling and a new image change the specification too, and are already reported.
+    // Scaling and a new image change the specification too.
     let others: Vec<Event> = scaled.iter().chain(&events).cloned().collect();
     for (engine, series) in of(followed, Change::Specification) {
         for one in known(pool, engine, series) {

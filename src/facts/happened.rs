@@ -4,9 +4,9 @@ use jiff::Timestamp;
 
 use crate::report::{Happened, HappenedKind};
 
-/// Maximum number of sentences.
+/// Maximum sentences.
 const MOST: usize = 50;
-/// Maximum number of replicas named in a sentence.
+/// Maximum replicas named in a sentence.
 const NAMED: usize = 3;
 /// Seconds within which equal events are merged; the next value is used if too many sentences are left.
 const TOGETHER: [i64; 4] = [120, 600, 3_600, i64::MAX];

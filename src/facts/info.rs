@@ -30,7 +30,7 @@ const WHO: [&str; 12] = [
     "pod_name",
 ];
 
-/// The rows of one info query, and how they relate to the pool.
+/// The rows of one info query.
 struct One<'a> {
     info: &'a Info,
     own: Own,
@@ -85,7 +85,7 @@ impl One<'_> {
         self.info.tells.values().any(|told| *told == fact)
     }
 
-    /// Returns the GPU product with its slice, as in `NVIDIA H100 80GB HBM3 MIG 1g.10gb`.
+    /// Returns product and slice: `NVIDIA H100 80GB HBM3 MIG 1g.10gb`.
     fn gpu(&self, row: &Row) -> Option<String> {
         let kind = self.label(row, Fact::Gpu)?;
         Some(match self.label(row, Fact::GpuSlice) {
@@ -155,7 +155,7 @@ pub(super) fn read(told: Told<'_>, seen: &mut Seen) {
     seen.missing.extend(told.missing);
 }
 
-/// Adds the rows that are distinct without the labels that identify the source.
+/// Adds the distinct rows, without the labels that identify the source.
 fn settings(one: &One<'_>, seen: &mut Seen) {
     if !one.info.shown {
         return;

@@ -71,7 +71,7 @@ fn of_engine<'a>(engine: &'a Engine, seen: &'a EngineSeen) -> impl Iterator<Item
     engine.histograms.iter().map(move |(length, names)| Teller { length: *length, engine, seen, names })
 }
 
-/// Returns the queries for the increases of the buckets and of the sum.
+/// Returns the queries of the buckets' and the sum's increase.
 fn queries(pool: &Pool<'_>, teller: &Teller<'_>, (at, window): (Timestamp, Duration)) -> [(String, Timestamp); 2] {
     // An endpoint may expose the old name beside the new one.
     let increase = |suffix: &str| {

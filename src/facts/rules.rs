@@ -11,7 +11,7 @@ use crate::diagnose::{Pool, Request, Scope};
 use crate::playbook::Library;
 use crate::prom::AlertingRule;
 
-/// Maximum number of rules.
+/// Maximum rules.
 const MOST: usize = 50;
 
 type Missing = Vec<(String, String)>;

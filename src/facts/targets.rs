@@ -6,7 +6,7 @@ use super::Target;
 use crate::diagnose::{Own, Pool};
 use crate::prom::ActiveTarget;
 
-/// Maximum number of targets.
+/// Maximum targets.
 const MOST: usize = 200;
 /// Maximum characters of an error.
 const ERROR: usize = 300;

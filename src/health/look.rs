@@ -190,7 +190,7 @@ async fn pool(
     // Gateway checks need a gateway.
     let rows = rows(library);
     let rows = rows.iter().filter(|row| gateways > 0 || !is_gateways(library, row.signal));
-    // Checks of an optional feature need the feature to be in use.
+    // Feature checks need the feature in use.
     let unused = |row: &&Row| {
         let silent = observed.seen.signals.get(row.signal).is_some_and(|o| o.value.is_none() && o.answered);
         silent && is_feature(library, row.signal)

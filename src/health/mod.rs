@@ -23,7 +23,7 @@ pub use triage::{Triage, places, triage};
 /// The version of the JSON output; an incompatible change gets a new name.
 pub const SCHEMA: &str = "llm-diagnose/health/v1";
 
-/// The state of a check, pool or fleet, in the terms of monitoring plugins.
+/// The state of a check, pool or fleet, as in monitoring plugins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
@@ -109,7 +109,7 @@ pub struct Check {
     pub value: Option<f64>,
     /// The value's unit.
     pub unit: Unit,
-    /// The thresholds, warning first; empty for an informational number.
+    /// Warning first; empty for an informational number.
     pub thresholds: Vec<Threshold>,
     /// The playbook to consult.
     pub playbook: Option<String>,
@@ -129,9 +129,9 @@ pub struct Check {
 /// Data availability of a pool's checks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Seen {
-    /// Checks that have a value.
+    /// Number of checks with a value.
     pub with_data: usize,
-    /// The number of all checks.
+    /// Number of checks.
     pub of: usize,
 }
 
@@ -144,7 +144,7 @@ pub struct Pool {
     pub prometheus: String,
     /// The engines and exporters with metrics of it.
     pub engines: Vec<EngineFound>,
-    /// The number of replicas within the last hour.
+    /// Number of replicas within the last hour.
     pub replicas: usize,
     /// The worst state of its checks; unknown if its engines have no data to evaluate.
     pub state: State,
@@ -172,13 +172,13 @@ pub struct Health {
     pub state: State,
     /// The pools, by name.
     pub pools: Vec<Pool>,
-    /// The number of pools beyond the limit.
+    /// Number of pools beyond the limit.
     pub left_out: usize,
     /// Reasons for missing data, and unusable parts of the filter, as sentences.
     pub notes: Vec<String>,
     /// Errors, as sentences.
     pub problems: Vec<String>,
-    /// The number of queries; grows with the pools, not with their replicas.
+    /// Number of queries; grows with the pools, not with their replicas.
     pub queries: usize,
     /// The duration in seconds.
     pub took_seconds: f64,

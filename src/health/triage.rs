@@ -15,7 +15,7 @@ use crate::prom::{PromError, Prometheus};
 pub enum Triage {
     /// No symptom that would fire an alert, or not enough data; with the pool's health.
     Quiet(Box<Health>),
-    /// The diagnosis of the clearest symptom, or the reason why nothing was diagnosed.
+    /// The diagnosis, or the reason why there is none.
     Found(Box<Diagnosis>),
 }
 

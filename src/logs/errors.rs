@@ -7,13 +7,13 @@ use serde::{Deserialize, Serialize};
 
 use super::moment::Moment;
 
-/// Maximum number of shapes; beyond it the rarer half is dropped, except the first.
+/// Maximum shapes; beyond it the rarer half is dropped, except the first.
 const SHAPES: usize = 256;
 /// Number of shapes in a report, beside the first.
 const QUOTED: usize = 3;
 /// Maximum characters of a shape and of a quoted line.
 const CHARS: usize = 300;
-/// Characters from the start of a line within which a level is searched.
+/// Characters of a line in which a level is searched.
 const LEVEL_WITHIN: usize = 160;
 /// Error levels, as engines and gateways write them.
 const LEVELS: [&str; 3] = ["ERROR", "CRITICAL", "FATAL"];
@@ -55,7 +55,7 @@ pub(super) struct Errors {
 }
 
 impl Errors {
-    /// Processes the next line; `known` lines, which match a finding, are not counted.
+    /// Processes the next line; it is not counted if a finding matches it (`known`).
     pub(super) fn line(&mut self, line: &str, number: u64, at: Option<&Moment>, known: bool) {
         let (level, body) = (is_error(line), body(line));
         let frame = body.starts_with(char::is_whitespace) || body.is_empty();
@@ -91,7 +91,7 @@ impl Errors {
         kind.count += 1;
     }
 
-    /// Drops the rarer half; the first shape is retained, and frequent ones that began after many rare ones.
+    /// Drops the rarer half, but never the first: a frequent shape may begin after many rare ones.
     fn forget(&mut self) {
         let first = self.shapes.values().map(|one| one.line).min();
         let mut ranks: Vec<_> = self.shapes.values().map(|one| (std::cmp::Reverse(one.count), one.line)).collect();

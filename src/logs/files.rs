@@ -12,7 +12,7 @@ use flate2::read::MultiGzDecoder;
 
 use super::{Log, Patterns, Told, stream};
 
-/// Maximum number of files read of one directory.
+/// Maximum files read of one directory.
 const FILES_MOST: usize = 256;
 /// Maximum uncompressed size of a `.gz`: its end is only reached through the rest, and few bytes may expand to any
 /// size.

@@ -70,9 +70,9 @@ pub struct Report {
 pub struct Told {
     /// The file's name.
     pub name: String,
-    /// The pod, if the name identifies it.
+    /// The pod, if known from the name.
     pub pod: Option<String>,
-    /// The container, if the name identifies it.
+    /// The container, if known.
     pub container: Option<String>,
     /// True if a part was not read; always false for a log that is read as a stream.
     pub cut: bool,
@@ -124,7 +124,7 @@ pub struct Found {
     pub last: Option<String>,
     /// The first line, truncated.
     pub text: String,
-    /// The reference for the finding's explanation.
+    /// The reference of the finding.
     pub source: String,
 }
 
@@ -295,7 +295,7 @@ impl<'a> Reader<'a> {
             let of_engine =
                 self.numbers.iter().filter(|((of, startup, _), _)| Some(*of) == engine && *startup == wanted);
             let mut numbers: Vec<Numbers> = of_engine.map(|((_, _, name), series)| series.numbers(name)).collect();
-            // Ordered as in the data; numbers of one line in the order in which the engine writes them.
+            // Ordered as in the data, and within a line as the engine writes them.
             let file = self.patterns.files.iter().find(|file| Some(file.logs.as_str()) == engine);
             let listed = file.into_iter().flat_map(|file| if wanted { &file.startup } else { &file.statistics });
             let order: Vec<&str> = listed.flat_map(LogNumbers::in_order).collect();

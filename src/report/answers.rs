@@ -54,7 +54,7 @@ fn pods(seen: &Seen) -> &[Pod] {
     seen.kubernetes.as_ref().map(|kubernetes| kubernetes.pods.as_slice()).unwrap_or_default()
 }
 
-/// Returns true if a container runs an engine or gateway, false for a sidecar.
+/// Returns true if a container is no sidecar but an engine or gateway.
 fn serves(container: &Container) -> bool {
     let gpu = container.resources.keys().any(|key| GPU_RESOURCES.iter().any(|gpu| key.ends_with(gpu)));
     let told = |text: &str| ENGINES.iter().any(|engine| text.to_lowercase().contains(engine));
@@ -253,7 +253,7 @@ fn deployment(about: &About<'_>, seen: &Seen) -> Deployment {
     }
 }
 
-/// Returns the kind without group and version, as in `serving.kserve.io/v1alpha1/LLMInferenceService`.
+/// Returns the last part of `serving.kserve.io/v1alpha1/LLMInferenceService`.
 fn kind(kind: &str) -> &str {
     kind.rsplit('/').next().unwrap_or(kind)
 }
@@ -359,7 +359,7 @@ fn seconds(seconds: f64) -> std::time::Duration {
     std::time::Duration::try_from_secs_f64(seconds).unwrap_or_default()
 }
 
-/// Returns the start of the incident: the earlier of the first onset and the first alert.
+/// Returns the earlier of the first onset and the first alert.
 pub(super) fn since(about: &About<'_>) -> Option<jiff::Timestamp> {
     let onset = about.diagnosis.and_then(|d| d.timeline.iter().map(|onset| onset.at).min());
     let alert = about.incident.as_ref().map(|incident| incident.started_at);
@@ -406,7 +406,7 @@ fn differs(diagnosis: &Diagnosis) -> Vec<String> {
         .collect()
 }
 
-/// Lists unanswered questions, each with the way to find the answer.
+/// Lists unanswered questions, each with a hint.
 fn open(answers: &Answers, seen: &Seen) -> Vec<(Question, String)> {
     let mut open = Vec::new();
     let mut say = |question, text: &str| open.push((question, text.to_owned()));

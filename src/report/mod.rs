@@ -96,7 +96,7 @@ pub struct Report {
     pub redacted: Vec<Redacted>,
 }
 
-/// Parameters of a diagnosis request that the diagnosis itself does not contain.
+/// Parameters of a diagnosis request that are not in the diagnosis.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Asked {
     /// The start of the incident.
@@ -131,13 +131,13 @@ pub struct Incident {
     pub resolved_at: Option<Timestamp>,
     /// Number of times that it fired again.
     pub refired: u32,
-    /// Number of alerts that Alertmanager omitted from the notification.
+    /// Number of alerts that Alertmanager omitted.
     pub truncated: u64,
     /// Number of other incidents of the same group within the day before.
     pub seen_before: u32,
     /// The external URL of Alertmanager; may be empty.
     pub external_url: String,
-    /// The acknowledgement of the incident.
+    /// The acknowledgement.
     #[serde(default)]
     pub acknowledged: Option<Acknowledged>,
     /// The total impact, once the incident is resolved.
@@ -200,7 +200,7 @@ pub struct Answers {
     pub deployment: Deployment,
     /// The versions.
     pub versions: Vec<Version>,
-    /// Expected and actual behaviour, the start of the difference, and the changes before it.
+    /// Expected and actual behaviour, since when, and the changes before it.
     pub goal: Goal,
     /// Unanswered questions, each with the way to find the answer, as a sentence.
     pub open: Vec<(Question, String)>,
@@ -266,7 +266,7 @@ pub struct Hardware {
 pub struct Gpu {
     /// The product: `NVIDIA H100 80GB HBM3`.
     pub kind: String,
-    /// The number of GPUs.
+    /// Number of GPUs.
     pub count: usize,
     /// The source.
     pub source: String,
@@ -311,7 +311,7 @@ pub struct Workload {
 /// A distribution, from a histogram.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Distribution {
-    /// The number of requests.
+    /// Number of requests.
     pub count: f64,
     /// The mean.
     pub mean: f64,

@@ -10,7 +10,7 @@ use crate::diagnose::Diagnosis;
 use crate::render::{Act, Note};
 use crate::signal::format_value;
 
-/// Maximum number of entries; of a longer timeline the middle is omitted.
+/// Maximum entries; of a longer timeline the middle is omitted.
 const MOST: usize = 400;
 
 /// An entry of an incident's event log in the store.
@@ -75,7 +75,7 @@ fn onsets(diagnosis: &Diagnosis) -> Vec<Happened> {
     diagnosis.timeline.iter().map(one).collect()
 }
 
-/// Converts log entries; repetitions of the same diagnosis are omitted.
+/// Converts log entries; omits repetitions of a diagnosis.
 fn of_log(logged: &[Logged<'_>]) -> Vec<Happened> {
     let mut cause = None;
     let mut out = Vec::new();

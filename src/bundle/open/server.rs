@@ -55,7 +55,7 @@ impl Drop for Dir {
     }
 }
 
-/// The running Prometheus; the field order ends the child before its directory is removed.
+/// The running Prometheus; fields are dropped in order, the child before its directory.
 #[derive(Debug)]
 pub(super) struct Server {
     child: Child,
@@ -167,7 +167,7 @@ fn spawn(prometheus: &Path, dir: &Dir, config: &Path, data: &Path) -> Result<(u1
         .stdout(Stdio::null())
         .stderr(file)
         .kill_on_drop(true);
-    // Ctrl-C in a terminal must reach only this process, which then ends Prometheus.
+    // Ctrl-C must reach only this process, which then ends Prometheus.
     #[cfg(unix)]
     command.process_group(0);
     command.spawn().map(|child| (port, child)).map_err(|error| start(prometheus, error))

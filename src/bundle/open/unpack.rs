@@ -1,4 +1,4 @@
-//! Extraction of what is needed from an untrusted bundle.
+//! Extraction of a diagnosis' inputs from an untrusted bundle.
 //!
 //! Only the inputs of the diagnosis are unpacked, under names of our own; their size and their compression ratio are
 //! bounded. A file with an entry that would be harmful to unpack is refused as a whole.
@@ -19,13 +19,13 @@ use crate::report::{Report, SCHEMA};
 
 /// The report's entry.
 const SUMMARY: &str = "summary.json";
-/// Maximum number of entries; our bundles have a few hundred.
+/// Maximum entries; our bundles have a few hundred.
 const ENTRIES: usize = 10_000;
 /// Maximum bytes of the summary.
 const SUMMARY_BYTES: u64 = 64 << 20;
 /// Maximum bytes of the series: four times the default of `bundle.series_bytes`.
 const SERIES_BYTES: u64 = 8 << 30;
-/// Maximum number of logs, and their maximum total bytes: the default of `bundle.log_bytes`.
+/// Maximum logs, and their maximum total bytes: the default of `bundle.log_bytes`.
 const LOGS: usize = 64;
 const LOG_BYTES: u64 = 64 << 20;
 /// Maximum compression ratio of an entry. Series reach about 30.

@@ -35,7 +35,7 @@ pub const FILE: &str = "series.om";
 const ANSWER_SAMPLES: f64 = 1e6;
 /// Maximum parts into which a metric's time is divided up front.
 const MOST_PARTS: u32 = 64;
-/// Maximum number of times that a refused time range is halved.
+/// Maximum times that a refused time range is halved.
 const HALVINGS: u32 = 5;
 /// Queries in flight: one answer is read while Prometheus works on the next.
 const AHEAD: usize = 3;
@@ -43,7 +43,7 @@ const AHEAD: usize = 3;
 const AWAY: usize = 3;
 /// Samples per second if the scrape interval is unknown.
 const USUAL_RATE: f64 = 1.0 / 15.0;
-/// The range in seconds over which the scrape rate is counted.
+/// The range in seconds for counting samples.
 const RATE_SECONDS: u64 = 600;
 /// Maximum targets listed in one selector.
 const TARGETS: usize = 1_000;
@@ -257,7 +257,7 @@ impl<W: Write + Send + 'static> Export<'_, W> {
     async fn all(&mut self, metrics: Vec<Metric>) {
         let Some(last) = metrics.iter().flat_map(|m| &m.pieces).map(|piece| piece.to).max() else { return };
         let rate = self.rate(clock::from_unix_ms(last)).await;
-        // Collected into a list: otherwise the compiler cannot prove that the future is `Send`.
+        // A list, because the compiler cannot prove `Send` for the iterator.
         let jobs: Vec<Job> = metrics.iter().flat_map(|metric| jobs(metric, rate)).collect();
         let mut jobs = jobs.into_iter().peekable();
         let (prometheus, deadline) = (self.prometheus, self.deadline);

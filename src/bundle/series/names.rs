@@ -19,7 +19,7 @@ const OWN: [&str; 3] = ["up", "ALERTS", "ALERTS_FOR_STATE"];
 /// Metrics of our recording rules.
 const RECORDED: &str = "llm:.+";
 
-/// The requirements for a wanted metric (a name, or a regular expression of names).
+/// The requirements of a metric, or of a regular expression of names.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Need {
     /// The longest range of the queries that read it.
@@ -41,7 +41,7 @@ pub(super) struct Group {
 }
 
 impl Group {
-    /// Returns the selector of all metrics of the group.
+    /// Returns a selector of all its metrics.
     pub(super) fn selector(&self) -> String {
         let names: Vec<&str> = self.wanted.keys().map(String::as_str).collect();
         selector("=~", &names.join("|"), &self.scope)

@@ -1,4 +1,4 @@
-//! Series as OpenMetrics text, within a bound of bytes.
+//! Series as OpenMetrics text, within a size limit.
 //!
 //! A series' name and labels are written once and copied for each sample; values are copied from Prometheus' answer
 //! as text. Metrics have no `# TYPE` line, which makes them `unknown`. Source: OpenMetrics 1.0, "Text format".
@@ -13,10 +13,10 @@ use crate::redact::Redactor;
 
 /// The terminator of an OpenMetrics file.
 const END: &[u8] = b"# EOF\n";
-/// Bytes in the buffer from which it is passed on to the writer.
+/// Buffered bytes that trigger a write.
 const FLUSH: usize = 64 << 10;
 
-/// A writer of series as OpenMetrics text.
+/// A writer of OpenMetrics text.
 #[derive(Debug)]
 pub(super) struct Text<W> {
     out: W,
@@ -142,7 +142,7 @@ impl<W: Write> Text<W> {
         ControlFlow::Continue(())
     }
 
-    /// Prepares `name{label="value"} ` as the prefix; returns false if the format does not allow a name.
+    /// Sets the prefix `name{label="value"} `; returns false if a name is not allowed.
     fn begin(&mut self, raw: &Raw) -> bool {
         self.prefix.clear();
         let Some(name) = raw.labels.get("__name__").filter(|name| is_name(name, true)) else { return false };
@@ -182,12 +182,12 @@ fn is_name(name: &str, metric: bool) -> bool {
     !name.is_empty() && name.bytes().enumerate().all(fine)
 }
 
-/// Returns true if the text is a number that both Go and Rust can parse.
+/// Returns true if both Go and Rust parse the text as a number.
 fn is_number(text: &[u8]) -> bool {
     std::str::from_utf8(text).is_ok_and(|text| text.parse::<f64>().is_ok())
 }
 
-/// Appends the time in seconds, as in ` 1700000000.123`, and the end of the line.
+/// Appends ` 1700000000.123` and the end of the line.
 fn push_time(buffer: &mut Vec<u8>, ms: i64) {
     buffer.push(b' ');
     if ms < 0 {
