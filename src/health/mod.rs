@@ -38,7 +38,7 @@ pub enum State {
 }
 
 impl State {
-    /// The exit status of monitoring plugins.
+    /// Returns the exit status of a monitoring plugin.
     pub fn code(self) -> u8 {
         match self {
             Self::Healthy => 0,

@@ -12,7 +12,7 @@ use crate::playbook::Library;
 use crate::signal::{Engine, Fill, Matcher, fill, matchers};
 
 /// Upper bound of the exported range. Longer ranges are for values that change rarely, where an hour suffices: an
-/// hour's maximum tells percent from ratios as well as a day's.
+/// hour's maximum distinguishes percent from ratios as well as a day's.
 const LONGEST: Duration = Duration::from_secs(3_600);
 /// Metrics written by every scrape and by alerting rules.
 const OWN: [&str; 3] = ["up", "ALERTS", "ALERTS_FOR_STATE"];
