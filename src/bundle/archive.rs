@@ -1,4 +1,4 @@
-//! The file itself: a zip that a task of its own writes, entry by entry, so that nobody's loop waits for compression.
+//! The bundle's zip file, written entry by entry in a task of its own, so that compression blocks no async task.
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -12,12 +12,12 @@ use zip::write::SimpleFileOptions;
 
 use super::BundleError;
 
-/// Chunks on their way to the disk at most; with [`CHUNK`] this bounds the memory.
+/// Maximum chunks waiting to be written; with [`CHUNK`] this bounds the memory.
 const WAITING: usize = 16;
-/// Bytes of a chunk.
+/// Bytes per chunk.
 pub(super) const CHUNK: usize = 256 << 10;
-/// Fast rather than small: series are repetitive, and somebody waits. Of 2 GB of series the first level makes 102 MB, this
-/// 73 with a fifth more work, the sixth 64 with twice as much.
+/// Favours speed over size: series are repetitive, and the user waits. For 2 GB of series, level 1 gives 102 MB,
+/// level 2 gives 73 MB with a fifth more work, level 6 gives 64 MB with twice the work.
 const LEVEL: i64 = 2;
 
 enum Step {
@@ -25,17 +25,17 @@ enum Step {
     Bytes(Vec<u8>),
 }
 
-/// A zip being written.
+/// A zip file that is being written.
 #[derive(Debug)]
 pub(super) struct Archive {
     steps: mpsc::Sender<Step>,
     writing: tokio::task::JoinHandle<Result<u64, BundleError>>,
     failed: Failed,
-    /// Names that are taken, in small letters: disks of Windows and macOS tell no others apart.
+    /// Used names in lower case: the file systems of Windows and macOS ignore case.
     taken: Mutex<HashSet<String>>,
 }
 
-/// Why writing ended early; whoever notices first takes it.
+/// The reason why writing ended early; the first caller that notices takes it.
 type Failed = Arc<Mutex<Option<BundleError>>>;
 
 impl std::fmt::Debug for Step {
@@ -48,10 +48,10 @@ impl std::fmt::Debug for Step {
 }
 
 impl Archive {
-    /// Makes the file of at most `most` bytes, readable by its owner alone; what stood there is replaced.
+    /// Creates the file of at most `most` bytes, readable by its owner only; replaces an existing file.
     ///
     /// # Errors
-    /// When it cannot be made.
+    /// If it cannot be created.
     pub(super) fn create(path: &Path, most: u64) -> Result<Self, BundleError> {
         let mut options = File::options();
         options.write(true).create(true).truncate(true);
@@ -63,7 +63,8 @@ impl Archive {
         let failed = Failed::default();
         let tell = Arc::clone(&failed);
         let writing = tokio::task::spawn_blocking(move || {
-            // The sender learns it by the closed channel, so the reason must stand before that is dropped.
+            // The sender learns of the failure by the closed channel, so the reason must be set before the channel is
+            // dropped.
             let mut taken = taken;
             write(Bounded { file, left: most, broken: false }, &mut taken).map_err(|error| {
                 let again = std::io::Error::new(error.kind(), error.to_string());
@@ -74,7 +75,7 @@ impl Archive {
         Ok(Self { steps, writing, failed, taken: Mutex::default() })
     }
 
-    /// A name as near to this one as is safe, that no other entry has; it is taken from now on.
+    /// Reserves a name as close to this one as is safe, which no other entry has.
     pub(super) fn free(&self, name: &str) -> String {
         let name = entry(name);
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
@@ -88,10 +89,10 @@ impl Archive {
         free
     }
 
-    /// A whole file. Names from outside go through [`Self::free`] first: an entry that is there twice ends the archive.
+    /// Adds a whole file. Names from outside go through [`Self::free`] first: a duplicate entry is an error.
     ///
     /// # Errors
-    /// When the archive cannot be written any more.
+    /// If the archive cannot be written any more.
     pub(super) async fn add(&self, name: &str, bytes: impl Into<Vec<u8>>) -> Result<u64, BundleError> {
         let bytes = bytes.into();
         let length = bytes.len() as u64;
@@ -100,7 +101,7 @@ impl Archive {
         Ok(length)
     }
 
-    /// A file whose content follows in pieces; it ends where the next one begins.
+    /// Starts a file whose content follows in chunks; it ends where the next file starts.
     ///
     /// # Errors
     /// As [`Self::add`].
@@ -108,7 +109,7 @@ impl Archive {
         self.steps.send(Step::Begin(name.to_owned())).await.map_err(|_| self.lost())
     }
 
-    /// The next piece.
+    /// Adds the next chunk.
     ///
     /// # Errors
     /// As [`Self::add`].
@@ -116,28 +117,28 @@ impl Archive {
         self.steps.send(Step::Bytes(bytes)).await.map_err(|_| self.lost())
     }
 
-    /// Why nothing more can be written.
+    /// Returns the reason why nothing more can be written.
     fn lost(&self) -> BundleError {
         self.failed.lock().unwrap_or_else(PoisonError::into_inner).take().unwrap_or(BundleError::Stopped)
     }
 
-    /// A way in for a blocking writer, beside which nothing else may be added.
+    /// Returns a writer for blocking code; nothing else may be added while it is in use.
     pub(super) fn pipe(&self) -> Pipe {
         Pipe { steps: self.steps.clone(), buffer: Vec::with_capacity(CHUNK) }
     }
 
-    /// Completes the file; its size in bytes.
+    /// Completes the file and returns its size in bytes.
     ///
     /// # Errors
-    /// When it cannot be written to its end: also what an earlier call only called stopped.
+    /// If it cannot be written completely; also returns the cause where an earlier call returned only `Stopped`.
     pub(super) async fn finish(self) -> Result<u64, BundleError> {
         drop(self.steps);
         self.writing.await.unwrap_or(Err(BundleError::Stopped))
     }
 }
 
-/// A file that grows to a bound. After an error it takes everything and keeps nothing: the archive tries to end itself
-/// when it is dropped, and would complain on standard error.
+/// A file with a maximum size. After an error it accepts and discards all bytes: the zip writer tries to complete the
+/// file when dropped, and would print an error.
 struct Bounded {
     file: File,
     left: u64,
@@ -185,20 +186,20 @@ fn write(file: Bounded, steps: &mut mpsc::Receiver<Step>) -> std::io::Result<u64
     Ok(file.file.metadata()?.len())
 }
 
-/// Characters of one part of a path.
+/// Maximum characters of one path component.
 const PART: usize = 120;
-/// Names of devices, which Windows opens whatever their ending.
+/// Device names, which Windows reserves with any extension.
 /// Source: <https://learn.microsoft.com/windows/win32/fileio/naming-a-file>
 const DEVICES: [&str; 6] = ["con", "prn", "aux", "nul", "conin$", "conout$"];
 
-/// A safe path inside the archive: no way up, no root, nothing unseen, no name that Windows refuses.
+/// Returns a safe path inside the archive: relative, without `..`, of printable characters, allowed on Windows.
 pub(super) fn entry(name: &str) -> String {
     let fine = |c: char| if c.is_ascii_alphanumeric() || "-_.+@=,".contains(c) { c } else { '_' };
     let part = |part: &str| -> String {
         let clean: String = part.chars().map(fine).collect();
         let (stem, ending) = split(&clean);
         let clean: String = stem.chars().take(PART - ending.len()).chain(ending.chars()).collect();
-        // Windows drops dots at an end; `.` and `..` lead elsewhere.
+        // Windows removes trailing dots; `.` and `..` are other directories.
         let kept = clean.trim_end_matches('.');
         let clean = format!("{kept}{}", "_".repeat(clean.len() - kept.len()));
         if is_device(&clean) { format!("_{clean}") } else { clean }
@@ -206,7 +207,7 @@ pub(super) fn entry(name: &str) -> String {
     name.split('/').filter(|p| !p.is_empty()).map(part).collect::<Vec<_>>().join("/")
 }
 
-/// A name and its ending, as in `pods` and `.json`.
+/// Splits a name into stem and extension, as in `pods` and `.json`.
 fn split(name: &str) -> (&str, &str) {
     match name.rfind('.') {
         Some(at) if at > 0 && name.len() - at <= 6 && !name[at..].contains('/') => name.split_at(at),
@@ -221,7 +222,7 @@ fn is_device(part: &str) -> bool {
     DEVICES.contains(&stem.as_str()) || port("com") || port("lpt")
 }
 
-/// Writes into the archive from a blocking thread.
+/// A writer into the archive for a blocking thread.
 #[derive(Debug)]
 pub(super) struct Pipe {
     steps: mpsc::Sender<Step>,

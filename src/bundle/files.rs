@@ -1,4 +1,4 @@
-//! What stands in the archive beside the report: everything as it came, secrets taken out.
+//! The raw files of the archive beside the report: the sources' answers, redacted.
 
 use std::borrow::Cow;
 
@@ -15,20 +15,20 @@ use crate::logs::Log;
 use crate::redact::Redactor;
 use crate::report::{Report, Seen};
 
-/// Writes files through the one border.
+/// Writes redacted files into the archive.
 #[derive(Debug)]
 pub(super) struct Files<'a> {
-    /// Where to.
+    /// The target archive.
     pub(super) archive: &'a Archive,
-    /// What takes out what must not leave.
+    /// The redactor.
     pub(super) redactor: &'a Redactor,
 }
 
 impl Files<'_> {
-    /// A value as JSON.
+    /// Adds a value as JSON.
     ///
     /// # Errors
-    /// When the archive cannot be written any more; here and below.
+    /// If the archive cannot be written any more; the same holds for the other methods.
     pub(super) async fn json(&self, name: &str, value: &impl Serialize) -> Result<u64, BundleError> {
         let mut value = serde_json::to_value(value).unwrap_or(Value::Null);
         let name = self.archive.free(&self.redactor.path(name));
@@ -37,8 +37,8 @@ impl Files<'_> {
         self.archive.add(&name, text).await
     }
 
-    /// A text; its name in the archive, and its bytes. It may be long, so a thread of its own searches it: the service has
-    /// others to answer.
+    /// Adds a text; returns its name in the archive and its bytes. Redacts in a blocking thread, since the text may
+    /// be long.
     pub(super) async fn text(&self, name: &str, text: String) -> Result<(String, u64), BundleError> {
         let name = self.archive.free(&self.redactor.path(name));
         let (redactor, place) = (self.redactor.clone(), name.clone());
@@ -50,7 +50,7 @@ impl Files<'_> {
         Ok((name, bytes))
     }
 
-    /// What parts lack, all of it.
+    /// Adds the list of everything that is missing.
     pub(super) async fn missing(&self, missing: &[Missing]) -> Result<(), BundleError> {
         if !missing.is_empty() {
             self.json("raw/missing.json", &missing).await?;
@@ -58,7 +58,7 @@ impl Files<'_> {
         Ok(())
     }
 
-    /// Everything that sources said, in a file each.
+    /// Adds everything that the sources returned, one file each.
     pub(super) async fn raw(&self, subject: &Subject, seen: &Seen) -> Result<(), BundleError> {
         if !subject.alerts.is_empty() {
             self.json("raw/alerts.json", &subject.alerts).await?;
@@ -99,11 +99,11 @@ impl Files<'_> {
         Ok(())
     }
 
-    /// The logs' text, which is kept no longer; the name of each, and the bytes of all.
+    /// Adds the logs and frees their text; returns the name of each and the total bytes.
     pub(super) async fn logs(&self, logs: &mut [(Log, logs::Report)]) -> Result<(Vec<String>, u64), BundleError> {
         let (mut names, mut bytes) = (Vec::new(), 0);
         for (n, (log, _)) in logs.iter_mut().enumerate() {
-            // Names from outside may be equal once they are clean; the number tells them apart.
+            // Names from outside may be equal after redaction; the number keeps them apart.
             let own = log.name().replace(['/', ' '], "-").replace(['(', ')'], "");
             let own = own.strip_suffix(".log").unwrap_or(&own);
             let name = format!("logs/{:03}-{own}.log", n + 1);
@@ -115,10 +115,10 @@ impl Files<'_> {
     }
 }
 
-/// The report without what must not leave.
+/// Returns the redacted report.
 ///
 /// # Errors
-/// When what is left is no report any more: then nothing is written, rather than what should not be.
+/// If the redacted value is not a valid report; nothing is written then.
 pub fn clean(report: &Report, redactor: &Redactor) -> Result<Report, BundleError> {
     redactor.cleaned("summary.json", report).map_err(|error| BundleError::Unclean(error.to_string()))
 }

@@ -1,4 +1,4 @@
-//! Asks every source within the deadline, and says of each how that went.
+//! Collection from every source within the deadline, with the outcome of each.
 
 use std::time::{Duration, Instant};
 
@@ -16,14 +16,14 @@ use crate::prom;
 use crate::report::{Stage, Window};
 use crate::signal::Engine;
 
-/// Of the deadline, what is left for the report and for closing the file.
+/// The part of the deadline that is reserved for the report and for closing the file.
 const RESERVE: Duration = Duration::from_secs(3);
-/// Reasons that a part tells; all of them stand in `raw/missing.json`.
+/// Maximum reasons in a part's note; all of them are in `raw/missing.json`.
 const TOLD: usize = 4;
-/// Of what is missing for one reason, so many characters.
+/// Maximum characters for the list of what is missing for one reason.
 const WHAT_CHARS: usize = 80;
 
-/// A part that is being made.
+/// A part that is being built.
 pub(super) struct Making<'a> {
     progress: &'a Progress,
     name: &'static str,
@@ -31,17 +31,17 @@ pub(super) struct Making<'a> {
 }
 
 impl<'a> Making<'a> {
-    /// It begins.
+    /// Starts the part.
     pub(super) fn of(progress: &'a Progress, name: &'static str) -> Self {
         Self { progress, name, began: progress.begin(name) }
     }
 
-    /// Its source is not there.
+    /// Ends the part as skipped: it has no source.
     pub(super) fn skipped(self, why: &str) {
         self.progress.end(self.name, self.began, Stage::Skipped, why, 0);
     }
 
-    /// It is over: whole, in part, or not at all, by what there is (`note`) and what is missing of it.
+    /// Ends the part as done, partial or failed, depending on what there is (`note`) and what is missing.
     pub(super) fn over(self, note: String, missing: &[(String, String)], bytes: u64) {
         self.progress.lacks(self.name, missing);
         let stage = match (missing.is_empty(), note.is_empty()) {
@@ -66,7 +66,7 @@ impl<'a> Making<'a> {
     }
 }
 
-/// The beginning of a list that may be long.
+/// Truncates a list that may be long.
 fn clipped(what: &str) -> String {
     match what.char_indices().nth(WHAT_CHARS) {
         Some((end, _)) => format!("{}…", &what[..end]),
@@ -74,12 +74,12 @@ fn clipped(what: &str) -> String {
     }
 }
 
-/// When the sources must have answered.
+/// Returns the deadline of the sources.
 pub(super) fn until(options: &Options, began: Instant) -> Instant {
     began + options.deadline.saturating_sub(RESERVE).max(options.deadline / 2)
 }
 
-/// What Prometheus tells beyond the diagnosis.
+/// Collects the metrics beyond the diagnosis from Prometheus.
 pub(super) async fn metrics(
     sources: &Sources,
     subject: &Subject,
@@ -103,7 +103,7 @@ pub(super) async fn metrics(
     Some(seen)
 }
 
-/// The engines' own addresses, and what they say of themselves.
+/// Queries the engines' own HTTP endpoints.
 pub(super) async fn endpoints(
     sources: &Sources,
     subject: &Subject,
@@ -119,7 +119,7 @@ pub(super) async fn endpoints(
     let mut missing = Vec::new();
     if let Some(prometheus) = &sources.prometheus {
         let wanted: fn(&Engine) -> bool = |engine| !engine.endpoints.is_empty();
-        // When it hangs, those that are known all the same still have time to answer.
+        // If Prometheus hangs, the targets already known still have time to answer.
         let half = until - until.saturating_duration_since(Instant::now()) / 2;
         match targets(&sources.library, prometheus, &subject.request, wanted, half).await {
             Ok(learnt) => known.extend(learnt),
@@ -144,7 +144,7 @@ pub(super) async fn endpoints(
     answers
 }
 
-/// The cluster's API, the logs of its containers included.
+/// Reads the cluster's API, including the logs of the containers.
 pub(super) async fn cluster(
     sources: &Sources,
     subject: &Subject,
@@ -157,7 +157,7 @@ pub(super) async fn cluster(
     let Some(kubernetes) = &sources.kubernetes else {
         match &sources.no_cluster {
             None => part.skipped("not configured (`kubernetes:`)"),
-            // Whoever wanted it must learn that it is missing.
+            // A source that the user requires is reported as missing.
             Some(NoCluster { why, wanted: true }) => {
                 part.over(String::new(), &[("the cluster".to_owned(), why.clone())], 0);
             }
@@ -172,7 +172,7 @@ pub(super) async fn cluster(
         log_bytes,
     };
     let seen = kubernetes.look(&wanted, until).await;
-    // Metrics remember replicas of before; that they are gone is an answer.
+    // Metrics include replicas of the past; that their pods are gone is an answer, not an error.
     let (gone, missing): (Vec<_>, Vec<_>) = seen.missing.iter().cloned().partition(|(_, why)| why == kubernetes::GONE);
     let note = match seen.pods.len() + seen.objects.len() + seen.events.len() {
         0 => String::new(),
@@ -185,7 +185,7 @@ pub(super) async fn cluster(
     Some(seen)
 }
 
-/// Logs from Loki and from files; those of the cluster come with it.
+/// Reads logs from Loki and from files; those of the cluster come with [`cluster`].
 pub(super) async fn logs(
     sources: &Sources,
     subject: &Subject,
@@ -223,7 +223,7 @@ pub(super) async fn logs(
     (all, missing)
 }
 
-/// What decided, as a picture.
+/// Draws the chart of the deciding signal.
 pub(super) async fn drawn(sources: &Sources, subject: &Subject, until: Instant) -> Option<Chart> {
     let (prometheus, diagnosis) = (sources.prometheus.as_ref()?, subject.diagnosis.as_ref()?);
     let frame = Frame {

@@ -1,4 +1,4 @@
-//! The incident as the store has it, for `incident.json`.
+//! The stored incident as a document, for `raw/incident.json`.
 
 use jiff::Timestamp;
 use serde::Serialize;
@@ -10,15 +10,15 @@ use crate::diagnose::Diagnosis;
 use crate::render::Note;
 use crate::report::Happened;
 
-/// What it holds; readers may rely on the names.
+/// The document; readers may rely on the field names.
 #[derive(Debug, Serialize)]
 struct Record<'a> {
     schema: &'static str,
     incident: Kept<'a>,
     alerts: &'a [Alert],
-    /// With every query that was asked and its result.
+    /// Includes every query and its result.
     diagnosis: Option<&'a Diagnosis>,
-    /// Who did what with it.
+    /// Actions of users on the incident.
     notes: &'a [Note],
     happened: &'a [Happened],
 }
@@ -38,7 +38,7 @@ struct Kept<'a> {
     truncated: u64,
 }
 
-/// Everything that the store knows of an incident, as one document; none for a pool without one.
+/// Builds the document of everything that the store holds about an incident; `None` for a pool without one.
 pub fn incident_json(subject: &Subject) -> Option<Value> {
     let incident = subject.incident.as_ref()?;
     let kept = Kept {

@@ -1,4 +1,4 @@
-//! Links to bundles for whoever has them, for a while: HMAC-SHA256 over the name and the end.
+//! Expiring download links of bundles, valid for anyone who has them: HMAC-SHA256 over name and expiry.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};
@@ -15,23 +15,23 @@ use ring::rand::{SecureRandom, SystemRandom};
 use super::Name;
 use crate::clock;
 
-/// The file of the key that we make ourselves.
+/// The file of the generated key.
 const KEY_FILE: &str = "bundle-links.key";
-/// Bytes of such a key; a configured one has at least half as many.
+/// Bytes of a generated key; a configured key has at least half as many.
 const KEY_BYTES: usize = 32;
-/// What is signed begins so, that the key's other uses, should it have any, sign nothing that counts here.
+/// Domain separation: a signature of the same key for another purpose is not valid here.
 const PURPOSE: &str = "llm-diagnose bundle link v1";
 
-/// Why a link opens nothing.
+/// The reason why a link is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refused {
-    /// The signature is not ours, or is another name's or time's.
+    /// The signature is not ours, or belongs to another name or expiry.
     Forged,
-    /// It was good until then.
+    /// The link expired at this time.
     Expired(Timestamp),
 }
 
-/// Makes and checks links.
+/// Creates and verifies links.
 #[derive(Debug)]
 pub struct Links {
     key: hmac::Key,
@@ -40,10 +40,10 @@ pub struct Links {
 }
 
 impl Links {
-    /// With a key of at least 16 bytes. An empty `public_url` means that links cannot be made.
+    /// Creates it with a key of at least 16 bytes. With an empty `public_url`, no links can be created.
     ///
     /// # Errors
-    /// When the key is too short.
+    /// If the key is too short.
     pub fn new(key: &[u8], public_url: &str, good_for: Duration) -> Result<Self, String> {
         if key.len() < KEY_BYTES / 2 {
             return Err(format!("the key of download links has {} bytes: at least 16 are needed", key.len()));
@@ -52,7 +52,7 @@ impl Links {
         Ok(Self { key: hmac::Key::new(hmac::HMAC_SHA256, key), public_url, good_for })
     }
 
-    /// An address that opens the bundle, and until when; none without a `public_url`.
+    /// Returns a URL of the bundle and its expiry; `None` without a `public_url`.
     pub fn link(&self, name: &Name, now: Timestamp) -> Option<(String, Timestamp)> {
         if self.public_url.is_empty() {
             return None;
@@ -63,10 +63,10 @@ impl Links {
         Some((format!("{}/bundles/{name}?expires={expires}&signature={signature}", self.public_url), until))
     }
 
-    /// Whether a link opens the bundle now; compared in constant time.
+    /// Checks that a link is valid for the bundle at `now`; compares in constant time.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason why it is not.
     pub fn check(&self, name: &Name, expires: &str, signature: &str, now: Timestamp) -> Result<(), Refused> {
         let expires: i64 = expires.parse().map_err(|_| Refused::Forged)?;
         let signature = URL_SAFE_NO_PAD.decode(signature).map_err(|_| Refused::Forged)?;
@@ -80,16 +80,16 @@ fn signed(name: &Name, expires: i64) -> String {
     format!("{PURPOSE}\n{name}\n{expires}")
 }
 
-/// The key in the state directory, made at the first time, readable by its owner alone.
+/// Returns the key in the state directory, created at the first call, readable by its owner only.
 ///
 /// # Errors
-/// When it can be neither read nor made.
+/// If it can be neither read nor created.
 pub fn own_key(state_dir: &Path) -> io::Result<Vec<u8>> {
     let path = state_dir.join(KEY_FILE);
     match fs::read(&path) {
         Ok(key) if key.len() >= KEY_BYTES => return Ok(key),
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
-        // Written half: the links that it signed are none.
+        // A partly written key: links signed with it become invalid.
         _ => {}
     }
     let mut key = vec![0; KEY_BYTES];

@@ -1,4 +1,4 @@
-//! Asks every source, puts the report together, and writes the file.
+//! Building a bundle: queries every source, builds the report, and writes the file.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -21,13 +21,13 @@ use crate::redact::{Kind, Redactor};
 use crate::render::{self, Around, Words};
 use crate::report::{self, Report, Seen, Window};
 
-/// The parts, in the order in which they are told.
+/// The parts, in the order in which they are shown.
 const PARTS: [&str; 7] = ["metrics", "series", "endpoints", "kubernetes", "logs", "diagnosis", "report"];
 
-/// Makes a bundle at `path`. Sources that fail are told in it; only a file that cannot be written is an error.
+/// Builds a bundle at `path`. Failed sources are reported inside the bundle.
 ///
 /// # Errors
-/// When the file cannot be written.
+/// If the file cannot be written.
 pub async fn make(
     sources: &Sources,
     subject: &Subject,
@@ -38,10 +38,10 @@ pub async fn make(
     progress.expect(&PARTS);
     let until = until(options, Instant::now());
     let archive = Archive::create(path, options.file_bytes)?;
-    // Large futures are kept on the heap; named as what it is, or the compiler cannot tell that it may be sent.
+    // Boxed because it is large; the explicit type lets the compiler prove `Send`.
     let writing: BoxFuture<'_, _> = Box::pin(write(sources, subject, options, &archive, until, progress));
     let written = writing.await;
-    // What stopped the writer is what went wrong, whatever was being added.
+    // The writer's own error comes first: it is the cause of errors while adding.
     let bytes = archive.finish().await?;
     Ok(Made { report: Box::new(written?), bytes })
 }
@@ -56,7 +56,7 @@ async fn write(
 ) -> Result<Report, BundleError> {
     let redactor = match options.redact {
         true => {
-            // A namespace may be called as a cause is; in the diagnosis that word stays.
+            // A namespace may have the name of a cause; in the diagnosis that word is not replaced.
             let mut data = sources.library.redaction.clone();
             data.common.extend(sources.library.ids().cloned());
             Redactor::new(&data, options.anonymize).map_err(|error| BundleError::Unclean(error.to_string()))?
@@ -64,7 +64,7 @@ async fn write(
         false => Redactor::off(),
     };
     let files = Files { archive, redactor: &redactor };
-    // A Prometheus that hangs must leave time to whoever needs no answer of it.
+    // A Prometheus that hangs must leave time for the sources that do not depend on it.
     let left = until.saturating_duration_since(Instant::now());
     let subject = &diagnosed(sources, subject, until - left * 3 / 4, progress).await;
     let facts = gather::metrics(sources, subject, until - left / 2, progress).await;
@@ -114,7 +114,7 @@ async fn write(
     Ok(report)
 }
 
-/// The report in every dress.
+/// Writes the report in all its formats.
 async fn told(
     sources: &Sources,
     options: &Options,
@@ -141,7 +141,7 @@ async fn told(
     Ok(())
 }
 
-/// The series, straight into the archive.
+/// Writes the series directly into the archive.
 async fn lines(
     sources: &Sources,
     subject: &Subject,
@@ -168,7 +168,7 @@ async fn lines(
     Ok(())
 }
 
-/// The subject with its diagnosis: the one that stands, else one made now.
+/// Returns the subject with its diagnosis; runs a diagnosis if it has none.
 async fn diagnosed(sources: &Sources, subject: &Subject, until: Instant, progress: &Progress) -> Subject {
     let part = Making::of(progress, "diagnosis");
     let mut subject = subject.clone();
@@ -201,13 +201,13 @@ async fn diagnosed(sources: &Sources, subject: &Subject, until: Instant, progres
     subject
 }
 
-/// An engine's answer, and what it tells.
+/// Adds to an engine's answer the values parsed from it.
 fn told_by(library: &Library, answer: Answer) -> (Answer, Told) {
     let told = endpoint::read(library, &answer);
     (answer, told)
 }
 
-/// What each log says of that time, and of its start.
+/// Analyses each log for the window, and for the engine's start.
 fn read(library: &Library, logs: Vec<Log>, Window { from, to }: Window) -> Vec<(Log, logs::Report)> {
     let patterns = Patterns::new(library.logs.values());
     let read = |log: Log| {
@@ -217,7 +217,7 @@ fn read(library: &Library, logs: Vec<Log>, Window { from, to }: Window) -> Vec<(
     logs.into_iter().map(read).collect()
 }
 
-/// The pool's pods, as far as they are known: the affected ones first.
+/// Returns the known pods of the pool, the affected ones first.
 fn pods(subject: &Subject, seen: &Seen) -> Vec<String> {
     let mut pods: Vec<String> = Vec::new();
     let affected = subject.diagnosis.iter().flat_map(|diagnosis| {
@@ -226,7 +226,7 @@ fn pods(subject: &Subject, seen: &Seen) -> Vec<String> {
     });
     let replicas = seen.facts.iter().flat_map(|facts| facts.replicas.iter().map(|replica| &replica.name));
     for name in affected.chain(&subject.request.scope.replicas).chain(replicas) {
-        // An address is no pod.
+        // An address is not a pod.
         if !pods.contains(name) && !name.contains(':') {
             pods.push(name.clone());
         }
@@ -234,7 +234,7 @@ fn pods(subject: &Subject, seen: &Seen) -> Vec<String> {
     pods
 }
 
-/// Makes names and secrets known before they are met in free text, whichever file is written first.
+/// Registers names and secrets with the redactor before it processes free text, whichever file is written first.
 fn learn(redactor: &Redactor, subject: &Subject, seen: &Seen) {
     subject.request.scope.dimensions.get("namespace").iter().for_each(|name| redactor.learn(Kind::Namespace, name));
     subject.request.scope.replicas.iter().for_each(|name| redactor.learn(Kind::Pod, name));

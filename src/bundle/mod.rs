@@ -1,7 +1,7 @@
-//! bundle: everything about an incident in one file, for whoever takes over.
+//! Incident bundles: everything about an incident in one file, for the person who takes over.
 //!
-//! Sources are asked at once, each within its own deadline; what fails is a part that says so. Everything crosses one
-//! border on its way into the archive, where secrets are taken out ([`crate::redact`]).
+//! All sources are queried concurrently, each with its own deadline; a failed source is reported in its part of the
+//! bundle. Everything is redacted ([`crate::redact`]) before it enters the archive.
 
 mod archive;
 mod config;
@@ -42,52 +42,52 @@ pub use shelf::{Draft, Kept, Name, Shelf};
 pub use subject::around;
 pub use workshop::{Bundle, Job, NoBundle, Parts, TIDY, Workshop};
 
-/// Where a bundle's parts come from; what is none is skipped.
+/// The data sources of a bundle; a source that is `None` is skipped.
 #[derive(Debug, Clone)]
 pub struct Sources {
-    /// The knowledge.
+    /// The playbook library.
     pub library: Arc<Library>,
-    /// What is said.
+    /// The phrases for rendered texts.
     pub words: Arc<Words>,
-    /// Where series are asked.
+    /// The Prometheus client.
     pub prometheus: Option<Prometheus>,
-    /// How engines are read, and the ones that are known without Prometheus.
+    /// The reader of engine endpoints, and the targets that are known without Prometheus.
     pub reader: Option<(Reader, Vec<Target>)>,
-    /// The cluster's API.
+    /// The client of the cluster's API.
     pub kubernetes: Option<crate::kubernetes::Kubernetes>,
-    /// Why the cluster cannot be asked, where there should be one.
+    /// The reason why there is no client of the cluster's API, if known.
     pub no_cluster: Option<NoCluster>,
-    /// Where logs are kept.
+    /// The Loki client.
     pub loki: Option<crate::loki::Loki>,
-    /// Logs that somebody names.
+    /// Log files given by the user.
     pub files: Vec<PathBuf>,
-    /// How diagnoses are made.
+    /// The settings of diagnoses.
     pub diagnosing: diagnose::Config,
 }
 
-/// What a bundle is about.
+/// The subject of a bundle: an incident or a pool.
 #[derive(Debug, Clone)]
 pub struct Subject {
-    /// The incident, as the store has it; none when a pool is looked at without one.
+    /// The incident as stored; `None` for a pool without an incident.
     pub incident: Option<Incident>,
-    /// The first sentence of its message.
+    /// The first sentence of the incident's message.
     pub headline: String,
-    /// What to ask: pool, moment, playbook.
+    /// The diagnosis request: pool, time, playbook.
     pub request: Request,
-    /// The diagnosis that stands; made anew when there is none.
+    /// The diagnosis to show; `None` to run a new one.
     pub diagnosis: Option<Diagnosis>,
-    /// The time that the bundle is about.
+    /// The time window that the bundle covers.
     pub window: Window,
-    /// What the store knows to have happened.
+    /// The events of the incident from the store.
     pub happened: Vec<Happened>,
-    /// The incident's alerts, or those that somebody passed.
+    /// The incident's alerts, or those given by the user.
     pub alerts: Vec<Alert>,
-    /// The notification as somebody passed it, with what we do not read.
+    /// The notification as given by the user, including unparsed fields.
     pub payload: Option<serde_json::Value>,
 }
 
 impl Subject {
-    /// The same for the report.
+    /// Returns the subject of the report.
     pub fn about(&self) -> About<'_> {
         let incident = self.incident.as_ref().map(|incident| report::Incident {
             id: incident.id.clone(),
@@ -123,27 +123,27 @@ impl Subject {
     }
 }
 
-/// How a bundle is made.
+/// The options for building a bundle.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Take secrets out.
+    /// True if secrets are redacted.
     pub redact: bool,
-    /// Replace the names of pods, nodes, namespaces and hosts.
+    /// True if the names of pods, nodes, namespaces and hosts are replaced.
     pub anonymize: bool,
-    /// When all sources must have answered.
+    /// The time within which all sources must have answered.
     pub deadline: Duration,
-    /// Bytes of series, uncompressed.
+    /// Maximum size of the series in bytes, uncompressed.
     pub series_bytes: u64,
-    /// Bytes of logs, uncompressed.
+    /// Maximum size of the logs in bytes, uncompressed.
     pub log_bytes: u64,
-    /// Bytes of the file.
+    /// Maximum size of the bundle file in bytes.
     pub file_bytes: u64,
-    /// Receivers whose tickets are wanted, whatever the cause.
+    /// Receivers whose ticket is added whatever the root cause is.
     pub tickets: Vec<String>,
 }
 
 impl Options {
-    /// As configured: with secrets taken out.
+    /// Returns the configured options, with redaction.
     pub fn of(config: &Config) -> Self {
         Self {
             redact: true,
@@ -157,28 +157,28 @@ impl Options {
     }
 }
 
-/// A bundle that was made.
+/// A bundle that was built.
 #[derive(Debug, Clone)]
 pub struct Made {
-    /// What is in it, as `summary.json` has it.
+    /// The report, as in `summary.json`.
     pub report: Box<Report>,
-    /// Its size.
+    /// The size of the file in bytes.
     pub bytes: u64,
 }
 
-/// Why there is no bundle at all; what fails of one is told in it.
+/// The reason why no bundle was built; failed sources are reported inside a bundle.
 #[derive(Debug, thiserror::Error)]
 pub enum BundleError {
-    /// The file cannot be made or written.
+    /// The file cannot be created or written.
     #[error("cannot write the bundle {0}: {1}")]
     Disk(String, #[source] std::io::Error),
-    /// There is not enough room; the text says how much is free and how much must stay so.
+    /// Too little disk space is free; the text says how much is free and how much must stay free.
     #[error("{0}")]
     NoRoom(String),
-    /// Secrets could not be taken out of the report.
+    /// Secrets could not be redacted from the report.
     #[error("the report could not be cleaned of secrets, so it was not written: {0}")]
     Unclean(String),
-    /// The program ends.
+    /// The process is shutting down.
     #[error("the bundle was not finished: the program stops")]
     Stopped,
 }

@@ -1,4 +1,4 @@
-//! How far a bundle is, for whoever waits: a terminal, a Slack message.
+//! The progress of a bundle, for a waiting terminal or Slack message.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
@@ -8,21 +8,21 @@ use tokio::sync::watch;
 
 use crate::report::{Part, Stage};
 
-/// Every part, in the order of the report.
+/// All parts, in the order of the report.
 pub type Board = Vec<Part>;
 
-/// Something that a part should hold and does not; a part's note tells only the first few.
+/// Something missing from a part; the note of the part shows only the first few.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(super) struct Missing {
     /// The part's name.
     pub(super) part: &'static str,
-    /// What is missing.
+    /// A short description of it.
     pub(super) what: String,
-    /// Why, in a sentence.
+    /// The reason, as a sentence.
     pub(super) why: String,
 }
 
-/// Tells watchers how far the parts are; cheap to clone.
+/// Publishes the state of the parts to watchers; cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Progress {
     board: watch::Sender<Board>,
@@ -36,17 +36,17 @@ impl Default for Progress {
 }
 
 impl Progress {
-    /// What is told from now on.
+    /// Subscribes to changes.
     pub fn watch(&self) -> watch::Receiver<Board> {
         self.board.subscribe()
     }
 
-    /// The parts as they stand.
+    /// Returns the current state of the parts.
     pub fn board(&self) -> Board {
         self.board.borrow().clone()
     }
 
-    /// Announces the parts.
+    /// Adds the parts as waiting.
     pub fn expect(&self, names: &[&str]) {
         let waiting = |name: &&str| Part {
             name: (*name).to_owned(),
@@ -58,13 +58,13 @@ impl Progress {
         self.board.send_modify(|board| board.extend(names.iter().map(waiting)));
     }
 
-    /// A part begins.
+    /// Marks a part as running; returns the start time.
     pub fn begin(&self, name: &str) -> Instant {
         self.set(name, |part| part.stage = Stage::Running);
         Instant::now()
     }
 
-    /// A part is over.
+    /// Marks a part as finished.
     pub fn end(&self, name: &str, began: Instant, stage: Stage, note: impl Into<String>, bytes: u64) {
         let note = note.into();
         self.set(name, |part| {
@@ -73,13 +73,13 @@ impl Progress {
         });
     }
 
-    /// A part lacks something.
+    /// Records what is missing from a part.
     pub(super) fn lacks(&self, part: &'static str, missing: &[(String, String)]) {
         let one = |(what, why): &(String, String)| Missing { part, what: what.clone(), why: why.clone() };
         self.missing.lock().unwrap_or_else(PoisonError::into_inner).extend(missing.iter().map(one));
     }
 
-    /// Everything that parts lack so far.
+    /// Returns everything that is missing so far.
     pub(super) fn missing(&self) -> Vec<Missing> {
         self.missing.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

@@ -1,4 +1,4 @@
-//! Every query that was asked for the diagnosis and the numbers, with what came back, as one list. Pure.
+//! The list of all queries of the diagnosis and the report's numbers, with their results. Pure.
 
 use std::collections::BTreeMap;
 
@@ -13,27 +13,27 @@ use crate::signal::Unit;
 pub(super) struct Query<'a> {
     signal: &'a str,
     title: &'a str,
-    /// The PromQL; none when nobody could be asked.
+    /// The PromQL; `None` if there was no Prometheus to query.
     query: Option<&'a str>,
-    /// Where the value comes from.
+    /// The source of the value.
     source: &'a Source,
     value: Option<f64>,
-    /// What it is compared with: the past or the peers; for numbers of the report, the time before it began.
+    /// The value for comparison: of the past or the peers; for the report's numbers, before the incident began.
     baseline: Option<f64>,
-    /// For numbers of the report, the time after it was over.
+    /// For the report's numbers, the value after the incident.
     #[serde(skip_serializing_if = "Option::is_none")]
     after: Option<f64>,
     unit: Unit,
-    /// The condition; none where nothing is judged.
+    /// The condition; `None` if nothing is evaluated.
     when: Option<&'a str>,
     outcome: Option<Outcome>,
-    /// Why there is no value.
+    /// The reason why there is no value.
     why: Option<&'a str>,
-    /// Playbooks and causes that asked; `report` for its numbers.
+    /// Playbooks and causes that use the query; `report` for the report's numbers.
     by: Vec<&'a str>,
 }
 
-/// The list, in the order in which a diagnosis is read; what several asked stands once.
+/// Lists the queries in the order of the diagnosis; a query used several times is listed once.
 pub(super) fn queries<'a>(diagnosis: Option<&'a Diagnosis>, seen: &'a Seen) -> Vec<Query<'a>> {
     let mut all: Vec<Query<'a>> = Vec::new();
     let mut places: BTreeMap<(&str, &str, Option<&str>), usize> = BTreeMap::new();
@@ -53,7 +53,7 @@ pub(super) fn queries<'a>(diagnosis: Option<&'a Diagnosis>, seen: &'a Seen) -> V
     all
 }
 
-/// Every check with the id of what asked for it.
+/// Returns every check with the id of its playbook or cause.
 fn judged(diagnosis: &Diagnosis) -> impl Iterator<Item = (&str, &EvidenceResult)> {
     let symptom = &diagnosis.symptom;
     let causes = diagnosis.causes.iter().flat_map(|cause| {

@@ -1,4 +1,4 @@
-//! Everything that bundles can be made from, as configured: chosen once at the start, for each bundle by its alerts.
+//! All configured data sources, built once at the start; the sources of a bundle are selected by its alerts.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use crate::prom::{Prometheus, choose};
 use crate::render::Words;
 use crate::{diagnose, exporter};
 
-/// What a configuration says of sources.
+/// The configuration of the sources.
 #[derive(Debug, Clone, Copy)]
 pub struct Configured<'a> {
     /// The key `exporters:`.
@@ -22,7 +22,7 @@ pub struct Configured<'a> {
     pub diagnosing: &'a diagnose::Config,
 }
 
-/// The sources that can be reached.
+/// The data sources that can be reached.
 #[derive(Debug)]
 pub struct Reach {
     library: Arc<Library>,
@@ -35,9 +35,9 @@ pub struct Reach {
 }
 
 impl Reach {
-    /// Puts the sources together. The service and the command line build theirs here alone.
+    /// Builds the sources; both the service and the command line use this constructor.
     ///
-    /// Alerts come first: bundles get slots of their own everywhere, so that no diagnosis waits for one.
+    /// Bundles get their own concurrency limits at every source, so that no diagnosis waits for a bundle.
     pub fn new(
         library: Arc<Library>,
         words: Arc<Words>,
@@ -58,18 +58,18 @@ impl Reach {
         }
     }
 
-    /// The Prometheus that these alerts are asked of.
+    /// Returns the Prometheus for these alerts.
     pub fn prometheus(&self, alerts: &[Alert]) -> Option<&Prometheus> {
         choose(&self.prometheus, alerts)
     }
 
-    /// How diagnoses are made.
+    /// Returns the settings of diagnoses.
     pub fn diagnosing(&self) -> &diagnose::Config {
         &self.diagnosing
     }
 
-    /// The sources for these alerts. `remembered` are exporters that Prometheus listed before, `files` logs that
-    /// somebody names.
+    /// Returns the sources for these alerts. `remembered` are exporters that Prometheus listed before, `files` are
+    /// log files given by the user.
     pub fn sources(&self, alerts: &[Alert], remembered: Vec<Target>, files: Vec<PathBuf>) -> Sources {
         let logs = self.logs.of(alerts);
         let targets = self.targets.iter().cloned().chain(remembered).collect();

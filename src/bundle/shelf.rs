@@ -1,7 +1,8 @@
-//! Where bundles stand: files of one directory, each there as a whole or not at all.
+//! The bundle directory. Each file is either complete or absent.
 //!
-//! A name tells incident and time, so the directory needs no index. A bundle is written beside its name and gets it when
-//! it is complete; whoever writes holds a lock, so that what a crash left is told from what is being made.
+//! A file name holds incident and time, so the directory needs no index. A bundle is written under a temporary name
+//! and renamed when it is complete; the writer holds a lock, which distinguishes an unfinished file of a crash from
+//! one in progress.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
@@ -15,39 +16,39 @@ use super::{BundleError, Config};
 use crate::clock;
 use crate::signal::{Unit, format_value};
 
-/// Of a bundle's name.
+/// The prefix of a bundle's file name.
 const BEGINNING: &str = "llm-diagnose-";
 const END: &str = ".zip";
-/// Of the name that it has until it is complete.
+/// The suffix of an unfinished bundle.
 const UNFINISHED: &str = ".part";
-/// To the second, sortable, and harmless in every file system.
+/// The time format: to the second, sortable, and valid on every file system.
 const TIME: &str = "%Y%m%dT%H%M%SZ";
-/// Of an id.
+/// Maximum characters of an id.
 const ID_CHARS: usize = 64;
-/// With less room it is not even begun.
+/// Minimum free bytes to start a bundle.
 const LEAST: u64 = 8 << 20;
-/// So much is given up at a time when the store has no room.
+/// Bytes freed at a time when the store's disk is full.
 const GIVEN_UP: u64 = 32 << 20;
-/// Bundles that may be written at once, among which the room is shared.
+/// Maximum bundles written concurrently; they share the free space.
 pub const AT_ONCE: usize = 2;
 
 /// A bundle's file name: `llm-diagnose-<incident>-<time>.zip`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Name {
-    /// Of what it is: letters and digits.
+    /// The incident's id or the pool's name: letters, digits and hyphens.
     pub of: String,
-    /// When it was begun, to the second.
+    /// The start time, to the second.
     pub at: Timestamp,
 }
 
 impl Name {
-    /// Reads a name; none for whatever else a request or a directory holds.
+    /// Parses a file name; `None` if it is not the name of a bundle.
     pub fn read(text: &str) -> Option<Self> {
         let (of, at) = text.strip_prefix(BEGINNING)?.strip_suffix(END)?.rsplit_once('-')?;
         let fine = |c: char| c.is_ascii_alphanumeric() || c == '-';
         let at = jiff::civil::DateTime::strptime(TIME, at).ok()?.to_zoned(jiff::tz::TimeZone::UTC).ok()?.timestamp();
         let name = Self { of: of.to_owned(), at };
-        // Several spellings of one time are not several names.
+        // Rejects other spellings of the same time.
         (!of.is_empty() && of.len() <= ID_CHARS && of.chars().all(fine) && name.to_string() == text).then_some(name)
     }
 }
@@ -58,36 +59,36 @@ impl std::fmt::Display for Name {
     }
 }
 
-/// A bundle that is kept.
+/// A stored bundle.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kept {
     /// Its name.
     pub name: Name,
-    /// Its size.
+    /// Its size in bytes.
     pub bytes: u64,
 }
 
-/// The directory with its limits.
+/// The bundle directory with its limits.
 #[derive(Debug)]
 pub struct Shelf {
     dir: PathBuf,
     keep: Duration,
     keep_bytes: u64,
     min_free_bytes: u64,
-    /// It is on the disk of the store.
+    /// True if it is on the store's disk.
     beside_store: bool,
 }
 
 impl Shelf {
-    /// Makes the directory for its owner alone, and removes what a crash left in it.
+    /// Creates the directory, accessible by its owner only, and removes unfinished bundles of a crash.
     ///
     /// # Errors
-    /// When it cannot be made or read.
+    /// If it cannot be created or read.
     pub fn open(config: &Config, state_dir: &Path) -> Result<Self, BundleError> {
         let dir = if config.dir.as_os_str().is_empty() { state_dir.join("bundles") } else { config.dir.clone() };
         let failed = |error| BundleError::Disk(dir.display().to_string(), error);
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&dir).map_err(failed)?;
-        // One that somebody else made may be open to others.
+        // A directory that existed before may be accessible to others.
         fs::set_permissions(&dir, fs::Permissions::from_mode(0o700)).map_err(failed)?;
         for entry in fs::read_dir(&dir).map_err(failed)?.flatten() {
             let name = entry.file_name();
@@ -103,30 +104,30 @@ impl Shelf {
         Ok(Self { dir, keep, keep_bytes, min_free_bytes, beside_store })
     }
 
-    /// The directory.
+    /// Returns the directory.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// How long bundles stay.
+    /// Returns how long bundles are retained.
     pub fn keep(&self) -> Duration {
         self.keep
     }
 
-    /// The name of a bundle that is begun now.
+    /// Returns the name of a bundle that starts now.
     pub fn named(&self, of: &str, now: Timestamp) -> Name {
         Name { of: of.to_owned(), at: clock::floor(now, Duration::from_secs(1)) }
     }
 
-    /// Where a bundle stands; the name was read, so it leads nowhere else.
+    /// Returns the path of a bundle; a parsed name cannot lead out of the directory.
     pub fn path(&self, name: &Name) -> PathBuf {
         self.dir.join(name.to_string())
     }
 
-    /// The bundles, oldest first; of one incident alone when it is named.
+    /// Lists the bundles, oldest first; only those of `of` if it is given.
     ///
     /// # Errors
-    /// When the directory cannot be read.
+    /// If the directory cannot be read.
     pub fn list(&self, of: Option<&str>) -> io::Result<Vec<Kept>> {
         let mut kept = Vec::new();
         for entry in fs::read_dir(&self.dir)?.flatten() {
@@ -134,7 +135,7 @@ impl Shelf {
             if of.is_some_and(|of| of != name.of) {
                 continue;
             }
-            // Links are not followed: nothing of ours is one.
+            // Links are not followed: we create none here.
             let Ok(data) = fs::symlink_metadata(entry.path()) else { continue };
             if data.is_file() {
                 kept.push(Kept { name, bytes: data.len() });
@@ -144,10 +145,10 @@ impl Shelf {
         Ok(kept)
     }
 
-    /// Removes what is too old, and the oldest while all together are too large.
+    /// Removes expired bundles, and the oldest ones while the total size is over the limit.
     ///
     /// # Errors
-    /// When the directory cannot be read, or a file cannot be removed.
+    /// If the directory cannot be read, or a file cannot be removed.
     pub fn tidy(&self, now: Timestamp) -> io::Result<usize> {
         let kept = self.list(None)?;
         let oldest = clock::before(now, self.keep);
@@ -167,10 +168,11 @@ impl Shelf {
         Ok(removed)
     }
 
-    /// Removes the oldest until 32 MiB are given up, where that makes room for the store. Returns how many it removed.
+    /// Removes the oldest bundles until 32 MiB are freed, if they share the store's disk. Returns how many were
+    /// removed.
     ///
     /// # Errors
-    /// When the directory cannot be read, or a file cannot be removed.
+    /// If the directory cannot be read, or a file cannot be removed.
     pub fn give_way(&self) -> io::Result<usize> {
         if !self.beside_store {
             return Ok(0);
@@ -180,7 +182,7 @@ impl Shelf {
             match fs::remove_file(self.path(&name)) {
                 Ok(()) => {}
                 Err(error) if error.kind() == ErrorKind::NotFound => continue,
-                // What is removed already is room for the store.
+                // The space freed so far already helps the store.
                 Err(_) if removed > 0 => break,
                 Err(error) => return Err(error),
             }
@@ -192,10 +194,10 @@ impl Shelf {
         Ok(removed)
     }
 
-    /// Makes room and a place for a new bundle.
+    /// Removes old bundles and starts a new one.
     ///
     /// # Errors
-    /// When there is too little room, in a sentence for people; or the disk fails.
+    /// If there is too little space, with a message for users; or the disk fails.
     pub fn begin(&self, of: &str, now: Timestamp) -> Result<Draft, BundleError> {
         let failed = |error| BundleError::Disk(self.dir.display().to_string(), error);
         self.tidy(now).map_err(failed)?;
@@ -204,10 +206,10 @@ impl Shelf {
     }
 }
 
-/// Bytes that may be written into a directory.
+/// Returns how many bytes may be written into a directory.
 ///
 /// # Errors
-/// When it is too little, in a sentence for people; or the disk cannot tell.
+/// If it is too little, with a message for users; or the free space cannot be read.
 pub fn room(dir: &Path, min_free_bytes: u64) -> Result<u64, BundleError> {
     let free = free(dir).map_err(|error| BundleError::Disk(dir.display().to_string(), error))?;
     match free.saturating_sub(min_free_bytes) {
@@ -235,23 +237,23 @@ fn shown(bytes: u64) -> String {
     format_value(bytes as f64, Unit::Bytes)
 }
 
-/// A bundle that is being written; the file is gone when this is dropped before it is kept.
+/// A bundle that is being written; its temporary file is removed on drop.
 #[derive(Debug)]
 pub struct Draft {
     part: PathBuf,
     path: PathBuf,
     min_free_bytes: u64,
-    /// Bytes that the file may have.
+    /// Maximum bytes of the file.
     pub most: u64,
-    /// Its lock says that somebody still writes.
+    /// Held to show that the file is still being written.
     _lock: File,
 }
 
 impl Draft {
-    /// A place beside `path` of at most `most` bytes.
+    /// Creates and locks the temporary file beside `path`.
     ///
     /// # Errors
-    /// When no file can be made there.
+    /// If the file cannot be created or locked.
     pub fn new(path: PathBuf, most: u64, min_free_bytes: u64) -> Result<Self, BundleError> {
         let mut part = path.clone().into_os_string();
         part.push(UNFINISHED);
@@ -266,18 +268,18 @@ impl Draft {
         }
     }
 
-    /// Where to write.
+    /// Returns the path to write to.
     pub fn part(&self) -> &Path {
         &self.part
     }
 
-    /// Gives the file its name, which must be free unless `replace`. Returns the path.
+    /// Gives the file its final name, which must be free unless `replace`. Returns the path.
     ///
     /// # Errors
-    /// When that fails, or the name is taken.
+    /// If that fails, or the name is taken.
     pub fn keep(self, replace: bool) -> Result<PathBuf, BundleError> {
         let path = self.path.clone();
-        // A hard link refuses a name that is taken, in one step; where there are none the check must do.
+        // A hard link refuses an existing name atomically; a file system without them needs the check.
         let done = match replace {
             true => fs::rename(&self.part, &path),
             false => match fs::hard_link(&self.part, &path) {
@@ -289,13 +291,14 @@ impl Draft {
         };
         done.map_err(|error| BundleError::Disk(path.display().to_string(), error))?;
         if let Some(dir) = path.parent().and_then(|dir| File::open(dir).ok()) {
-            // The content is on the disk already; a name that a power cut forgets is made anew when asked.
+            // The content is already on disk; a name lost in a power failure only means that the bundle is built
+            // again.
             let _ = dir.sync_all();
         }
         Ok(path)
     }
 
-    /// Why it could not be written, as people can act on: a full disk is told as one.
+    /// Turns an error into one that users can act on, such as a full disk.
     pub fn explain(&self, error: BundleError) -> BundleError {
         let BundleError::Disk(_, cause) = &error else { return error };
         let dir = self.path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -316,7 +319,7 @@ impl Draft {
 
 impl Drop for Draft {
     fn drop(&mut self) {
-        // After a rename there is nothing left to remove.
+        // After a rename there is no file left to remove.
         let _ = fs::remove_file(&self.part);
     }
 }

@@ -1,4 +1,4 @@
-//! An incident of the store ─▶ what its bundle is about. Pure.
+//! The subject of a bundle, derived from a stored incident. Pure.
 
 use std::time::Duration;
 
@@ -12,8 +12,8 @@ use crate::report::{Logged, Window, story};
 use crate::store::{Event, Incident};
 
 impl Subject {
-    /// The bundle of an incident as it stands at `now`, with `margin` before and after it. An incident that is over is
-    /// looked at as it was when it was diagnosed last: later the evidence has faded.
+    /// Builds the subject of an incident as of `now`, with `margin` before and after it. A resolved incident is shown
+    /// as of its last diagnosis: later the evidence has faded.
     pub fn of_incident(
         incident: Incident,
         headline: String,
@@ -23,7 +23,7 @@ impl Subject {
         now: Timestamp,
     ) -> Self {
         let end = incident.resolved_at.unwrap_or(now);
-        // What is kept of the series is what that diagnosis read, so that it can be made again.
+        // The exported series are those that the diagnosis read, so that it can be replayed.
         let at = incident.diagnosis.as_ref().map_or(end, |diagnosis| diagnosis.at);
         let logged: Vec<Logged<'_>> =
             events.iter().map(|event| Logged { at: event.at, what: &event.what, detail: &event.detail }).collect();
@@ -40,15 +40,15 @@ impl Subject {
         }
     }
 
-    /// Before it began, from the first alert to its end or to the moment that was judged, and after that. What still fires
-    /// has no after.
+    /// Returns the windows before, during and after the incident; during lasts until it is resolved or until the
+    /// diagnosis. There is no `after` while the incident still fires.
     pub fn windows(&self) -> Windows {
         let Window { from, to } = self.window;
-        // Alerts fire late: what was wrong already is not how it was before.
+        // Alerts fire with a delay: the time from the onset on does not count as before.
         let onset = self.diagnosis.iter().flat_map(|diagnosis| &diagnosis.timeline).map(|onset| onset.at).min();
         let alerted = self.request.since.unwrap_or(self.request.at);
         let since = onset.map_or(alerted, |onset| onset.min(alerted)).max(from).min(to);
-        // Without an alert's start it lasted since its onset.
+        // Without the start of an alert, the incident lasts since its onset.
         let began = self.request.since.map_or(since, |alerted| alerted.max(from).min(to));
         let resolved = self.incident.as_ref().and_then(|incident| incident.resolved_at);
         let end = resolved.unwrap_or(self.request.at).max(began).min(to);
@@ -60,7 +60,7 @@ impl Subject {
         }
     }
 
-    /// The name of what it is about, for a file: the incident's id, else the pool's or the playbook's.
+    /// Returns a name for the file: the incident's id, else the names of the pool or the playbook.
     pub fn of(&self) -> String {
         let pool = || {
             let Scope { dimensions, .. } = &self.request.scope;
@@ -78,7 +78,7 @@ impl Subject {
     }
 }
 
-/// From so much before the first to so much after the second moment, but not into the future.
+/// Returns the window from `margin` before `from` to `margin` after `to`, but not into the future.
 pub fn around(from: Timestamp, to: Timestamp, margin: Duration, now: Timestamp) -> Window {
     let to = clock::after(to, margin).min(now);
     Window { from: clock::before(from, margin).min(to), to }

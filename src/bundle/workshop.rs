@@ -1,5 +1,4 @@
-//! Makes bundles of incidents for whoever asks: one at a time for each incident, few at once, in tasks that the
-//! service's stop ends.
+//! Bundles of incidents on request: one at a time per incident, a few concurrently, in tasks that end at shutdown.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -18,92 +17,92 @@ use crate::notify::Notifier;
 use crate::report::Report;
 use crate::store::{Store, StoreError};
 
-/// Bundles that are being made or wait at most; more are told to come back.
+/// Maximum bundles in progress or queued; further requests are refused.
 const AHEAD: usize = 8;
-/// Events of an incident that are told.
+/// Maximum events of an incident in a bundle.
 const EVENTS: u32 = 10_000;
-/// How often bundles that are too old are looked for.
+/// Interval between two removals of old bundles.
 pub const TIDY: Duration = Duration::from_secs(600);
-/// What writing and asking the store may take beyond the sources' deadline.
+/// Time for writing and for querying the store, beyond the sources' deadline.
 const BESIDE: Duration = Duration::from_secs(60);
 
-/// Why there is no bundle.
+/// The reason why there is no bundle.
 #[derive(Debug, thiserror::Error)]
 pub enum NoBundle {
-    /// Too many are being made.
+    /// Too many bundles are in progress.
     #[error("{AHEAD} bundles are being made already")]
     Busy,
-    /// There is no such incident any more.
+    /// The incident does not exist any more.
     #[error("there is no such incident")]
     Gone,
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// It could not be written, or the program stops.
+    /// The bundle could not be written, or the process is shutting down.
     #[error(transparent)]
     Bundle(#[from] BundleError),
 }
 
-/// A bundle that stands on the shelf.
+/// A bundle that was stored.
 #[derive(Debug)]
 pub struct Bundle {
     /// Its name.
     pub name: Name,
-    /// Where it stands.
+    /// Its path.
     pub path: PathBuf,
-    /// Its size.
+    /// Its size in bytes.
     pub bytes: u64,
-    /// What is in it.
+    /// Its report.
     pub report: Report,
 }
 
-/// How it ended, once it did.
+/// The result; `None` while in progress.
 type Ended = Option<Result<Arc<Bundle>, Arc<NoBundle>>>;
 
-/// A bundle that is being made, perhaps for several who wait.
+/// A bundle in progress, possibly with several waiting callers.
 #[derive(Debug, Clone)]
 pub struct Job {
-    /// How far it is.
+    /// Its progress.
     pub progress: Progress,
     ended: watch::Receiver<Ended>,
 }
 
 impl Job {
-    /// Waits for its end.
+    /// Waits for the result.
     ///
     /// # Errors
-    /// Why there is no bundle.
+    /// The reason why there is no bundle.
     pub async fn done(mut self) -> Result<Arc<Bundle>, Arc<NoBundle>> {
         match self.ended.wait_for(Option::is_some).await {
             Ok(ended) => ended.clone().unwrap_or_else(|| Err(Arc::new(BundleError::Stopped.into()))),
-            // Whoever made it is gone without a word.
+            // The task ended without a result.
             Err(_) => Err(Arc::new(BundleError::Stopped.into())),
         }
     }
 }
 
-/// What the workshop is made of.
+/// The dependencies of the workshop.
 #[derive(Debug)]
 pub struct Parts {
-    /// The incidents.
+    /// The store of incidents.
     pub store: Store,
-    /// Says what an incident's message says.
+    /// Renders the incident's message.
     pub notifier: Arc<Notifier>,
-    /// The sources.
+    /// The data sources.
     pub reach: Reach,
-    /// Limits.
+    /// The limits.
     pub config: Config,
-    /// Where bundles stand.
+    /// The bundle directory.
     pub shelf: Shelf,
-    /// How they are downloaded.
+    /// Creates download links.
     pub links: Links,
-    /// Ended when the service stops.
+    /// Joined at shutdown.
     pub tasks: TaskTracker,
-    /// Done when it begins to.
+    /// Cancelled when the shutdown begins.
     pub stop: CancellationToken,
 }
 
-/// Makes bundles.
+/// Builds bundles.
 #[derive(Debug)]
 pub struct Workshop {
     parts: Parts,
@@ -120,21 +119,21 @@ impl std::ops::Deref for Workshop {
 }
 
 impl Workshop {
-    /// Prepares it.
+    /// Creates the workshop.
     pub fn new(parts: Parts) -> Self {
         Self { parts, slots: Semaphore::new(AT_ONCE), running: Mutex::default() }
     }
 
-    /// How long somebody waits for a bundle at most, the ones before it included.
+    /// Returns the longest time that a caller waits for a bundle, including those queued before it.
     pub fn patience(&self) -> Duration {
         let turns = AHEAD.div_ceil(AT_ONCE);
         (self.config.deadline + BESIDE).saturating_mul(u32::try_from(turns).unwrap_or(u32::MAX))
     }
 
-    /// The bundle of an incident: the one that is being made, else a new one.
+    /// Returns the incident's bundle in progress, else starts a new one.
     ///
     /// # Errors
-    /// When too many are asked for.
+    /// If too many bundles are in progress.
     pub fn ask(self: &Arc<Self>, incident: &str) -> Result<Job, NoBundle> {
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(job) = running.get(incident) {
@@ -161,7 +160,7 @@ impl Workshop {
                     () = this.stop.cancelled() => Err(BundleError::Stopped.into()),
                 };
                 this.told(&made, began.elapsed());
-                // Whoever asks from now on gets a new one.
+                // From here on a request starts a new bundle.
                 drop(entry);
                 let _ = tell.send(Some(made.map(Arc::new).map_err(Arc::new)));
             }
@@ -170,7 +169,7 @@ impl Workshop {
         Ok(job)
     }
 
-    /// Logs and counts how it ended.
+    /// Logs and counts the result.
     fn told(&self, made: &Result<Bundle, NoBundle>, took: Duration) {
         let metrics = &self.notifier.metrics;
         match made {
@@ -208,7 +207,7 @@ impl Workshop {
         Ok(Bundle { name: self.shelf.named(id, now), path, bytes: made.bytes, report: *made.report })
     }
 
-    /// Removes what is not to be kept any longer, now and then until stopped.
+    /// Removes old bundles at an interval until stopped.
     pub async fn tidy_loop(self: Arc<Self>) {
         let mut tick = tokio::time::interval(TIDY);
         loop {
@@ -219,7 +218,7 @@ impl Workshop {
         }
     }
 
-    /// Removes the oldest bundles because the store's disk is full; returns whether any was removed.
+    /// Removes the oldest bundles because the store's disk is full; returns true if any was removed.
     pub fn give_way(&self) -> bool {
         match self.shelf.give_way() {
             Ok(0) => false,
@@ -241,7 +240,7 @@ impl Workshop {
     }
 }
 
-/// An incident's place among those that are being made; given back however that ends.
+/// An incident's entry among the bundles in progress; removed on drop.
 struct Entry {
     workshop: Arc<Workshop>,
     incident: String,

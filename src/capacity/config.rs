@@ -1,10 +1,10 @@
-//! A model's `config.json`: strict about numbers that decide, lenient about keys it does not know.
+//! Parsing of a model's `config.json`: strict about the numbers it uses, lenient about unknown keys.
 
 use serde_json::{Map, Value};
 
 use crate::playbook::Problem;
 
-/// What is wrong with a configuration or a deployment: what on which thing, and the way out.
+/// An error in a configuration or a deployment, with a remedy.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct CapacityError(pub(super) String);
@@ -15,15 +15,15 @@ pub(super) fn refuse<T>(why: impl Into<String>) -> Result<T> {
     Err(CapacityError(why.into()))
 }
 
-/// Where multimodal configurations keep their language model.
+/// Keys under which multimodal configurations have their language model.
 const INSIDE: [&str; 4] = ["text_config", "llm_config", "language_config", "thinker_config"];
 
 /// The language model's part of a `config.json`.
 pub(super) struct Config {
     own: Map<String, Value>,
-    /// The whole file, where `text_config` and the like are a part of it.
+    /// The whole file, if the language model is only a part of it.
     whole: Option<Map<String, Value>>,
-    /// The key of the part, for errors.
+    /// The key of the part, for error messages.
     pub(super) inside: Option<&'static str>,
 }
 
@@ -48,13 +48,13 @@ impl Config {
         Ok(Self { own, whole, inside })
     }
 
-    /// The value of the first key that is there and not null.
+    /// Returns the path and value of the first key that exists and is not null.
     pub(super) fn get(&self, keys: &[&str]) -> Option<(String, &Value)> {
         let found = keys.iter().find_map(|key| Some((*key, self.own.get(*key).filter(|value| !value.is_null())?)));
         found.map(|(key, value)| (self.path(key), value))
     }
 
-    /// As [`Config::get`], and if the language model's part lacks it, the whole file's.
+    /// Returns the same as [`Config::get`], with the whole file as a fallback.
     pub(super) fn get_anywhere(&self, keys: &[&str]) -> Option<(String, &Value)> {
         self.get(keys).or_else(|| {
             let whole = self.whole.as_ref()?;
@@ -66,7 +66,7 @@ impl Config {
         self.inside.map_or_else(|| key.to_owned(), |inside| format!("{inside}.{key}"))
     }
 
-    /// A whole number from 1 to `most`; none when no key is there.
+    /// Returns a whole number from 1 to `most`; `None` if no key exists.
     pub(super) fn number(&self, keys: &[&str], most: u64) -> Result<Option<u64>> {
         let Some((key, value)) = self.get(keys) else { return Ok(None) };
         match value.as_u64().filter(|n| (1..=most).contains(n)) {
@@ -75,7 +75,7 @@ impl Config {
         }
     }
 
-    /// As [`Config::number`], but 0 is a number too.
+    /// Returns the same as [`Config::number`], but accepts 0.
     pub(super) fn count(&self, keys: &[&str], most: u64) -> Result<Option<u64>> {
         match self.get(keys) {
             Some((_, value)) if value.as_u64() == Some(0) => Ok(Some(0)),
@@ -83,7 +83,7 @@ impl Config {
         }
     }
 
-    /// A number that must be there, unless the model's kind has a default.
+    /// Returns a required number, or the default of the model's kind.
     pub(super) fn needed(&self, keys: &[&str], most: u64, default: Option<u64>) -> Result<u64> {
         match self.number(keys, most)?.or(default) {
             Some(n) => Ok(n),
@@ -110,7 +110,7 @@ impl Config {
         self.own.get(key).and_then(Value::as_str)
     }
 
-    /// The architecture's class, else the kind of model, for people.
+    /// Returns the architecture's class, else the model type, for display.
     pub(super) fn title(&self) -> String {
         let class = self.get_anywhere(&["architectures"]).and_then(|(_, list)| list.get(0)?.as_str());
         class.or_else(|| self.text("model_type")).unwrap_or("model").to_owned()

@@ -1,8 +1,8 @@
-//! GPU memory: by name, or as a size.
+//! GPU memory, by name or as a size.
 
 use crate::playbook::suggestion;
 
-/// GPU memory as the driver tells it, which is less than the name says: name, GiB.
+/// GPU names and memory in GiB as the driver reports it, which is less than in the product's name.
 ///
 /// Source: `total_memory` as vLLM and PyTorch report it; https://docs.nvidia.com/datacenter/tesla/
 const KNOWN: [(&str, f64); 36] = [
@@ -44,15 +44,15 @@ const KNOWN: [(&str, f64); 36] = [
     ("MI355X", 287.7),
 ];
 const GIB: f64 = 1_073_741_824.0;
-/// The least and the most memory that is believed, in bytes.
+/// The accepted range of memory in bytes.
 const BELIEVED: std::ops::RangeInclusive<f64> = 1e8..=1e14;
 
 /// A GPU's memory.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Gpu {
-    /// Its name, when it was given by name.
+    /// The name, if it was given by name.
     pub name: Option<String>,
-    /// All of it.
+    /// The total memory in bytes.
     pub bytes: u64,
 }
 
@@ -84,10 +84,10 @@ impl std::str::FromStr for Gpu {
     }
 }
 
-/// Reads a size: `80GiB`, `80GB`, `512MiB`; a bare number is bytes.
+/// Parses a size: `80GiB`, `80GB`, `512MiB`; a number without a unit is in bytes.
 ///
 /// # Errors
-/// A sentence that says what was expected.
+/// If the text is not a size; says what is expected.
 pub fn parse_bytes(text: &str) -> Result<u64, String> {
     let wrong = || format!("`{text}` is no size: expected a number with a unit, such as 80GiB, 24GB or 512MiB");
     let text = text.trim();
@@ -110,10 +110,10 @@ pub fn parse_bytes(text: &str) -> Result<u64, String> {
     }
 }
 
-/// Reads a number of tokens as vLLM does: `8192`, `8k` for 8,000, `8K` for 8,192.
+/// Parses a number of tokens as vLLM does: `8192`, `8k` for 8,000, `8K` for 8,192.
 ///
 /// # Errors
-/// A sentence that says what was expected.
+/// If the text is not a number of tokens; says what is expected.
 pub fn parse_tokens(text: &str) -> Result<u64, String> {
     let factors = [("k", 1_000.0), ("K", 1_024.0), ("m", 1e6), ("M", 1_048_576.0)];
     let (number, factor) =

@@ -1,35 +1,35 @@
-//! The KV cache of one GPU: what a request takes, and how many fit.
+//! The KV cache of one GPU: the memory of a request, and the number of requests that fit.
 //!
-//! Counted as vLLM counts: in blocks that all layers share, with sliding-window and recurrent layers in groups of their
-//! own as large as the smallest. Source: https://docs.vllm.ai/en/latest/design/hybrid_kv_cache_manager/
+//! Computed as in vLLM: blocks are shared by all layers; sliding-window and recurrent layers form groups of their
+//! own, each as large as the smallest group. Source: https://docs.vllm.ai/en/latest/design/hybrid_kv_cache_manager/
 
 use super::model::{Attention, LayerKind, Model};
 use super::precision::KvDtype;
 
-/// Tokens in a block, unless recurrent layers need larger ones.
+/// Tokens per block, unless recurrent layers need larger blocks.
 const BLOCK: u64 = 16;
-/// vLLM pads every kind's layers to the largest count when counts differ by less than this, else cuts them into groups
-/// of the smallest.
+/// Ratio of layer counts below which vLLM pads the layers of every kind to the largest count; above it, the layers
+/// are divided into groups of the smallest count.
 const SIMILAR: f64 = 1.5;
 
 /// The KV cache's shape on one GPU.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Cache {
-    /// Bytes that one token takes while no window is full: in all attention layers of this GPU.
+    /// Bytes per token before any sliding window is full, in all attention layers of this GPU.
     pub token_bytes: u64,
-    /// Tokens in a block.
+    /// Tokens per block.
     pub block_tokens: u64,
-    /// Bytes of a block of one group.
+    /// Bytes of one group's block.
     pub block_bytes: u64,
     full_groups: u64,
     recurrent_groups: u64,
-    /// Groups of a window.
+    /// Number of groups for each window size.
     sliding_groups: Vec<(u64, u64)>,
     batched_tokens: u64,
 }
 
 impl Cache {
-    /// The cache of the GPU that holds the most layers; none when no layer attends.
+    /// Computes the cache of the GPU with the most layers; `None` if the model has no attention layers.
     pub fn new(model: &Model, dtype: KvDtype, tensor: u64, pipeline: u64, batched_tokens: u64) -> Option<Self> {
         let here = |n: u64| n.div_ceil(pipeline);
         let per_layer = match model.attention {
@@ -72,27 +72,28 @@ impl Cache {
         })
     }
 
-    /// Blocks that a request of so many tokens takes at most.
+    /// Returns the maximum number of blocks that a request of `tokens` takes.
     fn blocks(&self, tokens: u64) -> u64 {
         let sliding = self.sliding_groups.iter().map(|(window, groups)| {
-            // What a step computes is there beside the window, and the window need not begin with a block.
+            // The tokens of the current step are stored in addition to the window, which may start inside a block.
             let kept = (window - 1 + self.batched_tokens).min(tokens);
             groups * (kept.div_ceil(self.block_tokens) + 1)
         });
         self.full_groups * tokens.div_ceil(self.block_tokens) + self.recurrent_groups + sliding.sum::<u64>()
     }
 
-    /// Bytes that a request of so many tokens takes at most.
+    /// Returns the maximum bytes that a request of `tokens` takes.
     pub fn request_bytes(&self, tokens: u64) -> u64 {
         self.blocks(tokens).saturating_mul(self.block_bytes)
     }
 
-    /// How many requests of so many tokens fit at once.
+    /// Returns the number of concurrent requests of `tokens` that fit.
     pub fn requests(&self, pool_bytes: u64, tokens: u64) -> f64 {
         (pool_bytes / self.block_bytes) as f64 / self.blocks(tokens).max(1) as f64
     }
 
-    /// The pool in tokens, as vLLM tells it: with layers of one kind its blocks, else what fits of the longest requests.
+    /// Returns the pool's size in tokens as vLLM reports it: the tokens of its blocks if all layers are of one kind,
+    /// else those of the longest requests that fit.
     pub fn pool_tokens(&self, pool_bytes: u64, longest: u64) -> u64 {
         if self.sliding_groups.is_empty() && self.recurrent_groups == 0 {
             return pool_bytes / self.block_bytes * self.block_tokens;
@@ -100,7 +101,7 @@ impl Cache {
         (self.requests(pool_bytes, longest) * longest as f64) as u64
     }
 
-    /// The longest request that fits alone; 0 when none does.
+    /// Returns the length of the longest request that fits alone; 0 if none fits.
     pub fn longest(&self, pool_bytes: u64, most: u64) -> u64 {
         let (mut fits, mut fails) = (0, most.saturating_add(1));
         while fails - fits > 1 {

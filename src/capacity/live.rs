@@ -1,4 +1,4 @@
-//! What the running engine tells, beside what was computed.
+//! Comparison of the running engine's metrics with the computed capacity.
 
 use std::collections::BTreeMap;
 
@@ -12,10 +12,10 @@ const RUNNING: &str = "requests_running";
 
 /// The signals that [`compare`] reads.
 pub const SIGNALS: [&str; 4] = [CAPACITY, PROMPT, OUTPUT, RUNNING];
-/// Computed and live capacity that differ by less are the same: activations are an estimate.
+/// Ratio of live to computed capacity that counts as equal: activations are only estimated.
 const SAME: std::ops::RangeInclusive<f64> = 0.9..=1.1;
 
-/// Adds to a report what was observed; without a report the observation stands alone.
+/// Adds the observed metrics to a report, or to an empty one.
 pub fn compare(report: Option<Report>, scope: &Scope, observed: &Observed) -> Report {
     let mut report = report.unwrap_or_else(|| Report {
         schema: SCHEMA.to_owned(),
@@ -71,7 +71,7 @@ pub fn compare(report: Option<Report>, scope: &Scope, observed: &Observed) -> Re
     if let Some(ratio) = ratio.filter(|ratio| !SAME.contains(ratio)) {
         report.warnings.push(phrases::differs(ratio));
     }
-    // Where windows or states bound what a request takes, more of them fit than tokens say.
+    // With sliding windows or recurrent states, more requests fit than the number of tokens suggests.
     let bounded = report.model.as_ref().is_some_and(|m| m.layers.sliding_window + m.layers.recurrent > 0);
     if let Some((running, holds)) = live.running_per_replica.zip(live.mean_requests_per_replica)
         && !bounded

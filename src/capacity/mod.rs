@@ -1,6 +1,7 @@
-//! Whether a model fits on its GPUs and how many requests its KV cache holds, from its `config.json`. Pure.
+//! Capacity planning from a model's `config.json`: checks that it fits on the GPUs, and computes how many requests
+//! its KV cache holds. Pure.
 //!
-//! The types here are the documented output, `capacity --output json`.
+//! The types here are the documented output of `capacity --output json`.
 
 mod config;
 mod gpu;
@@ -27,27 +28,27 @@ pub(crate) use phrases::{AS_GIVEN, grouped, size};
 pub use plan::{Deployment, plan};
 pub use precision::{KvDtype, Precision};
 
-/// The version of the JSON output; a change that breaks readers gives it another name.
+/// The version of the JSON output; an incompatible change gets a new name.
 pub const SCHEMA: &str = "llm-diagnose/capacity/v1";
 
-/// What fits; the parts that were not asked for are null.
+/// The capacity report; parts that were not requested are null.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Report {
     /// [`SCHEMA`].
     pub schema: String,
-    /// The model, when its configuration was given.
+    /// The model, if its configuration is given.
     pub model: Option<ModelReport>,
-    /// Its weights.
+    /// The weights.
     pub weights: Option<WeightsReport>,
-    /// Its KV cache.
+    /// The KV cache.
     pub kv: Option<KvReport>,
-    /// What fits, when a GPU was given.
+    /// The fit on the GPUs, if a GPU is given.
     pub fit: Option<Fit>,
-    /// What the engine tells, when Prometheus was given.
+    /// The running engine's metrics, if Prometheus is given.
     pub live: Option<Live>,
-    /// What was assumed, in sentences.
+    /// Assumptions, as sentences.
     pub assumed: Vec<String>,
-    /// What will not work, or not as expected, in sentences.
+    /// Problems and limitations, as sentences.
     pub warnings: Vec<String>,
 }
 
@@ -56,35 +57,35 @@ pub struct Report {
 pub struct ModelReport {
     /// The architecture's class.
     pub architecture: String,
-    /// Layers by what they keep.
+    /// Number of layers by kind.
     pub layers: LayerCounts,
-    /// Null where they cannot be counted.
+    /// Number of parameters; null if they cannot be counted.
     pub parameters: Option<ParameterReport>,
     /// The longest request in tokens.
     pub max_model_len: u64,
 }
 
-/// Layers by what they keep of the tokens before.
+/// Number of layers by the past tokens that they store.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LayerCounts {
-    /// Every token.
+    /// Layers that store every token.
     pub full_attention: u64,
-    /// The last tokens.
+    /// Layers that store only the last tokens.
     pub sliding_window: u64,
-    /// A state of constant size.
+    /// Layers with a state of constant size.
     pub recurrent: u64,
-    /// Nothing.
+    /// Layers that store nothing.
     pub other: u64,
 }
 
 /// Parameters by part.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ParameterReport {
-    /// All.
+    /// All parameters.
     pub total: u64,
     /// Token embedding.
     pub embedding: u64,
-    /// Output projection; 0 when it is the embedding.
+    /// Output projection; 0 if it shares the embedding.
     pub output: u64,
     /// Attention and recurrent mixers.
     pub attention: u64,
@@ -99,114 +100,114 @@ pub struct ParameterReport {
 /// The weights of the whole model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct WeightsReport {
-    /// As the checkpoint or the flag names it.
+    /// The name of the precision, as in the checkpoint or the flag.
     pub precision: String,
-    /// All of them.
+    /// The total size in bytes.
     pub bytes: u64,
-    /// What they would take otherwise.
+    /// The size in bytes with other precisions.
     pub by_precision: BTreeMap<String, u64>,
 }
 
 /// The KV cache per token.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct KvReport {
-    /// Its type.
+    /// The data type.
     pub dtype: KvDtype,
-    /// Bytes of one token in all layers, on one GPU that holds the whole model.
+    /// Bytes per token in all layers, on one GPU that holds the whole model.
     pub bytes_per_token: u64,
-    /// Bytes of one token on each GPU of the deployment.
+    /// Bytes per token on each GPU of the deployment.
     pub bytes_per_token_per_gpu: u64,
-    /// Tokens in a block.
+    /// Tokens per block.
     pub block_tokens: u64,
 }
 
-/// What fits.
+/// The fit of the model on the GPUs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Fit {
-    /// On what.
+    /// The deployment.
     pub deployed: Deployed,
-    /// The weights, and the KV cache of one request of `max_model_len`.
+    /// True if the weights and the KV cache of one request of `max_model_len` fit.
     pub fits: bool,
-    /// The smallest tensor-parallel size up to 64 with which it fits; null when none does.
+    /// The smallest tensor-parallel size up to 64 with which it fits; null if none does.
     pub smallest_tensor_parallel: Option<u64>,
-    /// The longest request that fits here, at most `max_model_len`; 0 when not even one token does.
+    /// The longest request that fits here, at most `max_model_len`; 0 if not even one token fits.
     pub longest_request_tokens: u64,
-    /// What one GPU's memory is for.
+    /// The memory of one GPU by use.
     pub memory: Vec<Share>,
-    /// What the KV cache holds, as the engine tells it at its start.
+    /// The size of the KV cache in tokens, as the engine reports it at its start.
     pub kv_pool_tokens: u64,
-    /// How many requests fit at once, by their length.
+    /// Number of concurrent requests by their length.
     pub concurrency: Vec<Concurrency>,
 }
 
 /// The deployment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Deployed {
-    /// The GPU's name, when it was given by name.
+    /// The GPU's name, if it was given by name.
     pub gpu: Option<String>,
-    /// Its memory.
+    /// The GPU's memory in bytes.
     pub gpu_bytes: u64,
-    /// The share of it that the engine may use, 0..1.
+    /// The fraction of it that the engine may use, 0..1.
     pub gpu_memory_utilization: f64,
-    /// GPUs that share each layer.
+    /// Number of GPUs that share each layer.
     pub tensor_parallel: u64,
-    /// GPUs that share the layers.
+    /// Number of GPUs that divide the layers.
     pub pipeline_parallel: u64,
-    /// The longest request in tokens.
+    /// Maximum length of a request in tokens.
     pub max_model_len: u64,
-    /// Tokens of one step.
+    /// Maximum tokens per step.
     pub max_num_batched_tokens: u64,
-    /// Requests of one step.
+    /// Maximum requests per step.
     pub max_num_seqs: u64,
 }
 
-/// A part of one GPU's memory.
+/// A use of one GPU's memory.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Share {
     /// `weights`, `activations`, `cuda_graphs`, `runtime` (or `reserve`), `kv_cache`, `not_used`.
     pub part: String,
-    /// Its size.
+    /// The size in bytes.
     pub bytes: u64,
-    /// Of the GPU's memory, 0..1; more than 1 when it does not fit.
+    /// The fraction of the GPU's memory, 0..1; more than 1 if it does not fit.
     pub share: f64,
 }
 
-/// How many requests of one length fit at once.
+/// Number of concurrent requests of one length.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Concurrency {
-    /// Prompt and output together.
+    /// The length of prompt and output together.
     pub context_tokens: u64,
-    /// What one takes on each GPU at most.
+    /// Maximum bytes of one request on each GPU.
     pub request_bytes: u64,
-    /// How many fit.
+    /// Number of requests that fit.
     pub requests: f64,
 }
 
-/// What the engine tells of one pool.
+/// The running engine's metrics for one pool.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Live {
     /// The pool's matchers in the engine's labels.
     pub scope: BTreeMap<String, String>,
-    /// Replicas seen within the last hour.
+    /// Number of replicas within the last hour.
     pub replicas: usize,
-    /// Tokens that one replica's KV cache holds: the mean of the replicas.
+    /// The KV cache's size in tokens of one replica: the mean of all replicas.
     pub kv_capacity_tokens: Option<f64>,
-    /// Each replica's.
+    /// The same for each replica.
     pub kv_capacity_by_replica: BTreeMap<String, f64>,
-    /// Live over computed capacity; null without both.
+    /// The ratio of live to computed capacity; null without both.
     pub live_over_computed: Option<f64>,
-    /// Mean prompt.
+    /// The mean prompt length in tokens.
     pub prompt_tokens_mean: Option<f64>,
-    /// Mean output.
+    /// The mean output length in tokens.
     pub generation_tokens_mean: Option<f64>,
-    /// Requests of this mean length that one replica holds; with sliding windows more of them fit.
+    /// Number of requests of this mean length that one replica holds; with sliding windows more of them fit.
     pub mean_requests_per_replica: Option<f64>,
-    /// Requests that run on one replica now, on the mean.
+    /// The mean number of requests now running on a replica.
     pub running_per_replica: Option<f64>,
-    /// Signals without data, and why.
+    /// Signals without data, each with the reason.
     pub missing: BTreeMap<String, String>,
-    /// What went wrong while asking, in sentences.
+    /// Query errors, as sentences.
     pub problems: Vec<String>,
-    /// Prometheus was away or late.
+    /// True if Prometheus was unavailable or slow.
     pub degraded: bool,
 }

@@ -1,11 +1,11 @@
-//! The shape of a model, as far as memory depends on it.
+//! The properties of a model that determine its memory.
 
 use serde_json::Value;
 
 use super::config::{Config, Result, refuse};
 use super::precision::{KvDtype, Precision, quantization};
 
-// More than any model has, and little enough that no product overflows.
+// Upper bounds above those of any real model, and low enough that no product overflows.
 pub(super) const MOST_LAYERS: u64 = 2_000;
 pub(super) const MOST_WIDTH: u64 = 1 << 20;
 pub(super) const MOST_HEADS: u64 = 1 << 12;
@@ -13,37 +13,37 @@ pub(super) const MOST_HEAD_WIDTH: u64 = 1 << 14;
 pub(super) const MOST_TOKENS: u64 = 1 << 30;
 const MOST_VOCABULARY: u64 = 1 << 24;
 
-/// What a layer keeps of the tokens before.
+/// The past tokens that a layer stores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LayerKind {
     /// Keys and values of every token.
     Full,
     /// Keys and values of the last tokens only.
     Sliding {
-        /// How many.
+        /// The window in tokens.
         window: u64,
     },
     /// A state of constant size: Mamba, linear attention.
     Recurrent,
-    /// Nothing: a layer that is no mixer.
+    /// Nothing: the layer is only a feed-forward layer.
     Nothing,
 }
 
-/// How keys and values are stored.
+/// The layout of keys and values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Attention {
-    /// Per head, shared by several query heads or not.
+    /// Per head; several query heads may share one.
     Heads {
-        /// Heads of keys and values.
+        /// Number of key-value heads.
         kv_heads: u64,
-        /// Their width.
+        /// Dimension of a head.
         head_dim: u64,
     },
     /// One latent for all heads (MLA).
     Latent {
-        /// Width of the latent.
+        /// Dimension of the latent.
         kv_rank: u64,
-        /// Width of the part with positions.
+        /// Dimension of the part with positions (RoPE).
         rope: u64,
     },
 }
@@ -51,13 +51,13 @@ pub enum Attention {
 /// The state of one recurrent layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct State {
-    /// Numbers in the state proper.
+    /// Number of values in the recurrent state.
     pub numbers: u64,
-    /// Bytes of each.
+    /// Bytes per value.
     pub width: u64,
-    /// Numbers in the convolution's window, in the model's type.
+    /// Number of values in the convolution's window, in the model's type.
     pub convolution: u64,
-    /// The mixer's parameters.
+    /// Number of the mixer's parameters.
     pub parameters: u64,
 }
 
@@ -66,7 +66,7 @@ pub struct State {
 pub struct Parts {
     /// Token embedding.
     pub embedding: u64,
-    /// Output projection; 0 when it is the embedding.
+    /// Output projection; 0 if it shares the embedding.
     pub output: u64,
     /// Attention and recurrent mixers.
     pub attention: u64,
@@ -79,50 +79,50 @@ pub struct Parts {
 }
 
 impl Parts {
-    /// All together.
+    /// Returns the number of all parameters.
     pub fn total(&self) -> u64 {
         self.embedding + self.output + self.attention + self.dense + self.experts + self.other
     }
 }
 
-/// A model, as far as memory depends on it.
+/// The properties of a model that determine its memory.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Model {
     /// The architecture's class.
     pub title: String,
-    /// One entry per layer.
+    /// The kind of each layer.
     pub layers: Vec<LayerKind>,
-    /// Width of the residual stream.
+    /// Dimension of the residual stream.
     pub hidden: u64,
-    /// Tokens of the vocabulary.
+    /// Size of the vocabulary.
     pub vocabulary: u64,
-    /// Query heads.
+    /// Number of query heads.
     pub heads: u64,
-    /// How keys and values are stored.
+    /// The layout of keys and values.
     pub attention: Attention,
-    /// Width that one token has inside the feed-forward layer: of the dense one, or of the experts it is sent to.
+    /// Dimension of a token inside the feed-forward layer: of the dense layer, or of the selected experts together.
     pub inner: u64,
-    /// Of the recurrent layers, where the configuration tells it.
+    /// The state of a recurrent layer, if any and known.
     pub state: Option<State>,
-    /// None where the architecture's parameters cannot be counted from its configuration.
+    /// Parameters by part; `None` if they cannot be counted from the configuration.
     pub parts: Option<Parts>,
-    /// Of the checkpoint; none where its name is not known.
+    /// The checkpoint's precision; `None` if it is unknown.
     pub precision: Option<Precision>,
-    /// Of weights that are not quantized, and so of the KV cache unless told.
+    /// The type of weights that are not quantized, and the default of the KV cache.
     pub dtype: KvDtype,
-    /// The KV cache's type that the checkpoint asks for.
+    /// The KV cache's type that the checkpoint requests.
     pub kv_dtype: Option<KvDtype>,
-    /// The longest request that the model was made for.
+    /// Maximum length of a request in tokens.
     pub longest: Option<u64>,
-    /// What was assumed or left out, in sentences.
+    /// Assumptions and omissions, as sentences.
     pub assumed: Vec<String>,
 }
 
 impl Model {
-    /// Reads a Hugging Face `config.json`.
+    /// Parses a Hugging Face `config.json`.
     ///
     /// # Errors
-    /// A sentence that names the key, what it holds, and what was expected.
+    /// If a key is missing or has an unsupported value.
     pub fn parse(text: &str) -> std::result::Result<Self, super::CapacityError> {
         let config = Config::parse(text)?;
         let mut assumed = Vec::new();
@@ -145,7 +145,7 @@ impl Model {
                 "`{inside}` is the language model; weights of vision and audio encoders are not counted"
             ));
         }
-        // What the classes of the transformers library fill in where Gemma 3's files are silent.
+        // Defaults of the transformers library for keys that Gemma 3's files omit.
         // Source: https://huggingface.co/docs/transformers/model_doc/gemma3
         let silent = |n: u64| (kind == "gemma3_text").then_some(n);
         let layers = config.needed(&["num_hidden_layers", "n_layer", "n_layers", "num_layers"], MOST_LAYERS, None)?;
@@ -172,7 +172,7 @@ impl Model {
                 tied
             }
         };
-        // NemotronH's layers are either mixer or feed-forward, and Kimi's linear layers have shapes of their own.
+        // Each NemotronH layer is either a mixer or feed-forward; Kimi's linear layers have unsupported shapes.
         let countable = !kinds.contains(&LayerKind::Nothing) && (state.is_some() || !recurrent);
         let parts = if countable {
             let shape = super::weights::Shape { config: &config, kind: &kind, hidden, heads, attention, tied };
@@ -212,7 +212,7 @@ impl Model {
         })
     }
 
-    /// How many layers are of a kind that satisfies a condition.
+    /// Returns the number of layers whose kind satisfies a condition.
     pub fn count(&self, which: impl Fn(LayerKind) -> bool) -> u64 {
         self.layers.iter().filter(|kind| which(**kind)).count() as u64
     }
@@ -248,7 +248,7 @@ fn attention(
     Ok(Attention::Heads { kv_heads, head_dim })
 }
 
-/// What each layer keeps.
+/// Returns the kind of each layer.
 fn kinds(config: &Config, kind: &str, layers: u64, assumed: &mut Vec<String>) -> Result<Vec<LayerKind>> {
     let window = config.number(&["sliding_window", "attention_chunk_size"], MOST_TOKENS)?;
     let sliding = |layer: &str| match window {
@@ -301,13 +301,13 @@ fn kinds(config: &Config, kind: &str, layers: u64, assumed: &mut Vec<String>) ->
         return Ok(mixed(&|i| full.contains(&i)));
     }
     if let Some((_, linear)) = config.get(&["linear_attn_config"]) {
-        // Counted from one. Source: https://huggingface.co/moonshotai/Kimi-Linear-48B-A3B-Instruct
+        // Indices start at one. Source: https://huggingface.co/moonshotai/Kimi-Linear-48B-A3B-Instruct
         let full: Vec<u64> =
             linear["full_attn_layers"].as_array().into_iter().flatten().filter_map(Value::as_u64).collect();
         return Ok(mixed(&|i| full.contains(&(i + 1))));
     }
     if kind.starts_with("llama4") {
-        // Zero stands for a layer without rotation, which attends to everything; every fourth unless listed.
+        // Zero marks a layer without RoPE, which has full attention; by default it is every fourth layer.
         let rope = listed("no_rope_layers").filter(|list| !list.is_empty());
         let is_full = |i: usize| rope.as_ref().map_or((i + 1).is_multiple_of(4), |rope| rope.get(i) == Some(&0));
         return (0..layers as usize)
@@ -325,7 +325,7 @@ fn kinds(config: &Config, kind: &str, layers: u64, assumed: &mut Vec<String>) ->
             .map(|i| if (i + 1) % every == 0 { Ok(LayerKind::Full) } else { sliding("sliding attention") })
             .collect();
     }
-    // Qwen's files carry a window that is off unless they turn it on.
+    // Qwen's files contain a window that is used only if it is enabled.
     let used = config.flag("use_sliding_window")?.unwrap_or(!kind.starts_with("qwen"));
     let Some(window) = window.filter(|_| used) else {
         return Ok(vec![LayerKind::Full; layers as usize]);

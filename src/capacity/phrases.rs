@@ -5,10 +5,10 @@ use super::plan::Deployment;
 use super::{Fit, Live};
 use crate::signal::{Unit, format_value};
 
-/// The precision of weights whose size was given.
+/// Shown as the precision if the size of the weights is given.
 pub(crate) const AS_GIVEN: &str = "as given";
 
-/// A size with the decimal that decides here: `14.9 GiB`.
+/// Formats a size in GiB with one decimal: `14.9 GiB`.
 pub(crate) fn size(bytes: u64) -> String {
     match bytes as f64 / 1_073_741_824.0 {
         gib if gib >= 1.0 => format!("{gib:.1} GiB"),
@@ -16,7 +16,7 @@ pub(crate) fn size(bytes: u64) -> String {
     }
 }
 
-/// A whole number with its thousands apart: `131,072`.
+/// Formats a whole number with thousands separators: `131,072`.
 pub(crate) fn grouped(n: u64) -> String {
     let digits = n.to_string();
     let mut out = String::with_capacity(digits.len() * 4 / 3);

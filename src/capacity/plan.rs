@@ -1,4 +1,4 @@
-//! From a model and a deployment to the report.
+//! Computation of the report from a model and a deployment.
 
 use super::config::{Result, refuse};
 use super::gpu::Gpu;
@@ -12,58 +12,58 @@ use super::{
 };
 
 const GIB: u64 = 1 << 30;
-/// GPUs with at least this much, A100s left out, are given large batches by vLLM's defaults.
+/// Minimum memory of a GPU, except A100, for vLLM's large default batches.
 /// Source: https://docs.vllm.ai/en/stable/configuration/optimization/
 const LARGE: u64 = 70 * GIB;
-/// CUDA graphs of one GPU; start-up logs tell 0.1 to 0.7 GiB.
+/// CUDA graphs of one GPU; start-up logs show 0.1 to 0.7 GiB.
 const GRAPHS: u64 = GIB / 2;
-/// The CUDA context and kernels of one GPU; a start-up log tells 0.35 GiB of "non-torch memory".
+/// The CUDA context and kernels of one GPU; a start-up log shows 0.35 GiB of "non-torch memory".
 const RUNTIME: u64 = GIB * 35 / 100;
 /// Buffers of collective communication.
 const COLLECTIVES: u64 = GIB / 2;
-/// Copies of the logits in 32 bits that the sampler holds at once.
+/// Number of 32-bit copies of the logits that the sampler holds at once.
 const LOGIT_COPIES: u64 = 3;
-/// Tensor-parallel sizes beyond this are no way out.
+/// Largest tensor-parallel size that is suggested.
 const MOST_TENSOR: u64 = 64;
-/// Contexts that are shown beside the longest.
+/// Context lengths that are shown beside the longest.
 const CONTEXTS: [u64; 4] = [2_048, 8_192, 32_768, 131_072];
 const PRECISIONS: [&str; 3] = ["bf16", "fp8", "int4"];
 
-/// How the model is served.
+/// The deployment of a model.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Deployment {
-    /// The GPU; without one only the model is described.
+    /// The GPU; `None` to describe only the model.
     pub gpu: Option<Gpu>,
-    /// The share of its memory that the engine may use, 0..1.
+    /// The fraction of its memory that the engine may use, 0..1.
     pub utilization: f64,
-    /// GPUs that share each layer.
+    /// Number of GPUs that share each layer.
     pub tensor: u64,
-    /// GPUs that share the layers.
+    /// Number of GPUs that divide the layers.
     pub pipeline: u64,
-    /// The KV cache's type; none follows the model.
+    /// The KV cache's type; `None` for the model's.
     pub kv_dtype: Option<KvDtype>,
-    /// Of the weights, instead of the checkpoint's.
+    /// The precision of the weights; `None` for the checkpoint's.
     pub precision: Option<Precision>,
-    /// Weights of the whole model in bytes, instead of what is counted.
+    /// The size of all weights in bytes; `None` to compute it.
     pub weights_bytes: Option<u64>,
-    /// Activations, CUDA graphs and runtime of one GPU in bytes, instead of what is estimated.
+    /// Activations, CUDA graphs and runtime of one GPU in bytes; `None` to estimate them.
     pub reserve_bytes: Option<u64>,
-    /// No CUDA graphs.
+    /// True without CUDA graphs.
     pub eager: bool,
-    /// The longest request; none takes the model's.
+    /// Maximum length of a request; `None` for the model's.
     pub longest: Option<u64>,
-    /// Tokens of one step; none takes vLLM's default for the GPU.
+    /// Maximum tokens per step; `None` for vLLM's default for the GPU.
     pub batched_tokens: Option<u64>,
-    /// Requests of one step; none takes vLLM's default for the GPU.
+    /// Maximum requests per step; `None` for vLLM's default for the GPU.
     pub sequences: Option<u64>,
-    /// More contexts to show.
+    /// Additional context lengths to show.
     pub contexts: Vec<u64>,
 }
 
-/// Computes what fits.
+/// Computes the report.
 ///
 /// # Errors
-/// A sentence when the model's configuration and the deployment do not go together.
+/// If the deployment is not possible with the model, or a required value is missing.
 pub fn plan(model: &Model, deployment: &Deployment) -> Result<Report> {
     let d = deployment;
     splits(model, d.tensor, d.pipeline)?;
@@ -173,7 +173,7 @@ fn is_a100(gpu: &Gpu) -> bool {
     gpu.name.as_ref().is_some_and(|name| name.starts_with("A100"))
 }
 
-/// Whether the model can be divided so; vLLM refuses what this refuses.
+/// Checks that the model can be divided among the GPUs, with the same conditions as vLLM.
 fn splits(model: &Model, tensor: u64, pipeline: u64) -> Result<()> {
     if pipeline > model.layers.len() as u64 {
         return refuse(format!("{} layers cannot be divided among `--pp {pipeline}`", model.layers.len()));
@@ -189,7 +189,7 @@ fn splits(model: &Model, tensor: u64, pipeline: u64) -> Result<()> {
     }
 }
 
-/// Bytes and precision of the whole model's weights.
+/// Returns the bytes and the precision of all weights.
 fn weights(model: &Model, d: &Deployment) -> Option<(u64, String)> {
     let precision = d.precision.as_ref().or(model.precision.as_ref());
     let name = precision.map(|p| p.name.clone()).unwrap_or_default();
@@ -230,7 +230,7 @@ fn described(model: &Model, longest: u64) -> ModelReport {
 
 const KV: &str = "kv_cache";
 
-/// What one GPU's memory is for, in the order in which it is taken.
+/// Returns the memory of one GPU by use, in the order of allocation.
 fn memory(
     model: &Model,
     d: &Deployment,
@@ -246,9 +246,9 @@ fn memory(
         Some(bytes) => parts.push(("reserve", bytes)),
         None => {
             let width = model.dtype.bytes();
-            // The residual stream, its norm and a sub-layer's output; gate, up and their product.
+            // The residual stream, its norm and a sublayer's output; gate, up and their product.
             let forward = batched * width * (3 * model.hidden + 3 * (model.inner / tensor));
-            // The whole vocabulary is gathered on the rank that samples.
+            // The rank that samples gathers the logits of the whole vocabulary.
             let sampling = LOGIT_COPIES * sequences * model.vocabulary * 4;
             parts.push(("activations", forward.max(sampling)));
             if !d.eager {
@@ -267,7 +267,7 @@ fn memory(
     parts.into_iter().map(share).collect()
 }
 
-/// The weights on the GPU that holds the most of them: the first stage has the embedding, the last the output projection.
+/// Returns the weights of the GPU with the most: the first stage has the embedding, the last the output projection.
 fn weights_here(model: &Model, bytes: u64, tensor: u64, pipeline: u64) -> u64 {
     if pipeline == 1 {
         return bytes / tensor;

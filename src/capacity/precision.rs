@@ -1,4 +1,4 @@
-//! How many bytes a number takes: in weights, and in the KV cache.
+//! Bytes per value of weights and of the KV cache.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -22,7 +22,7 @@ pub enum KvDtype {
 }
 
 impl KvDtype {
-    /// Bytes of one number.
+    /// Returns the bytes per value.
     pub fn bytes(self) -> u64 {
         match self {
             Self::Fp32 => 4,
@@ -31,7 +31,7 @@ impl KvDtype {
         }
     }
 
-    /// As flags and JSON spell it.
+    /// Returns the name as in flags and JSON.
     pub fn name(self) -> &'static str {
         match self {
             Self::Fp32 => "fp32",
@@ -52,24 +52,25 @@ impl KvDtype {
     }
 }
 
-/// How weights are stored.
+/// The storage format of weights.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Precision {
-    /// As the checkpoint names it.
+    /// The name, as in the checkpoint.
     pub name: String,
-    /// Bits of one quantized weight, its share of the scales included.
+    /// Bits per quantized weight, including its share of the scales.
     pub bits: f64,
-    /// Only routed experts are quantized.
+    /// True if only routed experts are quantized.
     pub experts_only: bool,
 }
 
 impl Precision {
-    /// A precision for the whole model.
+    /// Creates a precision of the whole model.
     pub fn new(name: &str, bits: f64) -> Self {
         Self { name: name.to_owned(), bits, experts_only: false }
     }
 
-    /// Those that people choose from; scales of 16 bits per 128 weights for int4, of 8 bits per 16 or 32 for the others.
+    /// Returns a precision by the name of a flag; scales are 16 bits per 128 weights for int4, 8 bits per 16 or 32
+    /// for others.
     pub fn named(name: &str) -> Option<Self> {
         let bits = match name {
             "fp32" => 32.0,
@@ -83,7 +84,7 @@ impl Precision {
         Some(Self::new(name, bits))
     }
 
-    /// Bytes of the weights; embeddings, output projection, norms and routers keep `dtype`.
+    /// Returns the bytes of the weights; embeddings, output projection, norms and routers keep `dtype`.
     pub fn bytes(&self, parts: &Parts, dtype: KvDtype) -> u64 {
         let wide = dtype.bytes().max(2);
         let quantized = if self.experts_only { parts.experts } else { parts.experts + parts.dense + parts.attention };
@@ -95,7 +96,8 @@ impl Precision {
     }
 }
 
-/// The checkpoint's precision, the KV cache's type that it asks for, and the type of what is not quantized.
+/// Returns the checkpoint's precision, the KV cache's type that it requests, and the type of weights that are not
+/// quantized.
 pub(super) fn quantization(
     config: &Config,
     assumed: &mut Vec<String>,
@@ -106,7 +108,8 @@ pub(super) fn quantization(
             KvDtype::Bf16
         }
         Some((key, value)) => match value.as_str().and_then(KvDtype::of) {
-            // The engine's default for a checkpoint in 32 bits. Source: https://docs.vllm.ai/en/stable/configuration/engine_args/
+            // vLLM's default for a 32-bit checkpoint. Source:
+            // https://docs.vllm.ai/en/stable/configuration/engine_args/
             Some(KvDtype::Fp32) => {
                 assumed.push(
                     "the checkpoint is in 32 bits, which vLLM loads in 16 unless told `--dtype float32`".to_owned(),

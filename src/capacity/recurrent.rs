@@ -3,7 +3,7 @@
 use super::config::{Config, Result};
 use super::model::{MOST_HEAD_WIDTH as MOST, MOST_HEADS, MOST_WIDTH, State};
 
-/// The state and parameters of one recurrent layer, where the configuration tells its shape.
+/// Returns the state and parameters of one recurrent layer; `None` if the configuration does not contain its shape.
 pub(super) fn state(config: &Config, hidden: u64) -> Result<Option<State>> {
     if let Some(values) = config.number(&["linear_num_value_heads"], MOST_HEADS)? {
         return gated_delta(config, hidden, values).map(Some);
@@ -28,7 +28,7 @@ pub(super) fn state(config: &Config, hidden: u64) -> Result<Option<State>> {
     }))
 }
 
-/// Qwen3-Next and after: gated delta nets.
+/// Returns the state of gated delta nets (Qwen3-Next and later).
 fn gated_delta(config: &Config, hidden: u64, values: u64) -> Result<State> {
     let keys = config.needed(&["linear_num_key_heads"], MOST_HEADS, None)?;
     let key = config.needed(&["linear_key_head_dim"], MOST, None)?;

@@ -7,10 +7,10 @@ use super::model::{Attention, LayerKind, MOST_HEAD_WIDTH, MOST_LAYERS, MOST_WIDT
 
 const MOST_EXPERTS: u64 = 1 << 14;
 const MOST_SHARED: u64 = 1 << 8;
-/// More than any model has.
+/// Upper bound above the size of any real model.
 const MOST_PARAMETERS: u128 = 1_000_000_000_000_000;
 
-/// Kinds whose feed-forward layer has two matrices instead of three.
+/// Model types whose feed-forward layer has two matrices instead of three.
 const UNGATED: [&str; 13] = [
     "gpt2",
     "gpt_neox",
@@ -27,7 +27,7 @@ const UNGATED: [&str; 13] = [
     "nemotron_h",
 ];
 
-/// What attention's parameters depend on.
+/// The properties that determine the number of parameters.
 pub(super) struct Shape<'a> {
     pub(super) config: &'a Config,
     pub(super) kind: &'a str,
@@ -37,14 +37,14 @@ pub(super) struct Shape<'a> {
     pub(super) tied: bool,
 }
 
-/// The feed-forward layers' parameters: of each layer dense, in experts, in the router.
+/// The parameters of each feed-forward layer: dense, experts, router.
 pub(super) struct FeedForward(Vec<(u64, u128, u64)>);
 
-/// The feed-forward layers, and the width that a token has inside them.
+/// Returns the feed-forward layers, and the dimension of a token inside them.
 pub(super) fn feed_forward(config: &Config, kind: &str, layers: u64, hidden: u64) -> Result<(FeedForward, u64)> {
     let matrices = if UNGATED.contains(&kind) { 2 } else { 3 };
     let names = ["intermediate_size", "n_inner", "ffn_dim", "ffn_hidden_size", "intermediate_size_mlp"];
-    // GPT-2 and its kin leave it out for four times the width.
+    // GPT-2 and related models omit it; the default is four times the hidden size.
     let usual = (matrices == 2).then_some(4 * hidden);
     let experts =
         config.count(&["num_local_experts", "n_routed_experts", "num_experts", "moe_num_experts"], MOST_EXPERTS)?;
@@ -57,10 +57,10 @@ pub(super) fn feed_forward(config: &Config, kind: &str, layers: u64, hidden: u64
         Some(inner) => inner,
         None => config.needed(&names, MOST_WIDTH, None)?,
     };
-    // Llama 4 calls its dense layers' width `intermediate_size_mlp` and its experts' `intermediate_size`.
+    // In Llama 4, `intermediate_size_mlp` is the size of dense layers and `intermediate_size` that of experts.
     let dense = config.number(&["intermediate_size_mlp", "intermediate_size"], MOST_WIDTH)?.unwrap_or(inner);
     let shared = match config.number(&["shared_expert_intermediate_size", "shared_intermediate_size"], MOST_WIDTH)? {
-        // Qwen's shared expert has a gate of its own.
+        // Qwen's shared expert has an additional gate.
         Some(inner) => matrices * hidden * inner + hidden,
         None => {
             let llama4 = u64::from(kind.starts_with("llama4"));
@@ -100,7 +100,7 @@ pub(super) fn parts(
 ) -> Result<Parts> {
     let hidden = shape.hidden;
     let (attention, small) = mixer(shape)?;
-    // Gemma norms what goes into a sub-layer and what comes out of it.
+    // Gemma normalises both the input and the output of each sublayer.
     let norms = if ["gemma2", "gemma3_text"].contains(&shape.kind) { 4 } else { 2 };
     let mut parts = Parts { embedding: vocabulary * hidden, other: hidden, ..Parts::default() };
     parts.output = if shape.tied { 0 } else { parts.embedding };
@@ -124,7 +124,7 @@ pub(super) fn parts(
     Ok(parts)
 }
 
-/// One attention layer: its matrices, and its biases and norms.
+/// Returns an attention layer's parameters: matrices, and biases with norms.
 fn mixer(shape: &Shape<'_>) -> Result<(u64, u64)> {
     let Shape { config, kind, hidden, heads, attention, .. } = *shape;
     match attention {

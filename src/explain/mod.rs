@@ -1,4 +1,4 @@
-//! explain: a playbook's whole tree, or one thing that a person came upon: a code, an Xid, a flag, a line of a log. Pure.
+//! The `explain` command: a playbook's whole tree, or a single item: a code, an Xid, a flag, a log line. Pure.
 
 mod queries;
 mod tables;
@@ -7,7 +7,7 @@ pub use queries::{queries_about, queries_of};
 
 use crate::playbook::{Evidence, Library, Node, Step, suggestion};
 
-/// What can be explained by kind, with what must follow.
+/// The kinds of items, each with its argument.
 const KINDS: [(&str, &str); 6] = [
     ("engine", "NAME"),
     ("flag", "--FLAG"),
@@ -17,14 +17,14 @@ const KINDS: [(&str, &str); 6] = [
     ("xid", "NUMBER"),
 ];
 
-/// What something is, as terminal text with ANSI styles.
+/// Returns an explanation as terminal text with ANSI styles.
 ///
 /// # Errors
-/// A sentence when it is not known, with what may be meant.
+/// If the item is unknown: a sentence, with suggestions.
 pub fn explain(library: &Library, id: &str, name: Option<&str>) -> Result<String, String> {
     match (id, name) {
         (id, None) if node(library, id).is_some() => Ok(playbook(library, id)),
-        // What has a name of its own needs no kind before it.
+        // A signal or an engine needs no kind before its name.
         (id, None) if library.signals.contains_key(id) => tables::signal(library, id),
         (id, None) if library.engines.contains_key(id) => tables::engine(library, id),
         (id, None) => Err(unknown(library, id)),
@@ -41,12 +41,12 @@ pub fn explain(library: &Library, id: &str, name: Option<&str>) -> Result<String
     }
 }
 
-/// The playbook or cause of an id.
+/// Returns the playbook or cause with an id.
 pub fn node<'a>(library: &'a Library, id: &str) -> Option<Node<'a>> {
     library.playbook_node(id).or_else(|| leaf(library, id))
 }
 
-/// A problem with a way out, as it is printed.
+/// Formats an error with an optional hint.
 fn said(message: String, hint: Option<String>) -> String {
     hint.map_or(message.clone(), |hint| format!("{message}\n  hint: {hint}"))
 }
@@ -113,7 +113,7 @@ fn tree<'a>(out: &mut String, library: &'a Library, node: Node<'a>, depth: usize
     path.pop();
 }
 
-/// What stands behind an alternative: when it is used.
+/// Returns the note for an alternative that is used only without a baseline.
 pub(crate) fn only(without_past: bool) -> &'static str {
     if without_past { " (only where there is no past)" } else { "" }
 }

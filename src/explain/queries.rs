@@ -1,4 +1,4 @@
-//! Queries as plain PromQL, to be pasted into Prometheus.
+//! Queries as plain PromQL, ready to paste into Prometheus.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -8,11 +8,11 @@ use crate::diagnose::{Diagnosis, asked};
 use crate::playbook::{Library, Node};
 use crate::signal::{Fill, Matcher, fill, matchers};
 
-/// The rate window where nothing says another one.
+/// The default rate window.
 const WINDOW: Duration = Duration::from_secs(300);
 
-/// What tells the signals of a playbook, cause or signal, per engine; `labels` narrow every query, in the names that the
-/// series have. None when it is none of them.
+/// Returns the queries for the signals of a playbook, cause or signal, per engine. `labels` narrow every query and
+/// are named as in the series. `None` if the id is unknown.
 pub fn queries_about(library: &Library, id: &str, labels: &[(String, String)]) -> Option<String> {
     let mut signals = Vec::new();
     match node(library, id) {
@@ -35,18 +35,18 @@ pub fn queries_about(library: &Library, id: &str, labels: &[(String, String)]) -
     Some(out)
 }
 
-/// What a diagnosis asked to tell the symptom and the best chain.
+/// Returns the queries of a diagnosis for the symptom and the most likely chain.
 pub fn queries_of(diagnosis: &Diagnosis) -> String {
     asked(diagnosis).map(|(title, query)| one(title, query)).collect()
 }
 
-/// A comment in PromQL with what it tells, and the query on one line.
+/// Formats a query on one line, with its title as a PromQL comment above it.
 fn one(title: &str, query: &str) -> String {
     let line = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
     format!("# {}\n{}\n", line(title), line(query))
 }
 
-/// The signals of a tree, each once, in its order.
+/// Collects the signals of a tree, each once, in the tree's order.
 fn collect<'a>(library: &'a Library, node: Node<'a>, signals: &mut Vec<&'a str>, met: &mut BTreeSet<&'a str>) {
     if !met.insert(node.id) {
         return;

@@ -1,6 +1,6 @@
-//! What `explain` says about one thing: an Xid, a status of LiteLLM, a flag, a line of a log, a signal, an engine.
+//! Explanations of a single item: an Xid, a LiteLLM status, a flag, a log line, a signal, an engine.
 //!
-//! Each function returns the text, or the problem with a way out.
+//! Each function returns the text, or an error with a hint.
 
 use super::said;
 use crate::playbook::{
@@ -9,7 +9,7 @@ use crate::playbook::{
 };
 use crate::signal::{EngineKind, SignalQuery, format_value};
 
-/// How a row of a table is asked for.
+/// Returns the command that explains a row of a table.
 pub(super) fn how_to_ask(table: &str) -> &'static str {
     match table {
         "xid" => "`explain xid NUMBER`",
@@ -155,7 +155,7 @@ pub(super) fn flag(library: &Library, name: &str) -> Result<String, String> {
     Err(said(message, suggestion(name, flags.chain(named))))
 }
 
-/// Every fix step with the id that it belongs to.
+/// Returns every fix step with the id of its playbook or cause.
 fn steps(library: &Library) -> impl Iterator<Item = (&str, &Step)> {
     let playbooks = library.playbooks.values().flat_map(|p| {
         let own = p.now.iter().chain(&p.lasting).map(|step| (p.playbook.as_str(), step));
@@ -230,12 +230,12 @@ fn kind(kind: EngineKind) -> &'static str {
     }
 }
 
-/// The word that the YAML has for it.
+/// Returns a value as spelled in the YAML.
 fn word(value: impl serde::Serialize) -> String {
     serde_json::to_value(value).ok().and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default()
 }
 
-/// `  name       text`, with the lines of a query below each other.
+/// Appends `  name       text`, with the lines of a query below each other.
 fn line(out: &mut String, name: &str, text: &str) {
     let text = text.trim().lines().map(str::trim).collect::<Vec<_>>().join("\n                ");
     out.push_str(&format!("  {name:<12}  {text}\n"));

@@ -1,4 +1,4 @@
-//! The buckets of the histograms that quantiles are read from.
+//! The bucket bounds of the histograms behind quantiles.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,21 +8,21 @@ use promql_parser::parser::{Expr, parse, token};
 use super::asked;
 use super::look::Asking;
 
-/// A quantile's histogram.
+/// The histogram behind a quantile.
 #[derive(Debug, PartialEq)]
 struct Histogram {
     /// The PromQL of its buckets.
     query: String,
-    /// What brings its bounds to the signal's unit.
+    /// The factor that converts its bounds to the signal's unit.
     scale: f64,
 }
 
-/// The finite upper bounds behind the quantiles of `queries`, ascending and in the quantile's unit; nothing for what is no
-/// quantile of one histogram, and where Prometheus did not tell.
+/// Returns the finite upper bounds behind the quantiles of `queries`, ascending and in the quantile's unit. Omits
+/// queries that are not a quantile of one histogram, and those that Prometheus did not answer.
 pub(super) async fn bounds(asking: Asking<'_>, queries: &BTreeMap<&str, &str>) -> BTreeMap<String, Vec<f64>> {
     let of: BTreeMap<&str, Histogram> =
         queries.iter().filter_map(|(name, query)| Some((*name, histogram(&parse(query).ok()?)?))).collect();
-    // The quantiles of one histogram share its buckets.
+    // Quantiles of the same histogram share one query.
     let distinct: BTreeSet<&str> = of.values().map(|histogram| histogram.query.as_str()).collect();
     let (at, _) = asked(asking.windows.during);
     let ask = async |query: &str| {

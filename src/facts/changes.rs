@@ -1,4 +1,4 @@
-//! What came, went, restarted and was rolled out, and so how the replicas stand: read from a few series over the whole time.
+//! Appearance, loss, restarts and rollouts of replicas, and their current state, from a few range queries.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,35 +17,35 @@ use crate::prom::{PromError, Range, Series};
 use crate::report::Replica;
 use crate::signal::{Change, Engine, EngineKind};
 
-/// Points of a series at most.
+/// Maximum points of a series.
 const POINTS: u64 = 180;
-/// Steps between points, seconds; scrapes are rarely closer than the first.
+/// Query steps in seconds; scrapes are rarely more frequent than the first.
 const STEPS: [u64; 6] = [15, 30, 60, 120, 300, 600];
-/// So long without a sample is an absence, seconds: two scrapes of the slowest usual interval.
+/// Seconds without a sample that count as an absence: two scrapes of the slowest usual interval.
 const GAP: f64 = 120.0;
-/// For so long Prometheus still shows the last sample of a series that ended without a mark, seconds.
+/// Seconds for which Prometheus still returns the last sample of a series that ended without a stale marker.
 const LOOK_BACK: f64 = 300.0;
-/// A container's restart and its process' start are one event when no farther apart, seconds.
+/// Maximum seconds between a container's restart and its process' start that count as one event.
 const SAME: i64 = 600;
 
-/// What was followed.
+/// The results of the range queries.
 pub(super) struct Followed<'a> {
     range: Range,
-    /// The time of each replica's newest sample.
+    /// The timestamp of each replica's newest sample.
     presence: Vec<(&'a Engine, Vec<Series>)>,
     changes: Vec<(&'a Engine, Change, Vec<Series>)>,
     missing: Vec<(String, String)>,
 }
 
 impl Followed<'_> {
-    /// The pods of the replicas.
+    /// Returns the pods of the replicas.
     pub(super) fn pods(&self) -> impl Iterator<Item = String> {
         let rows = self.presence.iter().flat_map(|(_, series)| series);
         rows.filter_map(|series| ["exported_pod", "pod"].iter().find_map(|label| series.labels.get(*label))).cloned()
     }
 }
 
-/// Asks for the replicas' presence and for every `changes` of the engines and exporters, one query each.
+/// Queries the replicas' presence and all `changes` of the engines and exporters, one query each.
 pub(super) async fn follow<'a>(asking: Asking<'_>, pool: &Pool<'a>) -> Followed<'a> {
     let range = range(asking);
     let newest = |engine: &Engine| {
@@ -101,7 +101,7 @@ fn range(asking: Asking<'_>) -> Range {
     Range { from: whole.from, to: whole.to, step_seconds: i64::try_from(step).unwrap_or(i64::MAX) }
 }
 
-/// A replica's presence: the times of its first and last sample and of the gaps between, unix seconds.
+/// The presence of a replica: the times of its first and last sample and of the gaps, in unix seconds.
 struct Life {
     labels: Labels,
     gateway: bool,
@@ -111,7 +111,7 @@ struct Life {
     gone: bool,
 }
 
-/// Puts what happened and how the replicas stand into the answer.
+/// Adds the events and the replicas' states to the result.
 pub(super) fn read(asking: Asking<'_>, pool: &Pool<'_>, followed: Followed<'_>, told: &Told<'_>, seen: &mut Seen) {
     let lives = lives(pool, &followed);
     let mut events = Vec::new();
@@ -151,7 +151,7 @@ fn moment(seconds: f64) -> Option<Timestamp> {
     Timestamp::from_millisecond((seconds * 1e3) as i64).ok()
 }
 
-/// A replica's labels, whether it is a gateway's, and its samples.
+/// A replica's labels, true for a gateway's replica, and the samples.
 type Sampled = (Labels, bool, Vec<(i64, f64)>);
 
 fn lives(pool: &Pool<'_>, followed: &Followed<'_>) -> BTreeMap<String, Life> {
@@ -160,7 +160,7 @@ fn lives(pool: &Pool<'_>, followed: &Followed<'_>) -> BTreeMap<String, Life> {
     let mut all: BTreeMap<String, Sampled> = BTreeMap::new();
     for (engine, series) in &followed.presence {
         let gateway = engine.kind == EngineKind::Gateway;
-        // A stand-in for an engine that tells by itself would be the same replicas by other names.
+        // A stand-in for an engine with metrics of its own would list the same replicas under other names.
         if !gateway && !serving.contains(engine.engine.as_str()) {
             continue;
         }
@@ -187,7 +187,7 @@ fn lives(pool: &Pool<'_>, followed: &Followed<'_>) -> BTreeMap<String, Life> {
     all.into_iter().filter_map(life).collect()
 }
 
-/// When which replica restarted: as the orchestrator counts, and where it does not, as processes began.
+/// Returns the restarts of each replica: from the orchestrator's counts, else from process start times.
 fn restarts(pool: &Pool<'_>, followed: &Followed<'_>) -> Vec<(Timestamp, String)> {
     let begin = followed.range.from;
     let mut counted: Vec<(Timestamp, String)> = Vec::new();
@@ -195,7 +195,7 @@ fn restarts(pool: &Pool<'_>, followed: &Followed<'_>) -> Vec<(Timestamp, String)
         for one in known(pool, engine, series) {
             let Some(pod) = one.labels.get("pod") else { continue };
             for (at, before, after) in steps(one) {
-                // A crash loop may restart several times between two looks.
+                // A crash loop may restart several times between two samples.
                 let times = (after - before).clamp(0.0, 20.0).round() as usize;
                 counted.extend(std::iter::repeat_n((at, pod.clone()), times));
             }
@@ -227,7 +227,7 @@ fn of<'f>(followed: &'f Followed<'_>, wanted: Change) -> impl Iterator<Item = (&
     own.map(|(engine, _, series)| (*engine, series.as_slice()))
 }
 
-/// The series that name the pool.
+/// Returns the series whose labels name the pool.
 fn known<'s>(pool: &Pool<'_>, engine: &Engine, series: &'s [Series]) -> Vec<&'s Series> {
     match pool.own(engine, series, |one| &one.labels) {
         (Own::Known, own) => own,
@@ -235,7 +235,7 @@ fn known<'s>(pool: &Pool<'_>, engine: &Engine, series: &'s [Series]) -> Vec<&'s 
     }
 }
 
-/// When a series changed, from what to what.
+/// Returns the changes of a series: time, old and new value.
 fn steps(series: &Series) -> impl Iterator<Item = (Timestamp, f64, f64)> {
     series.samples.windows(2).filter_map(|pair| match pair {
         [(_, before), (at, after)] if before != after => {
@@ -245,7 +245,7 @@ fn steps(series: &Series) -> impl Iterator<Item = (Timestamp, f64, f64)> {
     })
 }
 
-/// `deployment llama`.
+/// Returns kind and name: `deployment llama`.
 fn workload(labels: &Labels) -> Option<String> {
     let kinds = ["deployment", "statefulset", "daemonset", "horizontalpodautoscaler"];
     kinds.iter().find_map(|kind| Some(format!("{kind} {}", labels.get(*kind).filter(|name| !name.is_empty())?)))
@@ -291,7 +291,7 @@ fn rollouts(pool: &Pool<'_>, followed: &Followed<'_>) -> Vec<Event> {
     events
 }
 
-/// New images of containers that had another one before.
+/// Returns new images of containers that had another image before.
 fn images(pool: &Pool<'_>, followed: &Followed<'_>) -> Vec<Event> {
     let mut first: BTreeMap<(String, String), (Timestamp, Labels)> = BTreeMap::new();
     for (engine, series) in of(followed, Change::Images) {
@@ -348,7 +348,7 @@ fn replicas(
             replica(name, labels.map(|(n, v)| (n.clone(), v.clone())).collect(), role, state(name, life))
         })
         .collect();
-    // Pods of the same workload whose engine never told anything.
+    // Pods of the same workload whose engine never exposed metrics.
     let mute = nodes.keys().filter(|pod| !lives.contains_key(**pod));
     all.extend(mute.map(|pod| replica(&(*pod).to_owned(), Labels::new(), "", "no engine metrics".to_owned())));
     all

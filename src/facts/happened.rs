@@ -1,17 +1,17 @@
-//! What happened, as sentences: the same of many replicas at about the same time is one.
+//! Events as sentences; equal events of many replicas at about the same time become one sentence.
 
 use jiff::Timestamp;
 
 use crate::report::{Happened, HappenedKind};
 
-/// Sentences at most.
+/// Maximum sentences.
 const MOST: usize = 50;
-/// Replicas that a sentence names.
+/// Maximum replicas named in a sentence.
 const NAMED: usize = 3;
-/// Within so many seconds the same counts as one; the next when too much is left.
+/// Seconds within which equal events are merged; the next value is used if too many sentences are left.
 const TOGETHER: [i64; 4] = [120, 600, 3_600, i64::MAX];
 
-/// One thing that happened to somebody.
+/// An event of one replica or workload.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Event {
     pub(super) at: Timestamp,
@@ -19,18 +19,18 @@ pub(super) struct Event {
     pub(super) who: String,
 }
 
-/// What happened.
+/// The kind of event.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum What {
     /// A replica's first sample.
     Came,
     /// A replica's last sample.
     Went,
-    /// No sample for a while.
+    /// A gap without samples.
     Silent { seconds: f64 },
-    /// Its process or container began anew.
+    /// A restart of the process or container.
     Restarted,
-    /// A whole sentence.
+    /// Any other event, as a complete sentence.
     Told(String),
 }
 
@@ -51,7 +51,7 @@ impl What {
     }
 }
 
-/// The events as sentences, oldest first, and how many are left out.
+/// Returns the events as sentences, oldest first, and the number of omitted ones.
 pub(super) fn sentences(mut events: Vec<Event>) -> (Vec<Happened>, usize) {
     events.sort_by(|a, b| a.at.cmp(&b.at).then_with(|| a.who.cmp(&b.who)));
     let merged = |within: i64| {

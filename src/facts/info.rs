@@ -1,4 +1,4 @@
-//! What stands in labels: GPUs, nodes, images, versions, settings, roles.
+//! Facts from labels: GPUs, nodes, images, versions, settings, roles.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,11 +10,11 @@ use crate::prom::Row;
 use crate::report::{Gpu, Version};
 use crate::signal::{Engine, Fact, Info};
 
-/// Rows of one metric that are shown.
+/// Maximum rows shown of one metric.
 const ROWS: usize = 20;
-/// Versions of one thing, and images, that are named.
+/// Maximum versions of one component, and maximum images, that are listed.
 const VERSIONS: usize = 20;
-/// Labels that only say who tells; with them no two rows would be the same.
+/// Labels that only identify the source; with them every row would be distinct.
 const WHO: [&str; 12] = [
     "__name__",
     "instance",
@@ -30,20 +30,20 @@ const WHO: [&str; 12] = [
     "pod_name",
 ];
 
-/// What one query told, and whose it is.
+/// The rows of one info query.
 struct One<'a> {
     info: &'a Info,
     own: Own,
     rows: Vec<Row>,
 }
 
-/// Everything that was told.
+/// The results of all info queries.
 pub(super) struct Told<'a> {
     all: Vec<One<'a>>,
     missing: Vec<(String, String)>,
 }
 
-/// Asks every `info` of the engines and exporters that are there.
+/// Runs every `info` query of the detected engines and exporters.
 pub(super) async fn ask<'a>(asking: Asking<'_>, pool: &Pool<'a>) -> Told<'a> {
     let infos: Vec<(&Engine, String, &Info)> = pool
         .engines()
@@ -85,7 +85,7 @@ impl One<'_> {
         self.info.tells.values().any(|told| *told == fact)
     }
 
-    /// `NVIDIA H100 80GB HBM3 MIG 1g.10gb`.
+    /// Returns product and slice: `NVIDIA H100 80GB HBM3 MIG 1g.10gb`.
     fn gpu(&self, row: &Row) -> Option<String> {
         let kind = self.label(row, Fact::Gpu)?;
         Some(match self.label(row, Fact::GpuSlice) {
@@ -105,18 +105,18 @@ impl Told<'_> {
         known.flat_map(move |one| one.rows.iter().filter_map(move |row| Some((One::pod(row)?, one.label(row, fact)?))))
     }
 
-    /// Pod to its node.
+    /// Returns the node of each pod.
     pub(super) fn nodes(&self) -> BTreeMap<&str, &str> {
         self.pairs(Fact::Node).collect()
     }
 
-    /// Pod to its part.
+    /// Returns the role of each pod.
     pub(super) fn roles(&self) -> BTreeMap<&str, &str> {
-        // SGLang calls the part of one that does everything so.
+        // SGLang reports this role for an instance that does both prefill and decode.
         self.pairs(Fact::Role).filter(|(_, role)| *role != "unified").collect()
     }
 
-    /// Pod to its GPUs, with their product.
+    /// Returns the GPUs of each pod, with their product.
     pub(super) fn gpus(&self) -> BTreeMap<&str, BTreeSet<String>> {
         let mut all: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
         for one in self.all.iter().filter(|one| one.own == Own::Known) {
@@ -130,7 +130,7 @@ impl Told<'_> {
     }
 }
 
-/// Puts what was told into the answer.
+/// Adds the facts to the result.
 pub(super) fn read(told: Told<'_>, seen: &mut Seen) {
     for one in &told.all {
         settings(one, seen);
@@ -155,7 +155,7 @@ pub(super) fn read(told: Told<'_>, seen: &mut Seen) {
     seen.missing.extend(told.missing);
 }
 
-/// The rows that differ in more than who tells them.
+/// Adds the distinct rows, without the labels that identify the source.
 fn settings(one: &One<'_>, seen: &mut Seen) {
     if !one.info.shown {
         return;
@@ -196,7 +196,7 @@ fn versions(one: &One<'_>, seen: &mut Seen) {
     }));
 }
 
-/// GPUs by kind: from exporters that know each one, else as the orchestrator counts them.
+/// Returns GPUs by product: from exporters with one series per GPU, else from the orchestrator's counts.
 fn gpus(told: &Told<'_>) -> Vec<Gpu> {
     for one in told.all.iter().filter(|one| one.tells(Fact::GpuId)) {
         let id = |row: &Row| {
@@ -246,7 +246,7 @@ fn counted(kinds: impl Iterator<Item = (String, usize)>, source: &str) -> Vec<Gp
     by_kind.into_iter().map(|(kind, count)| Gpu { kind, count, source: source.to_owned() }).collect()
 }
 
-/// What carries traffic between the GPUs; a counter that stands at zero says that it is not used.
+/// Sets the interconnect of the GPUs; a counter at zero means that it is not used.
 fn interconnect(told: &Told<'_>, seen: &mut Seen) {
     for one in told.all.iter() {
         let Some(what) = &one.info.interconnect else { continue };

@@ -1,4 +1,4 @@
-//! How long prompts and answers are, from the engines' histograms.
+//! The distributions of prompt and answer lengths, from the engines' histograms.
 
 use std::time::Duration;
 
@@ -12,12 +12,12 @@ use crate::prom::Row;
 use crate::report::Distribution;
 use crate::signal::{Engine, Length, prometheus_duration};
 
-/// The same time of day is the fairest past.
+/// Offset of the preferred baseline: the same time of day.
 const DAY: Duration = Duration::from_secs(86_400);
-/// Requests below which a past says nothing.
+/// Minimum number of requests for a baseline.
 const FEW: f64 = 1.0;
 
-/// Both lengths, and why one is missing.
+/// Both distributions, with the reasons for a missing one.
 #[derive(Debug, Default)]
 pub(super) struct Lengths {
     pub(super) input: Option<Distribution>,
@@ -33,7 +33,7 @@ struct Teller<'a> {
     names: &'a [String],
 }
 
-/// Asks the engines that have histograms of lengths; gateways count where no serving engine tells.
+/// Queries the engines' histograms of lengths; a gateway's is used only if no serving engine has one.
 pub(super) async fn lengths(asking: Asking<'_>, pool: &Pool<'_>) -> Lengths {
     let (at, window) = asked(asking.windows.during);
     let moments = [(at, window), (clock::before(at, DAY), window), asked(asking.windows.before)];
@@ -71,9 +71,9 @@ fn of_engine<'a>(engine: &'a Engine, seen: &'a EngineSeen) -> impl Iterator<Item
     engine.histograms.iter().map(move |(length, names)| Teller { length: *length, engine, seen, names })
 }
 
-/// The buckets' increases and that of the sum.
+/// Returns the queries of the buckets' and the sum's increase.
 fn queries(pool: &Pool<'_>, teller: &Teller<'_>, (at, window): (Timestamp, Duration)) -> [(String, Timestamp); 2] {
-    // A page may have the old name beside the new one.
+    // An endpoint may expose the old name beside the new one.
     let increase = |suffix: &str| {
         let of = |name: &String| format!("increase({name}_{suffix}{{$scope}}[{}])", prometheus_duration(window));
         teller.names.iter().map(of).collect::<Vec<_>>().join(" or on (job, instance) ")
@@ -82,7 +82,7 @@ fn queries(pool: &Pool<'_>, teller: &Teller<'_>, (at, window): (Timestamp, Durat
     [bound(format!("sum by (le) ({})", increase("bucket"))), bound(format!("sum({})", increase("sum")))]
 }
 
-/// The histogram of the window, with the past that has requests; none where nothing was counted.
+/// Returns the window's distribution with the first baseline that has requests; `None` if nothing was counted.
 fn read(teller: &Teller<'_>, answers: &[Answer]) -> Result<Option<Distribution>, String> {
     let mut moments = answers.chunks(2).map(|both| match both {
         [Ok(buckets), Ok(sum)] => Ok(sum.first().and_then(|sum| summary(&cumulative(buckets), sum.value))),
@@ -95,7 +95,7 @@ fn read(teller: &Teller<'_>, answers: &[Answer]) -> Result<Option<Distribution>,
     Ok(Some(Distribution { earlier: earlier.map(|past| (past.mean, past.p50)), metric, ..now }))
 }
 
-/// The buckets in order; counts never fall from one to the next, as replicas with other bounds would make them.
+/// Returns the sorted buckets with counts that never decrease, as they may when replicas have different bounds.
 fn cumulative(rows: &[Row]) -> Vec<(f64, f64)> {
     let bound = |row: &Row| row.labels.get("le")?.parse::<f64>().ok().filter(|le| !le.is_nan());
     let mut all: Vec<(f64, f64)> = rows.iter().filter_map(|row| Some((bound(row)?, row.value))).collect();
@@ -108,7 +108,7 @@ fn cumulative(rows: &[Row]) -> Vec<(f64, f64)> {
     all
 }
 
-/// What the buckets say; none where nothing was counted or the histogram is not whole.
+/// Summarises the buckets; `None` if nothing was counted or the `+Inf` bucket is missing.
 fn summary(buckets: &[(f64, f64)], sum: f64) -> Option<Distribution> {
     let (last, count) = *buckets.last()?;
     if last.is_finite() || count <= 0.0 {
@@ -133,7 +133,7 @@ fn summary(buckets: &[(f64, f64)], sum: f64) -> Option<Distribution> {
     })
 }
 
-/// Interpolated within its bucket, as `histogram_quantile` does; above the last bound it is that bound.
+/// Interpolates a quantile within its bucket, as `histogram_quantile` does; above the last bound, returns that bound.
 /// Source: <https://prometheus.io/docs/prometheus/latest/querying/functions/#histogram_quantile>.
 fn quantile(q: f64, buckets: &[(f64, f64)]) -> Option<f64> {
     let rank = q * buckets.last()?.1;

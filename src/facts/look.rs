@@ -1,4 +1,4 @@
-//! look: asks everything at once; the only part that talks of its own.
+//! Collection of all facts concurrently; the entry point of this module.
 
 use std::collections::BTreeSet;
 use std::time::Instant;
@@ -9,7 +9,7 @@ use crate::playbook::Library;
 use crate::prom::{PromError, Prometheus};
 use crate::report::Version;
 
-/// What to look at.
+/// The parameters shared by all queries.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Asking<'a> {
     pub(super) library: &'a Library,
@@ -19,10 +19,10 @@ pub(super) struct Asking<'a> {
     pub(super) deadline: Instant,
 }
 
-/// Looks at a pool beyond its diagnosis; what has answered by `deadline` counts.
+/// Collects facts about a pool beyond its diagnosis; includes the answers that arrive by `deadline`.
 ///
-/// Of the request the scope counts; moments and rate windows are those of `windows`. The diagnosis only tells replicas
-/// that Prometheus may have forgotten since. The number of queries depends on the data files, never on the fleet.
+/// Uses the request's scope; times and rate windows come from `windows`. The diagnosis only adds replicas that
+/// Prometheus may no longer have. The number of queries depends on the data files, never on the fleet.
 pub async fn look(
     library: &Library,
     prometheus: &Prometheus,
@@ -34,7 +34,7 @@ pub async fn look(
     let (at, window) = asked(windows.during);
     let request = Request { at, window, ..request.clone() };
     let asking = Asking { library, prometheus, request: &request, windows, deadline };
-    // Large futures are kept on the heap.
+    // Boxed, because the futures are large.
     let (numbers, server, rules, targets, (pool, told)) = tokio::join!(
         Box::pin(measured::measured(asking)),
         prometheus.build_info(deadline),
@@ -67,7 +67,7 @@ pub async fn look(
     seen
 }
 
-/// What must know the pool before it can be asked.
+/// Collects the facts whose queries need the detected pool.
 async fn of_pool<'a>(asking: Asking<'a>, diagnosis: Option<&Diagnosis>) -> (Option<Pool<'a>>, Seen) {
     let mut seen = Seen::default();
     let pool = match Pool::find(asking.library, asking.prometheus, asking.request, asking.deadline).await {
@@ -85,7 +85,7 @@ async fn of_pool<'a>(asking: Asking<'a>, diagnosis: Option<&Diagnosis>) -> (Opti
     let named = diagnosis.map(|d| d.replicas.affected.clone()).unwrap_or_default();
     let pool = pool.with_pods(named.into_iter());
     let (followed, lengths) = tokio::join!(changes::follow(asking, &pool), lengths::lengths(asking, &pool));
-    // Pods that are gone since are the pool's too.
+    // Pods that no longer exist also belong to the pool.
     let gone: BTreeSet<String> = followed.pods().collect();
     let pool = pool.with_pods(gone.into_iter());
     let told = info::ask(asking, &pool).await;
@@ -101,7 +101,7 @@ async fn of_pool<'a>(asking: Asking<'a>, diagnosis: Option<&Diagnosis>) -> (Opti
     (Some(pool), seen)
 }
 
-/// An error with the way out; what another try might bring is marked as [`FAILED`].
+/// Describes an error with a remedy; an error that a retry might solve begins with [`FAILED`].
 pub(super) fn why(error: &PromError) -> String {
     match error {
         PromError::Lacking(_) => format!(
@@ -112,7 +112,7 @@ pub(super) fn why(error: &PromError) -> String {
     }
 }
 
-/// Why something is not there, and what would change that.
+/// Joins the reason why something is missing with the way to enable it.
 pub(super) fn sentence(why: &str, enable: Option<&str>) -> String {
     match enable {
         Some(enable) => format!("{why}; to have it: {enable}"),

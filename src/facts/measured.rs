@@ -1,4 +1,4 @@
-//! The numbers of a report: each signal once over each window, made as in a diagnosis.
+//! The report's numbers: each signal once over each window, computed as in a diagnosis.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::diagnose::{Observation, Observed, observe_signals};
 use crate::playbook::Library;
 use crate::report::Measured;
 
-/// What was measured.
+/// The measured numbers.
 #[derive(Debug, Default)]
 pub(super) struct Numbers {
     pub(super) metrics: Vec<Measured>,
@@ -19,11 +19,11 @@ pub(super) struct Numbers {
     pub(super) missing: Vec<(String, String)>,
 }
 
-/// Asks for every signal of `report.yaml` over each window.
+/// Queries every signal of `report.yaml` over each window.
 pub(super) async fn measured(asking: Asking<'_>) -> Numbers {
     let Asking { library, windows, .. } = asking;
     let names = library.report.all();
-    // Large futures are kept on the heap.
+    // Boxed, because the future is large.
     let over = |window: Window| Box::pin(over(asking, &names, window));
     let after = OptionFuture::from(windows.after.map(over));
     let (before, during, after) = join3(over(windows.before), over(windows.during), after).await;
@@ -41,7 +41,7 @@ async fn over(asking: Asking<'_>, names: &[&str], window: Window) -> Observed {
     let (at, length) = asked(window);
     let left = deadline.saturating_duration_since(std::time::Instant::now());
     let mut observed = observe_signals(library, prometheus, &request.scope, names, at, length, left).await;
-    // Where nothing answered, the reason is that and not a missing exporter.
+    // If Prometheus answered nothing, the reason is its error and not a missing exporter.
     if observed.found.engines.is_empty()
         && let Some(problem) = observed.problems.first()
     {
@@ -92,7 +92,7 @@ fn reason(o: &Observation) -> String {
     sentence(o.why.as_deref().unwrap_or("no series"), o.enable.as_deref())
 }
 
-/// What has no value in any window, those with the same reason together.
+/// Returns the numbers without a value in any window, grouped by reason.
 fn missing<'a>(all: impl Iterator<Item = &'a Measured>) -> Vec<(String, String)> {
     let mut by_reason: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for m in all.filter(|m| m.before.is_none() && m.during.is_none() && m.after.is_none()) {

@@ -1,5 +1,5 @@
-//! What Prometheus tells of a pool beyond a diagnosis: its numbers before, during and after, what it serves and on what,
-//! where its replicas stand, and what changed.
+//! Facts about a pool from Prometheus beyond a diagnosis: metrics before, during and after, configuration and
+//! hardware, replicas with their nodes, and changes.
 
 mod bounds;
 mod changes;
@@ -23,22 +23,22 @@ use crate::clock;
 use crate::report::{Distribution, Gpu, Happened, Measured, Replica, Version, Window};
 pub use look::look;
 
-/// The shortest window that a rate is asked for: two scrapes of the slowest usual interval.
+/// The shortest window for a rate: two scrapes of the slowest usual interval.
 const SHORTEST: Duration = Duration::from_secs(120);
 
-/// The times that are compared.
+/// The compared time windows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Windows {
-    /// Before it began.
+    /// Before the incident.
     pub before: Window,
-    /// While it lasted, or lasts.
+    /// During the incident, or until now.
     pub during: Window,
-    /// After it was over; none while it is not.
+    /// After the incident; `None` while it lasts.
     pub after: Option<Window>,
 }
 
 impl Windows {
-    /// The whole time, from the first moment to the last.
+    /// Returns the whole time from the earliest start to the latest end.
     pub fn whole(&self) -> Window {
         let ends = [Some(self.before), Some(self.during), self.after].into_iter().flatten();
         let to = ends.map(|window| window.to).max().unwrap_or(self.during.to);
@@ -46,17 +46,17 @@ impl Windows {
     }
 }
 
-/// A window as it is asked: its end and its length, at least [`SHORTEST`].
+/// Returns a window's query parameters: its end, and its length of at least [`SHORTEST`].
 fn asked(window: Window) -> (Timestamp, Duration) {
     (window.to, clock::between(window.from, window.to).max(SHORTEST))
 }
 
-/// Everything that was seen; what could not be is in `missing`.
+/// All facts about a pool; missing ones are listed in `missing`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Seen {
-    /// What users feel and what the engine does, over three windows.
+    /// Latencies, errors and engine metrics, over three windows.
     pub measured: Vec<Measured>,
-    /// What is asked of the engine, over three windows.
+    /// The load on the engine, over three windows.
     #[serde(default)]
     pub load: Vec<Measured>,
     /// Prompt tokens per request, during the window.
@@ -65,32 +65,33 @@ pub struct Seen {
     pub output: Option<Distribution>,
     /// GPUs by kind.
     pub gpus: Vec<Gpu>,
-    /// The pool's machines with what metrics tell of each: type, zone.
+    /// The pool's nodes with the known properties of each: type, zone.
     #[serde(default)]
     pub nodes: BTreeMap<String, Vec<String>>,
-    /// What connects them, where an exporter tells: `NVLink`.
+    /// The interconnect, if an exporter reports it: `NVLink`.
     pub interconnect: Option<String>,
-    /// Versions that metrics tell: engines, exporters, driver, CUDA, Prometheus itself.
+    /// Versions from metrics: engines, exporters, driver, CUDA, Prometheus itself.
     pub versions: Vec<Version>,
-    /// The replicas and where they run.
+    /// The replicas with the nodes they run on.
     pub replicas: Vec<Replica>,
-    /// Restarts, rollouts and scaling that metrics show, oldest first.
+    /// Restarts, rollouts and scaling seen in metrics, oldest first.
     pub happened: Vec<Happened>,
-    /// Labels of info metrics, by metric: `vllm:cache_config_info` ─▶ `{block_size: "16", …}`; one row for each that differs.
+    /// Labels of info metrics, by metric: `vllm:cache_config_info` ─▶ `{block_size: "16", …}`; one entry for each
+    /// distinct row.
     pub info: BTreeMap<String, Vec<Labels>>,
-    /// The alerting rules that fire for the pool, or would.
+    /// The alerting rules about the pool, whether they fire or not.
     pub rules: Vec<Rule>,
-    /// How the pool's scrape targets stand.
+    /// The state of the pool's scrape targets.
     pub targets: Vec<Target>,
-    /// What could not be seen: what, and why, in a sentence.
+    /// Missing facts, each with the reason, as a sentence.
     pub missing: Vec<(String, String)>,
 }
 
-/// How the reason begins of what is missing because a question failed, rather than because nobody exports it.
+/// The prefix of a reason that is a failed query, in contrast to a metric that is not exported.
 const FAILED: &str = "Prometheus did not tell: ";
 
 impl Seen {
-    /// What is missing because a question failed.
+    /// Returns the facts that are missing because of a failed query.
     pub fn failed(&self) -> Vec<(String, String)> {
         self.missing.iter().filter(|(_, why)| why.starts_with(FAILED)).cloned().collect()
     }
@@ -103,13 +104,13 @@ pub struct Rule {
     pub name: String,
     /// Its PromQL.
     pub query: String,
-    /// How long it must hold, seconds.
+    /// The duration for which it must hold, in seconds.
     pub for_seconds: f64,
     /// `firing`, `pending`, `inactive`.
     pub state: String,
-    /// Labels that it sets.
+    /// The labels that it sets.
     pub labels: Labels,
-    /// The last evaluation's error.
+    /// The error of the last evaluation.
     pub error: Option<String>,
 }
 
@@ -122,6 +123,6 @@ pub struct Target {
     pub labels: Labels,
     /// `up`, `down`, `unknown`.
     pub health: String,
-    /// The last scrape's error.
+    /// The error of the last scrape.
     pub error: Option<String>,
 }

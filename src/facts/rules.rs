@@ -1,4 +1,4 @@
-//! Which of the alerting rules are about the pool.
+//! The alerting rules about the pool.
 
 use std::collections::BTreeSet;
 
@@ -11,13 +11,13 @@ use crate::diagnose::{Pool, Request, Scope};
 use crate::playbook::Library;
 use crate::prom::AlertingRule;
 
-/// Rules at most.
+/// Maximum rules.
 const MOST: usize = 50;
 
 type Missing = Vec<(String, String)>;
 
-/// The rules whose alerts name the pool, that were generated from the playbooks, or that read the pool's metrics; what
-/// fires comes first.
+/// Selects the rules whose alerts name the pool, that are generated from the playbooks, or that read the pool's
+/// metrics; firing rules come first.
 pub(super) fn of_pool(
     library: &Library,
     request: &Request,
@@ -38,7 +38,7 @@ pub(super) fn of_pool(
         if active.contains(&Some(true)) {
             return true;
         }
-        // It fires for others only.
+        // True if it fires for other pools only.
         let elsewhere = !active.is_empty() && active.iter().all(|named| *named == Some(false));
         let reads = || read_by(&rule.query).iter().any(|metric| metrics.contains(metric));
         !elsewhere && (ours.contains(rule.name.as_str()) || reads())
@@ -61,7 +61,8 @@ pub(super) fn of_pool(
     (own.into_iter().take(MOST).map(shown).collect(), missing)
 }
 
-/// Whether labels name the pool; none when they have nothing in common with its scope.
+/// Returns true if labels name the pool, false if they name another; `None` if they share no dimension with its
+/// scope.
 fn names(scope: &Scope, labels: &Labels) -> Option<bool> {
     let own = Scope::of_labels(labels).dimensions;
     let told: Vec<bool> = scope
@@ -73,7 +74,7 @@ fn names(scope: &Scope, labels: &Labels) -> Option<bool> {
     if told.is_empty() { None } else { Some(told.iter().all(|same| *same)) }
 }
 
-/// The metrics by which the pool's engines tell their signals.
+/// Returns the metrics that the signals of the pool's engines read.
 fn metrics(pool: &Pool<'_>) -> BTreeSet<String> {
     let queries = |engine: &crate::signal::Engine| -> Vec<String> {
         engine.signals.values().filter_map(|entry| entry.query.clone()).collect()
@@ -84,7 +85,7 @@ fn metrics(pool: &Pool<'_>) -> BTreeSet<String> {
             names.extend(read_by(&pool.bound(engine, seen, &query)));
         }
     }
-    // It is about every target there is.
+    // `up` exists for every target.
     names.remove("up");
     names
 }
@@ -104,7 +105,7 @@ impl ExprVisitor for Names {
     }
 }
 
-/// The metrics that a query reads; none when it cannot be read.
+/// Returns the metrics that a query reads; empty if it cannot be parsed.
 fn read_by(query: &str) -> BTreeSet<String> {
     let mut names = Names(BTreeSet::new());
     if let Ok(expr) = parse(query) {

@@ -1,4 +1,4 @@
-//! Which of the scrape targets are the pool's, and how they stand.
+//! The scrape targets of the pool and their state.
 
 use std::collections::BTreeSet;
 
@@ -6,14 +6,14 @@ use super::Target;
 use crate::diagnose::{Own, Pool};
 use crate::prom::ActiveTarget;
 
-/// Targets at most.
+/// Maximum targets.
 const MOST: usize = 200;
-/// Characters of an error at most.
+/// Maximum characters of an error.
 const ERROR: usize = 300;
 
 type Missing = Vec<(String, String)>;
 
-/// The pool's targets, those that are down first.
+/// Selects the pool's targets; those that are down come first.
 pub(super) fn of_pool(pool: &Pool<'_>, all: Vec<ActiveTarget>, mut missing: Missing) -> (Vec<Target>, Missing) {
     let replicas: BTreeSet<String> = pool.replicas().into_iter().collect();
     let is_named = |target: &ActiveTarget| target.labels.values().any(|value| replicas.contains(value));
@@ -37,7 +37,7 @@ pub(super) fn of_pool(pool: &Pool<'_>, all: Vec<ActiveTarget>, mut missing: Miss
     (own.into_iter().take(MOST).map(shown).collect(), missing)
 }
 
-/// Host and port of an address.
+/// Returns host and port of a URL.
 fn place(address: &str) -> String {
     let Ok(url) = url::Url::parse(address) else { return String::new() };
     let host = url.host_str().unwrap_or_default();
@@ -47,7 +47,7 @@ fn place(address: &str) -> String {
     }
 }
 
-/// A scrape's error without users, passwords and parameters of the addresses in it.
+/// Removes users, passwords and query parameters from the URLs in a scrape error.
 fn harmless(error: &str) -> String {
     let mut out = String::new();
     let mut rest = error;

@@ -1,4 +1,4 @@
-//! The rows of the quick look, made from the playbooks' alert rules, and how they stand on observations.
+//! The checks of `health`, derived from the playbooks' alert rules, and their evaluation.
 
 use std::collections::BTreeSet;
 
@@ -7,10 +7,10 @@ use crate::diagnose::{EvidenceResult, Observation, Observations, Outcome, Replic
 use crate::playbook::{AlertRule, Each, Evidence, Library, Playbook, Severity};
 use crate::signal::{EngineKind, Signal, Unit};
 
-/// Where alert rules go whose signal stands under no heading.
+/// The heading for signals of alert rules that have no heading of their own.
 const ELSEWHERE: &str = "other";
 
-/// One row before anything is asked.
+/// A check before its evaluation.
 #[derive(Debug)]
 pub(super) struct Row<'a> {
     heading: &'a str,
@@ -19,7 +19,7 @@ pub(super) struct Row<'a> {
     rules: Vec<Rule<'a>>,
 }
 
-/// What makes a row a warning or critical.
+/// A condition that makes a check a warning or critical.
 #[derive(Debug)]
 struct Rule<'a> {
     severity: Severity,
@@ -28,7 +28,7 @@ struct Rule<'a> {
     source: String,
 }
 
-/// The rows in the order in which they are shown; a signal has one for each playbook that alerts on it.
+/// Returns the checks in display order; a signal has one for each playbook that alerts on it.
 pub(super) fn rows(library: &Library) -> Vec<Row<'_>> {
     let mut rows = Vec::new();
     let mut placed = BTreeSet::new();
@@ -45,7 +45,7 @@ pub(super) fn rows(library: &Library) -> Vec<Row<'_>> {
     rows
 }
 
-/// The signal that an alert is about.
+/// Returns the main signal of an alert rule.
 fn first(rule: &AlertRule) -> Option<&str> {
     rule.when.first()?.checks().first().map(|(signal, _)| *signal)
 }
@@ -77,7 +77,7 @@ fn rows_of<'a>(library: &'a Library, heading: &'a str, signal: &'a str, own: Opt
     vec![Row { heading, signal, playbook: own, rules: rule.into_iter().collect() }]
 }
 
-/// The single check of a signal with numbers inside an entry or its alternatives.
+/// Finds the numeric check of a signal in an entry or its alternatives.
 fn leaf<'a>(evidence: &'a Evidence, signal: &str) -> Option<&'a Evidence> {
     match &evidence.when {
         Some(when) => {
@@ -88,7 +88,7 @@ fn leaf<'a>(evidence: &'a Evidence, signal: &str) -> Option<&'a Evidence> {
     }
 }
 
-/// Every signal that the rows and the pool's idleness need, each once.
+/// Returns every signal that the checks and the idle condition need, each once.
 pub(super) fn signals<'a>(library: &'a Library, rows: &[Row<'a>]) -> Vec<&'a str> {
     let ruled = rows.iter().flat_map(|row| &row.rules).flat_map(|rule| rule.when.iter().copied());
     let checked = ruled.chain(&library.health.idle).flat_map(Evidence::checks).map(|(signal, _)| signal);
@@ -96,13 +96,13 @@ pub(super) fn signals<'a>(library: &'a Library, rows: &[Row<'a>]) -> Vec<&'a str
     all.into_iter().collect()
 }
 
-/// Whether nothing is asked of the pool.
+/// Returns true if the pool gets no requests.
 pub(super) fn is_idle(library: &Library, seen: &Observations) -> bool {
     let idle = &library.health.idle;
     !idle.is_empty() && idle.iter().all(|evidence| evaluate(library, evidence, seen).outcome == Outcome::Met)
 }
 
-/// How a row stands.
+/// Evaluates a check.
 pub(super) fn check(library: &Library, row: &Row<'_>, seen: &Observations) -> Check {
     let judged: Vec<(&Rule<'_>, Outcome, Vec<ReplicaValue>)> = row
         .rules
@@ -118,7 +118,7 @@ pub(super) fn check(library: &Library, row: &Row<'_>, seen: &Observations) -> Ch
         (Outcome::NotMet, _) => State::Healthy,
         (Outcome::NoData, _) => State::Unknown,
     }));
-    // The worst rule that holds says whom it is about.
+    // The replicas are those of the most severe rule that is met.
     let meant = judged.iter().rev().find(|(_, outcome, _)| *outcome == Outcome::Met);
     let replicas = meant.map(|(_, _, replicas)| replicas.clone()).unwrap_or_default();
     let thresholds = judged
@@ -148,7 +148,7 @@ pub(super) fn check(library: &Library, row: &Row<'_>, seen: &Observations) -> Ch
     }
 }
 
-/// Whether a rule holds, as Prometheus would judge it: all of its entries, for the pool or for any one replica.
+/// Evaluates a rule as Prometheus would: all of its entries, for the pool or for any one replica.
 fn judge(library: &Library, rule: &Rule<'_>, signal: &str, seen: &Observations) -> (Outcome, Vec<ReplicaValue>) {
     let whole = |seen: &Observations| {
         let results: Vec<EvidenceResult> = rule.when.iter().map(|evidence| evaluate(library, evidence, seen)).collect();
@@ -180,7 +180,7 @@ fn judge(library: &Library, rule: &Rule<'_>, signal: &str, seen: &Observations) 
     (first(Outcome::Met).or_else(|| first(Outcome::NoData)).unwrap_or(Outcome::NotMet), meant)
 }
 
-/// The observations as if one replica were the pool.
+/// Returns the observations as if one replica were the pool.
 fn of_one(seen: &Observations, name: &str) -> Observations {
     let signals = seen.signals.iter().map(|(signal, o)| {
         let own: Vec<_> = o.replicas.iter().filter(|r| r.name == name).cloned().collect();
@@ -189,7 +189,7 @@ fn of_one(seen: &Observations, name: &str) -> Observations {
     Observations { signals: signals.collect(), ..Observations::default() }
 }
 
-/// The condition on the row's own signal, and those that must hold beside it.
+/// Returns the condition on the check's own signal, and those on other signals.
 fn conditions(library: &Library, rule: &Rule<'_>, signal: &str) -> (String, Vec<With>) {
     let mut own = String::new();
     let mut with = Vec::new();
@@ -212,18 +212,18 @@ fn conditions(library: &Library, rule: &Rule<'_>, signal: &str) -> (String, Vec<
     (own, with)
 }
 
-/// Whether a serving engine, not an exporter beside it, tells a signal.
+/// Returns true if a serving engine, and not only an exporter, exposes a signal.
 pub(super) fn is_served(library: &Library, signal: &str) -> bool {
     let mut serving = library.engines.values().filter(|engine| engine.kind == EngineKind::Serving);
     serving.any(|engine| engine.signals.get(signal).is_some_and(|entry| entry.query.is_some()))
 }
 
-/// Whether only gateways tell a signal.
+/// Returns true if only gateways expose a signal.
 pub(super) fn is_gateways(library: &Library, signal: &str) -> bool {
     library.signals.get(signal).is_some_and(Signal::is_of_gateways)
 }
 
-/// Whether a signal tells of a feature that need not be in use.
+/// Returns true if a signal belongs to an optional feature.
 pub(super) fn is_feature(library: &Library, signal: &str) -> bool {
     let entries = library.engines.values().filter_map(|engine| engine.signals.get(signal));
     entries.into_iter().any(|entry| entry.feature.is_some())

@@ -1,4 +1,4 @@
-//! coverage: which signals a Prometheus answers, and which playbooks are blind without the others.
+//! Coverage: the signals that a Prometheus has, and the playbooks that are limited without the others.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -11,74 +11,74 @@ use crate::diagnose::{EngineFound, Observation, Observed, Scope, observe_signals
 use crate::playbook::{Evidence, Library, Playbook};
 use crate::prom::Prometheus;
 
-/// Whether a signal has values.
+/// The availability of a signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Answer {
-    /// It has.
+    /// It has values.
     Answers,
-    /// It tells of a feature that is not in use, so nothing is missing.
+    /// It belongs to a feature that is not in use, so nothing is missing.
     Unused,
-    /// It has none.
+    /// It has no values.
     Missing,
 }
 
-/// One signal of the catalog.
+/// A signal of the catalog with its availability.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SignalCoverage {
     /// Its name.
     pub signal: String,
     /// Its title.
     pub title: String,
-    /// Whether it has values.
+    /// Its availability.
     pub answer: Answer,
-    /// Why it has none.
+    /// The reason why it has no values.
     pub why: Option<String>,
-    /// The line that brings values.
+    /// The configuration that enables it.
     pub enable: Option<String>,
 }
 
-/// How well a playbook sees.
+/// The degree to which a playbook is limited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Eyes {
-    /// Something that it stands and falls with has no data: it can say neither yes nor no.
+    /// A required check has no data: the playbook can be neither confirmed nor ruled out.
     Blind,
-    /// Some of its own checks, or of the causes written in it, have no data.
+    /// Some of its own checks, or of the causes defined in it, have no data.
     HalfBlind,
 }
 
-/// A playbook that does not see everything.
+/// A playbook with missing signals.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Sight {
     /// Its id.
     pub playbook: String,
     /// Its title.
     pub title: String,
-    /// How well it sees.
+    /// The degree of the limitation.
     pub eyes: Eyes,
-    /// The signals that it lacks.
+    /// The missing signals.
     pub missing: Vec<String>,
 }
 
-/// What a Prometheus lets the playbooks see.
+/// The coverage of a Prometheus.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Coverage {
     /// The configured name of the Prometheus.
     pub prometheus: String,
-    /// The engines and exporters that are there, each with the lowest version that its series allow.
+    /// The detected engines and exporters, each with the lowest version that its series imply.
     pub engines: Vec<EngineFound>,
     /// Every signal of the catalog.
     pub signals: Vec<SignalCoverage>,
-    /// Playbooks that are blind or half-blind, the blind first.
+    /// Playbooks with missing signals, the blind ones first.
     pub playbooks: Vec<Sight>,
-    /// What went wrong on the way, in sentences.
+    /// Errors, as sentences.
     pub problems: Vec<String>,
-    /// Prometheus was away or late, so that the rest says little.
+    /// True if Prometheus was unavailable or slow, so that the rest is not meaningful.
     pub degraded: bool,
 }
 
-/// Asks for every signal of the catalog that metrics tell, over the whole fleet.
+/// Queries every signal of the catalog that comes from metrics, over the whole fleet.
 pub async fn coverage(
     library: &Library,
     prometheus: &Prometheus,
@@ -131,7 +131,8 @@ fn covered(library: &Library, observed: &Observed, signal: &str) -> SignalCovera
     SignalCoverage { signal: signal.to_owned(), title, answer, why, enable }
 }
 
-/// What a playbook lacks for its symptom and for the causes that are its own; mechanisms below it stand for themselves.
+/// Returns the signals that a playbook lacks for its symptom and for its own causes; referenced playbooks are covered
+/// by themselves.
 fn sight(library: &Library, playbook: &Playbook, missing: &BTreeSet<&str>) -> Option<Sight> {
     let own = playbook.causes.iter().filter(|entry| entry.playbook.is_none());
     let below = own.filter_map(|entry| library.node(entry)).flat_map(|node| node.evidence);
@@ -139,7 +140,7 @@ fn sight(library: &Library, playbook: &Playbook, missing: &BTreeSet<&str>) -> Op
         let checks = evidence.checks().into_iter().filter(|(signal, _)| missing.contains(signal));
         checks.map(|(signal, _)| signal.to_owned()).collect()
     };
-    // An entry of alternatives is blind when all of them are; a log may stand in once somebody reads it.
+    // An entry of alternatives is blind if all of them are; a log may replace a metric if it is available.
     let blind = |evidence: &Evidence| {
         let extra = |signal: &str| library.signals.get(signal).is_some_and(|signal| signal.is_extra());
         let mut metrics = evidence.checks().into_iter().filter(|(signal, _)| !extra(signal)).peekable();

@@ -1,4 +1,4 @@
-//! look: which pools are there, what of them can be asked, and how they stand. The only part that talks.
+//! Evaluation of all pools of the fleet: detects them, queries their signals, and evaluates the checks.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -16,34 +16,34 @@ use crate::playbook::Library;
 use crate::prom::{self, Prometheus};
 use crate::signal::EngineKind;
 
-/// The dimensions by which a look can be narrowed.
+/// The dimensions that can filter the fleet.
 pub const DIMENSIONS: [&str; 3] = ["cluster", "namespace", "model"];
-/// Pools of one Prometheus that are looked at.
+/// Maximum pools of one Prometheus.
 const MOST_POOLS: usize = 50;
-/// Values of a dimension that are named where none fits.
+/// Maximum values of a dimension that are listed if none matches.
 const FEW: usize = 8;
-/// Pools that are gone and named.
+/// Maximum vanished pools that are listed.
 const FEW_GONE: usize = 2;
-/// Of the time, what the list of pools may take at most.
+/// The fraction of the deadline for listing the pools, as a divisor.
 const LISTING: u32 = 2;
 
-/// What to look at.
+/// The parameters of an evaluation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Look {
-    /// Dimension to value; empty for the whole fleet.
+    /// The filter, dimension to value; empty for the whole fleet.
     pub scope: BTreeMap<String, String>,
-    /// The moment.
+    /// The evaluation time.
     pub at: Timestamp,
     /// The rate window.
     pub window: Duration,
-    /// When to stop waiting for answers.
+    /// The time after which answers are no longer awaited.
     pub deadline: Duration,
 }
 
-/// A Prometheus and the labels that all of its pools have.
+/// A Prometheus, and the labels common to all of its pools.
 pub type Source<'a> = (&'a Prometheus, &'a BTreeMap<String, String>);
 
-/// Looks at every pool that the sources see; what has answered by the deadline counts.
+/// Evaluates every pool of the sources; includes the answers that arrive before the deadline.
 pub async fn look(library: &Library, sources: &[Source<'_>], what: &Look) -> Health {
     let started = Instant::now();
     let rows = rows(library);
@@ -84,7 +84,7 @@ pub async fn look(library: &Library, sources: &[Source<'_>], what: &Look) -> Hea
     health
 }
 
-/// What one Prometheus sees.
+/// The result of one Prometheus.
 #[derive(Default)]
 struct Part {
     pools: Vec<Pool>,
@@ -113,7 +113,8 @@ async fn one(library: &Library, rows: &[Row<'_>], source: Source<'_>, what: &Loo
     let orchestrated = orchestrated(library, &hour);
     let (rows_of_hour, hour, day) = (hour.as_slice(), pools(library, &hour), pools(library, &day));
     let mut there: Vec<Labels> = hour.iter().cloned().collect();
-    // A gateway of none of these pools is judged by itself. Each pool costs a reading of all rows, so the asked come first.
+    // A gateway of none of these pools is a pool of its own. Each pool needs a scan of all rows, so requested pools
+    // come first.
     let asked = |pool: &&Labels| what.scope.iter().all(|(name, value)| pool.get(name).is_none_or(|told| told == value));
     let (first, rest): (Vec<&Labels>, Vec<&Labels>) = hour.iter().partition(asked);
     let known = first.into_iter().chain(rest).take(MOST_POOLS).cloned().collect();
@@ -143,7 +144,7 @@ async fn one(library: &Library, rows: &[Row<'_>], source: Source<'_>, what: &Loo
     }
     part.left_out = there.len().saturating_sub(MOST_POOLS);
     there.truncate(MOST_POOLS);
-    // Only an orchestrator can still miss what its engines no longer tell.
+    // Only with an orchestrator can a pool without engine metrics still be evaluated.
     let (mut gone, lost): (Vec<Labels>, Vec<Labels>) =
         gone.into_iter().partition(|pool| pool.get("namespace").is_some_and(|n| orchestrated.contains(n)));
     gone.truncate(MOST_POOLS);
@@ -155,7 +156,7 @@ async fn one(library: &Library, rows: &[Row<'_>], source: Source<'_>, what: &Loo
     for (i, (pool, problems, queries)) in join_all(looks).await.into_iter().enumerate() {
         part.queries += queries;
         part.problems.extend(problems);
-        // What served within the day may have been taken away; it is missed only when somebody still wants it.
+        // A pool may have been removed on purpose within the day; it is missing only if it is still wanted.
         match i < served || pool.state == State::Critical {
             true => part.pools.push(pool),
             false => quiet.push(named(&pool.labels)),
@@ -186,10 +187,10 @@ async fn pool(
     let observed = observe_signals(library, prometheus, &scope, asked, what.at, what.window, left).await;
     let gateways = observed.found.engines.iter().filter_map(|e| library.engines.get(&e.engine));
     let gateways = gateways.filter(|engine| engine.kind == EngineKind::Gateway).count();
-    // Nothing is missing where no gateway is.
+    // Gateway checks need a gateway.
     let rows = rows(library);
     let rows = rows.iter().filter(|row| gateways > 0 || !is_gateways(library, row.signal));
-    // Nor where a feature is not in use.
+    // Feature checks need the feature in use.
     let unused = |row: &&Row| {
         let silent = observed.seen.signals.get(row.signal).is_some_and(|o| o.value.is_none() && o.answered);
         silent && is_feature(library, row.signal)
@@ -199,7 +200,7 @@ async fn pool(
     let worst = State::worst(checks.iter().filter_map(|c| c.state.filter(|s| *s != State::Unknown)));
     let told = checks.iter().any(|c| c.state.is_some_and(|s| s != State::Unknown) && is_served(library, &c.signal));
     let state = match worst {
-        // What an exporter beside it says is fine does not make an engine fine that says nothing, or was not heard.
+        // Healthy exporters do not make a pool healthy if its engine has no data, or if Prometheus did not answer.
         Some(State::Healthy) if !told || observed.degraded => State::Unknown,
         worst => worst.unwrap_or(State::Unknown),
     };
@@ -217,7 +218,7 @@ async fn pool(
         checks,
         coverage,
     };
-    // The list of engines is the one that was asked already.
+    // Excludes the detection query, which was cached already.
     (pool, observed.problems, observed.queries.saturating_sub(1))
 }
 
@@ -225,7 +226,7 @@ fn shown(labels: &Labels) -> String {
     labels.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(", ")
 }
 
-/// A pool's name: `llm/llama`.
+/// Returns a pool's name: `llm/llama`.
 fn named(labels: &Labels) -> String {
     DIMENSIONS.iter().filter_map(|d| labels.get(*d)).map(String::as_str).collect::<Vec<_>>().join("/")
 }

@@ -1,6 +1,6 @@
-//! Fleet health: each pool's few decisive numbers, against the thresholds that the playbooks alert on.
+//! Fleet health: the key numbers of each pool against the thresholds that the playbooks alert on.
 //!
-//! Which numbers is data (`playbooks/health.yaml`). The types here are the documented output of `health`.
+//! The numbers are listed in `playbooks/health.yaml`. The types here are the documented output of `health`.
 
 mod checks;
 mod coverage;
@@ -20,25 +20,25 @@ pub use coverage::{Answer, Coverage, Eyes, Sight, SignalCoverage, coverage};
 pub use look::{DIMENSIONS, Look, Source, look};
 pub use triage::{Triage, places, triage};
 
-/// The version of the JSON output; a change that breaks readers gives it another name.
+/// The version of the JSON output; an incompatible change gets a new name.
 pub const SCHEMA: &str = "llm-diagnose/health/v1";
 
-/// How it stands, as monitoring plugins say it.
+/// The state of a check, pool or fleet, as in monitoring plugins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
-    /// Nothing that an alert would fire for.
+    /// No alert would fire.
     Healthy,
-    /// What a warning fires for.
+    /// A warning alert would fire.
     Warning,
-    /// What a critical alert fires for.
+    /// A critical alert would fire.
     Critical,
-    /// Nobody can tell.
+    /// There is not enough data.
     Unknown,
 }
 
 impl State {
-    /// The exit status of monitoring plugins.
+    /// Returns the exit status of a monitoring plugin.
     pub fn code(self) -> u8 {
         match self {
             Self::Healthy => 0,
@@ -48,7 +48,7 @@ impl State {
         }
     }
 
-    /// Which one decides where several meet: what is known to be wrong, then what is not known.
+    /// Returns the precedence when states are combined: known problems first, then unknown.
     fn weight(self) -> u8 {
         match self {
             Self::Healthy => 0,
@@ -58,31 +58,31 @@ impl State {
         }
     }
 
-    /// The worst of several; none for none.
+    /// Returns the worst of several states; `None` if there are none.
     pub fn worst(states: impl Iterator<Item = Self>) -> Option<Self> {
         states.max_by_key(|state| state.weight())
     }
 }
 
-/// What is too much of a check's signal, and who says so.
+/// A condition on a check's signal, and its origin.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Threshold {
-    /// How bad it is when it holds.
+    /// The severity if it is met.
     pub severity: Severity,
     /// The condition on the check's own signal, in its unit.
     pub when: String,
-    /// Further signals that must agree before it counts.
+    /// Conditions on further signals that must be met too.
     pub with: Vec<With>,
-    /// The alert's name, else the playbook whose symptom says so: `alert LLMHighTTFT`, `symptom of crash-loop`.
+    /// The alert's name, else the playbook with this symptom: `alert LLMHighTTFT`, `symptom of crash-loop`.
     pub source: String,
-    /// Whether it holds now.
+    /// The result of the evaluation.
     pub outcome: Outcome,
 }
 
-/// A condition that must hold beside the check's own; of several with the same `group` one suffices.
+/// A condition that must be met beside the check's own; of several with the same `group` one is enough.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct With {
-    /// Counts the entries of the alert's `when`.
+    /// The index of the entry in the alert's `when`.
     pub group: usize,
     /// The signal.
     pub signal: String,
@@ -94,92 +94,92 @@ pub struct With {
     pub when: String,
 }
 
-/// One signal of a pool.
+/// A signal of a pool with its state.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Check {
-    /// The heading it stands under.
+    /// The heading.
     pub heading: String,
     /// The signal's name.
     pub signal: String,
     /// The signal's title.
     pub title: String,
-    /// How it stands; none for a number to know, which has no threshold.
+    /// The state; `null` for an informational number without a threshold.
     pub state: Option<State>,
-    /// The pool's value now.
+    /// The pool's current value.
     pub value: Option<f64>,
     /// The value's unit.
     pub unit: Unit,
-    /// Warning first; empty for a number to know.
+    /// Warning first; empty for an informational number.
     pub thresholds: Vec<Threshold>,
-    /// The playbook to open.
+    /// The playbook to consult.
     pub playbook: Option<String>,
-    /// The replicas that are meant, worst first, where replicas can be told apart.
+    /// The replicas that meet the condition, worst first, if the signal distinguishes replicas.
     pub replicas: Vec<ReplicaValue>,
-    /// Why there is no value.
+    /// The reason why there is no value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
-    /// What would bring the value.
+    /// The configuration that enables it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub enable: Option<String>,
-    /// The PromQL that was asked.
+    /// The PromQL of the query.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub query: Option<String>,
 }
 
-/// How much of a pool can be seen.
+/// Data availability of a pool's checks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Seen {
-    /// Checks that have a value.
+    /// Number of checks with a value.
     pub with_data: usize,
-    /// All checks.
+    /// Number of checks.
     pub of: usize,
 }
 
-/// One pool: the replicas that serve one model.
+/// A pool: the replicas that serve one model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Pool {
-    /// `cluster`, `namespace`, `model`, as far as its series carry them.
+    /// `cluster`, `namespace`, `model`, as far as its series have these labels.
     pub labels: Labels,
-    /// The configured name of the Prometheus that sees it.
+    /// The configured name of the Prometheus.
     pub prometheus: String,
-    /// The engines and exporters that tell of it.
+    /// The engines and exporters with metrics of it.
     pub engines: Vec<EngineFound>,
-    /// The replicas of the last hour.
+    /// Number of replicas within the last hour.
     pub replicas: usize,
-    /// The worst of its checks; unknown when its engines tell nothing that could be judged.
+    /// The worst state of its checks; unknown if its engines have no data to evaluate.
     pub state: State,
-    /// Nothing is asked of it, so latencies and shares have no value.
+    /// True if it gets no requests, so latencies and ratios have no value.
     pub idle: bool,
-    /// In the order of the headings.
+    /// The checks, in the order of the headings.
     pub checks: Vec<Check>,
-    /// How much of it can be seen.
+    /// Data availability of its checks.
     pub coverage: Seen,
 }
 
-/// How a fleet stands.
+/// The health of a fleet.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Health {
     /// [`SCHEMA`].
     pub schema: String,
-    /// The moment that was looked at.
+    /// The evaluation time.
     #[schemars(with = "String")]
     pub at: Timestamp,
-    /// The rate window.
+    /// The rate window in seconds.
     pub window_seconds: u64,
-    /// What was asked for: dimension to value.
+    /// The requested filter: dimension to value.
     pub scope: Labels,
-    /// The worst of the pools.
+    /// The worst state of the pools.
     pub state: State,
-    /// By name.
+    /// The pools, by name.
     pub pools: Vec<Pool>,
-    /// Pools beyond the most that are looked at.
+    /// Number of pools beyond the limit.
     pub left_out: usize,
-    /// Why nobody can tell, and what could not be used of the scope, in sentences.
+    /// Reasons for missing data, and unusable parts of the filter, as sentences.
     pub notes: Vec<String>,
-    /// What went wrong on the way, in sentences.
+    /// Errors, as sentences.
     pub problems: Vec<String>,
-    /// How many queries were asked; grows with the pools, not with their replicas.
+    /// Number of queries; grows with the pools, not with their replicas.
     pub queries: usize,
-    /// How long it took.
+    /// The duration in seconds.
     pub took_seconds: f64,
 }

@@ -1,4 +1,4 @@
-//! triage: what is wrong with a pool that nobody raised an alert for.
+//! Triage: diagnosis of a pool without an alert.
 
 use std::time::Instant;
 
@@ -10,16 +10,16 @@ use crate::diagnose::{Beside, Diagnosis, Place, Request, diagnose_with, fleet, p
 use crate::playbook::Library;
 use crate::prom::{PromError, Prometheus};
 
-/// What a triage found.
+/// The result of a triage.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Triage {
-    /// Nothing that an alert would fire for, or nobody can tell; the numbers.
+    /// No symptom that would fire an alert, or not enough data; with the pool's health.
     Quiet(Box<Health>),
-    /// The clearest story, or why there is nothing to look at.
+    /// The diagnosis, or the reason why there is none.
     Found(Box<Diagnosis>),
 }
 
-/// The pools and pods that a Prometheus has.
+/// Returns the pools and pods that a Prometheus has.
 ///
 /// # Errors
 /// As [`Prometheus::query`].
@@ -34,18 +34,19 @@ pub async fn places(
     Ok(places_of(library, &rows))
 }
 
-/// Screens the pool of `request`, whatever its playbook is, and diagnoses the clearest symptom; where nothing is
-/// abnormal, looks at its numbers.
+/// Screens the pool of `request`, whatever its playbook is, and diagnoses the clearest symptom; returns the pool's
+/// health if there is none.
 pub async fn triage(library: &Library, source: Source<'_>, request: &Request, beside: Beside<'_>) -> Triage {
     let asked = Request { playbook: String::new(), screen: true, ..request.clone() };
     let diagnosis = Box::pin(diagnose_with(library, source.0, &asked, beside)).await;
-    // Without a screening it says why nothing was diagnosed. Numbers of other pools, or of another time, are no answer.
+    // Without a screening, the diagnosis has the reason. Health of other pools, or of another time, would be
+    // misleading.
     let nowhere = diagnosis.scope.unknown.is_some() || diagnosis.scope.data.is_some();
     if !diagnosis.symptom.playbook.is_empty() || diagnosis.screening.is_none() || nowhere {
         return Triage::Found(Box::new(diagnosis));
     }
     let mut scope = request.scope.dimensions.clone();
-    // What no series of the pool carries cannot narrow a look.
+    // A dimension without a label in the pool's series cannot be used as a filter.
     scope.retain(|dimension, _| super::DIMENSIONS.contains(&dimension.as_str()));
     let what = Look { scope, at: request.at, window: request.window, deadline: request.deadline };
     let mut health = Box::pin(look(library, &[source], &what)).await;

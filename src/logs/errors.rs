@@ -1,4 +1,4 @@
-//! Lines of an error that no finding knows: counted by their shape, so that the most frequent and the first can be quoted.
+//! Error lines that match no finding, counted by shape, so that the most frequent and the first can be quoted.
 
 use std::collections::BTreeMap;
 
@@ -7,55 +7,55 @@ use serde::{Deserialize, Serialize};
 
 use super::moment::Moment;
 
-/// Shapes that are told apart; when there are more, the rarer half is forgotten, but for the first.
+/// Maximum shapes; beyond it the rarer half is dropped, except the first.
 const SHAPES: usize = 256;
-/// Shapes that a report quotes, beside the first line.
+/// Number of shapes in a report, beside the first.
 const QUOTED: usize = 3;
-/// Of a line, what its shape is made of and what is quoted.
+/// Maximum characters of a shape and of a quoted line.
 const CHARS: usize = 300;
-/// A level stands near the beginning of its line.
+/// Characters of a line in which a level is searched.
 const LEVEL_WITHIN: usize = 160;
-/// Levels of an error, as engines and gateways write them.
+/// Error levels, as engines and gateways write them.
 const LEVELS: [&str; 3] = ["ERROR", "CRITICAL", "FATAL"];
-/// Keys of the level in lines of JSON. Sources: <https://docs.litellm.ai/docs/proxy/debugging>,
+/// Keys of the level in JSON lines. Sources: <https://docs.litellm.ai/docs/proxy/debugging>,
 /// <https://docs.rs/tracing-subscriber/latest/tracing_subscriber/fmt/format/struct.Json.html>.
 const LEVEL_KEYS: [&str; 4] = ["\"level\"", "\"levelname\"", "\"severity\"", "\"lvl\""];
 
-/// Lines of an error that no finding knows.
+/// Error lines that match no finding.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Unknown {
-    /// How many.
+    /// Their number.
     pub count: u64,
-    /// The most frequent ones, and the first, in the order of their first line.
+    /// The most frequent lines and the first, in order of first occurrence.
     pub lines: Vec<UnknownLine>,
 }
 
-/// Error lines that differ in numbers and ids only.
+/// Error lines that differ only in numbers and ids.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct UnknownLine {
-    /// How often.
+    /// Their number.
     pub count: u64,
-    /// The number of its first line.
+    /// The line number of the first.
     pub line: u64,
-    /// When, as the log writes it.
+    /// The time of the first, as written in the log.
     pub first: Option<String>,
-    /// The first line itself, cut.
+    /// The first line, truncated.
     pub text: String,
 }
 
-/// Counts them.
+/// The counter of error lines.
 #[derive(Debug, Default)]
 pub(super) struct Errors {
     count: u64,
     shapes: BTreeMap<String, UnknownLine>,
-    /// Lines of a traceback are being read.
+    /// True inside a traceback.
     traced: bool,
-    /// It belongs to an error that was counted already.
+    /// True if the traceback belongs to an error already counted.
     told: bool,
 }
 
 impl Errors {
-    /// The next line, which a finding may know.
+    /// Processes the next line; it is not counted if a finding matches it (`known`).
     pub(super) fn line(&mut self, line: &str, number: u64, at: Option<&Moment>, known: bool) {
         let (level, body) = (is_error(line), body(line));
         let frame = body.starts_with(char::is_whitespace) || body.is_empty();
@@ -66,7 +66,7 @@ impl Errors {
         if (self.traced || level) && frame {
             return;
         }
-        // What ends a traceback names the exception.
+        // The line that ends a traceback names the exception.
         let raised = std::mem::take(&mut self.traced) && !level;
         if (level || (raised && !self.told)) && !known {
             self.add(line, body, number, at);
@@ -91,7 +91,7 @@ impl Errors {
         kind.count += 1;
     }
 
-    /// A frequent shape may begin behind many rare ones.
+    /// Drops the rarer half, but never the first: a frequent shape may begin after many rare ones.
     fn forget(&mut self) {
         let first = self.shapes.values().map(|one| one.line).min();
         let mut ranks: Vec<_> = self.shapes.values().map(|one| (std::cmp::Reverse(one.count), one.line)).collect();
@@ -115,7 +115,7 @@ impl Errors {
     }
 }
 
-/// Whether a line is of a level of errors.
+/// Returns true if a line has an error level.
 fn is_error(line: &str) -> bool {
     let head = line.char_indices().nth(LEVEL_WITHIN).map_or(line, |(end, _)| &line[..end]);
     if line.starts_with('{') {
@@ -137,7 +137,7 @@ fn is_error(line: &str) -> bool {
     })
 }
 
-/// What is said behind the time, the level and the place in the code: `ERROR 11-20 18:27:35 [async_llm.py:906] …`.
+/// Returns the text after time, level and source location: `ERROR 11-20 18:27:35 [async_llm.py:906] …`.
 fn body(line: &str) -> &str {
     if !line.starts_with(char::is_whitespace)
         && is_error(line)
@@ -150,7 +150,7 @@ fn body(line: &str) -> &str {
     line
 }
 
-/// The words of a line without what differs from case to case.
+/// Returns the words of a line with variable parts replaced.
 fn shape(body: &str) -> String {
     let word = |word: &str| if word.contains(|c: char| c.is_ascii_digit()) { "#".to_owned() } else { word.to_owned() };
     let words: Vec<String> = body.split_whitespace().map(word).collect();

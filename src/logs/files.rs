@@ -1,7 +1,7 @@
-//! Logs from files that somebody names: plain or `.gz`, or directories of them.
+//! Logs from files given by the user: plain text or `.gz`, or directories of them.
 //!
-//! A name may lead anywhere, so only ordinary files are opened: no symbolic links, pipes or devices. Of a file that is
-//! larger than its share the beginning and the end are kept: how it was started, and what happened last.
+//! A path is untrusted, so only regular files are opened: no symbolic links, pipes or devices. A file larger than its
+//! share is truncated in the middle: its start has the configuration, its end the latest events.
 
 use std::collections::VecDeque;
 use std::fs::{File, Metadata};
@@ -12,29 +12,30 @@ use flate2::read::MultiGzDecoder;
 
 use super::{Log, Patterns, Told, stream};
 
-/// Files of one directory that are read at most.
+/// Maximum files read of one directory.
 const FILES_MOST: usize = 256;
-/// How far a `.gz` is unpacked: its end is behind all the rest, and a few bytes may unpack to any size.
+/// Maximum uncompressed size of a `.gz`: its end is only reached through the rest, and few bytes may expand to any
+/// size.
 const UNPACKED_MOST: u64 = 1 << 30;
-/// About how much smaller a packed log is; only decides in which order shares are given out.
+/// Estimated compression ratio of a log; only used to order the files by size.
 const PACKED: u64 = 10;
-/// Of a file, where it is looked whether it is text.
+/// Bytes that are checked for being text.
 const LOOKED_AT: usize = 8 << 10;
-/// Of a file that is cut, the part that is its beginning, and its bytes at most: the start tells versions, arguments and
+/// The share of the start in a truncated file, and its maximum bytes: the start holds versions, arguments and
 /// capacity.
 const HEAD_SHARE: u64 = 4;
 const HEAD_MOST: u64 = 1 << 20;
-/// Bytes of the line that tells what is left out.
+/// Bytes reserved for the line that marks the gap.
 const MARK_BYTES: usize = 96;
-/// Bytes read at once.
+/// Bytes per read.
 const CHUNK: usize = 64 << 10;
 
-/// Reads these files, and the `.log`, `.txt` and `.gz` files of these directories, of all together at most `bytes`.
+/// Reads these files, and the `.log`, `.txt` and `.gz` files of these directories, at most `bytes` in total.
 ///
-/// The logs come in the order of `paths`, those of a directory by name; beside them what could not be read, and why.
+/// Returns the logs in the order of `paths`, those of a directory by name, and the unreadable paths with the reasons.
 pub fn read(paths: &[PathBuf], bytes: u64) -> (Vec<Log>, Vec<(String, String)>) {
     let (found, mut missing) = find(paths);
-    // Small ones first, each with an equal share of what is left: what they do not need goes to the large ones.
+    // Smaller files first, each with an equal share of the rest: what they leave unused goes to the larger ones.
     let mut turns: Vec<usize> = (0..found.len()).collect();
     turns.sort_by_key(|i| found.get(*i).map(|(path, meta)| meta.len() * if is_packed(path) { PACKED } else { 1 }));
     let (mut left, mut files) = (bytes, found.len() as u64);
@@ -56,12 +57,12 @@ pub fn read(paths: &[PathBuf], bytes: u64) -> (Vec<Log>, Vec<(String, String)>) 
     (logs.into_iter().map(|(_, log)| log).collect(), missing)
 }
 
-/// A file that can be read.
+/// A readable file.
 pub type FoundFile = (PathBuf, Metadata);
-/// A path that cannot be read, and why.
+/// An unreadable path, with the reason.
 pub type MissingFile = (String, String);
 
-/// The files that are there to be read, those of a directory by name; beside them what cannot be read, and why.
+/// Lists the readable files, those of a directory by name, and the unreadable paths with the reasons.
 pub fn find(paths: &[PathBuf]) -> (Vec<FoundFile>, Vec<MissingFile>) {
     let (mut found, mut missing) = (Vec::new(), Vec::new());
     for path in paths {
@@ -74,17 +75,17 @@ pub fn find(paths: &[PathBuf]) -> (Vec<FoundFile>, Vec<MissingFile>) {
     (found, missing)
 }
 
-/// What a file says, whatever its length; `watched` sees the bytes as they are read from the disk.
+/// Analyses a file of any length; `watched` wraps the reader of the raw bytes.
 ///
 /// # Errors
-/// What is wrong with the file, in a sentence without its name.
+/// A sentence about the problem, without the file's name.
 pub fn stream<R: Read>(
     path: &Path,
     looked: &Metadata,
     patterns: &Patterns<'_>,
     watched: impl FnOnce(File) -> R,
 ) -> Result<Told, String> {
-    // What is written meanwhile is not waited for.
+    // Bytes appended in the meantime are not read.
     let file = watched(open(path, looked)?).take(looked.len());
     let read = match is_packed(path) {
         true => stream::read_text(patterns, MultiGzDecoder::new(file)),
@@ -94,7 +95,7 @@ pub fn stream<R: Read>(
     Ok(Told { name: name(path), pod, container, cut: false, report: read.map_err(|error| why(path, &error))? })
 }
 
-/// What stands at a path, when it is something to read.
+/// Returns the metadata of a path if it is a regular file or a directory.
 fn look(path: &Path) -> Result<Metadata, String> {
     let meta = std::fs::symlink_metadata(path).map_err(|error| match error.kind() {
         ErrorKind::NotFound => "there is no such file".to_owned(),
@@ -147,7 +148,7 @@ fn open(path: &Path, looked: &Metadata) -> Result<File, String> {
     }
 }
 
-/// Why a file cannot be read.
+/// Returns the reason why a file cannot be read.
 fn why(path: &Path, error: &std::io::Error) -> String {
     match error.kind() {
         ErrorKind::PermissionDenied => "may not be read".to_owned(),
@@ -158,8 +159,8 @@ fn why(path: &Path, error: &std::io::Error) -> String {
     }
 }
 
-/// The beginning and the end of a file, in whole lines, with a mark between them that says how much is left out; true when
-/// something is.
+/// Returns the start and the end of a file in whole lines, with a mark between them for the gap; true if there is a
+/// gap.
 fn text(path: &Path, looked: &Metadata, bytes: u64) -> Result<(String, bool), String> {
     let mut file = open(path, looked)?;
     let ends = match is_packed(path) {
@@ -175,17 +176,17 @@ fn text(path: &Path, looked: &Metadata, bytes: u64) -> Result<(String, bool), St
     }
 }
 
-/// The first and the last bytes of a file.
+/// The first and last bytes of a file.
 #[derive(Debug, Default)]
 struct Ends {
     head: Vec<u8>,
     tail: Vec<u8>,
-    /// Bytes of the whole.
+    /// Bytes of the whole file.
     all: u64,
 }
 
 impl Ends {
-    /// Bytes of the head: what an engine tells once, at its start.
+    /// Returns the bytes for the start, which holds what an engine writes only once.
     fn head_bytes(bytes: u64) -> u64 {
         (bytes / HEAD_SHARE).min(HEAD_MOST)
     }
@@ -201,7 +202,7 @@ impl Ends {
         Ok(ends)
     }
 
-    /// None when it does not come to an end.
+    /// Returns `None` if the stream exceeds [`UNPACKED_MOST`].
     fn of_stream(mut source: impl Read, bytes: u64) -> std::io::Result<Option<Self>> {
         let mut ends = Self::default();
         let head = Self::head_bytes(bytes);
@@ -227,7 +228,7 @@ impl Ends {
         Ok(Some(ends))
     }
 
-    /// Both in at most `bytes`, and whether something is left out.
+    /// Returns both parts in at most `bytes`; true if there is a gap.
     fn text(self, bytes: u64) -> (String, bool) {
         let Self { mut head, mut tail, all } = self;
         let most = usize::try_from(bytes).unwrap_or(usize::MAX);
@@ -240,10 +241,10 @@ impl Ends {
             if text.len() <= most {
                 return (text, false);
             }
-            // Bytes that are no text grow when they are replaced.
+            // Invalid UTF-8 grows when it is replaced.
             tail = text.into_bytes();
         }
-        // The head's last line and the tail's first one are pieces; the mark needs room too.
+        // The head's last line and the tail's first line may be incomplete; the mark needs space too.
         let room = usize::try_from(Self::head_bytes(bytes)).unwrap_or(usize::MAX);
         head.truncate(head.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1));
         let (mut head, tail) = (read(head), read(tail));
@@ -274,7 +275,7 @@ fn is_packed(path: &Path) -> bool {
     path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("gz"))
 }
 
-/// The path as it is shown; a name may hold anything.
+/// Returns the path for display; a path may contain any character.
 fn shown(path: &Path) -> String {
     path.to_string_lossy().chars().filter(|c| !c.is_control()).collect()
 }
@@ -283,8 +284,8 @@ fn name(path: &Path) -> String {
     shown(Path::new(path.file_name().unwrap_or(path.as_os_str())))
 }
 
-/// The pod and container that a file's name tells without doubt: `llama-0.log`, `llama-7d9c5b6f4d-x2x9z.log`, and the
-/// kubelet's `<pod>_<namespace>_<container>-<64 hexadecimal digits>.log`.
+/// Returns the pod and container if a file's name identifies them unambiguously: `llama-0.log`,
+/// `llama-7d9c5b6f4d-x2x9z.log`, and the kubelet's `<pod>_<namespace>_<container>-<64 hexadecimal digits>.log`.
 fn whose(path: &Path) -> (Option<String>, Option<String>) {
     let name = name(path);
     let name = name.strip_suffix(".gz").unwrap_or(&name);
@@ -302,7 +303,7 @@ fn whose(path: &Path) -> (Option<String>, Option<String>) {
     }
     let segments: Vec<&str> = stem.split('-').collect();
     let number = |segment: &&str| segment.chars().all(|c| c.is_ascii_digit());
-    // What Kubernetes makes suffixes of: no vowels, no 0, 1 and 3, so that they spell nothing.
+    // The alphabet of Kubernetes' random suffixes: no vowels, no 0, 1 and 3, to avoid words.
     let suffix = |segment: &str| segment.chars().all(|c| "bcdfghjklmnpqrstvwxz2456789".contains(c));
     let pod = match segments.as_slice() {
         [.., hash, random] if segments.len() > 2 && random.len() == 5 && suffix(random) => {
@@ -314,7 +315,7 @@ fn whose(path: &Path) -> (Option<String>, Option<String>) {
     ((pod && is_name(stem)).then(|| stem.to_owned()), None)
 }
 
-/// A name as Kubernetes takes it for pods and containers, without dots.
+/// Returns true if Kubernetes accepts the name for a pod or container, without dots.
 fn is_name(text: &str) -> bool {
     let inside = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     text.starts_with(|c: char| c.is_ascii_lowercase()) && text.len() <= 63 && text.chars().all(inside)

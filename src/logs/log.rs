@@ -1,27 +1,27 @@
-//! A log as it was fetched.
+//! A fetched log.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The text of one log, from whichever source.
+/// The text of one log, from any source.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Log {
-    /// Where it was read: `kubernetes`, `loki`, or the file's name.
+    /// The source: `kubernetes`, `loki`, or the file's name.
     pub source: String,
-    /// The pod; none when the source does not tell.
+    /// The pod; `null` if unknown.
     pub pod: Option<String>,
     /// The container.
     pub container: Option<String>,
-    /// Of the container before the one that runs.
+    /// True if this is the log of the container's previous instance.
     pub previous: bool,
     /// Its lines, oldest first.
     pub text: String,
-    /// There was more than was taken: of a file the middle is missing, where a line of the text says so, else the beginning.
+    /// True if a part is missing: the beginning, or of a file the middle, where a line of the text marks the gap.
     pub cut: bool,
 }
 
 impl Log {
-    /// What it is called where several are: `llama-0/vllm (previous)`.
+    /// Returns the display name: `llama-0/vllm (previous)`.
     pub fn name(&self) -> String {
         let mut name = self.pod.clone().unwrap_or_else(|| self.source.clone());
         if let Some(container) = &self.container {
@@ -31,16 +31,17 @@ impl Log {
     }
 }
 
-/// Bytes of a log's start that are kept beside its end: versions, arguments and capacity stand there.
+/// Bytes of a log's start that are fetched beside its end: it holds versions, arguments and capacity.
 pub const HEAD_BYTES: u64 = 64 << 10;
 
-/// The start of a log put before its end, and whether nothing between them is left out; else a line there says so. Of both
-/// together the end gives way to stay within `bytes`.
+/// Joins the start and the end of a log; true if nothing between them is missing, else a line marks the gap. The end is
+/// truncated if the result would exceed `bytes`.
 pub fn joined(head: &str, tail: &str, bytes: u64) -> (String, bool) {
-    // The last line of the start may be a piece.
+    // The last line of the start may be incomplete.
     let head = &head[..head.rfind('\n').map_or(0, |at| at + 1)];
     let first = tail.lines().next().unwrap_or_default();
-    // They meet where all that follows in the start is the end's beginning: one line may be said many times.
+    // They overlap where the rest of the start is the beginning of the end; one equal line is not enough, since lines
+    // repeat.
     let meets = |at: usize| {
         let (before, rest) = head.split_at(at);
         let whole_line = before.is_empty() || before.ends_with('\n');
@@ -61,7 +62,7 @@ pub fn joined(head: &str, tail: &str, bytes: u64) -> (String, bool) {
     (format!("{head}{LEFT_OUT}{}", &tail[from..]), false)
 }
 
-/// Stands where a part of a log is missing.
+/// The line that marks a gap.
 const LEFT_OUT: &str = "[llm-diagnose: a part of this log is left out here]\n";
 
 #[cfg(test)]
@@ -73,11 +74,11 @@ mod tests {
         assert_eq!(joined("a\nb\nc\nd", "c\nd\ne\n", 100), ("a\nb\nc\nd\ne\n".to_owned(), true));
         let (text, whole) = joined("a\nb\nc", "x\ny\n", 100);
         assert!(!whole && text == format!("a\nb\n{LEFT_OUT}x\ny\n"), "{text}");
-        // Neither a piece of another line nor one that is said again is where they meet.
+        // Neither a partial line nor a repeated line counts as an overlap.
         assert!(!joined("a\nb\na\nc\n", "a\nd\n", 100).1);
         assert!(!joined("xc\nd\n", "c\nd\n", 100).1);
         assert_eq!(joined("", "x\n", 100), ("x\n".to_owned(), false));
-        // What meets is held to the bound as well: nothing is said twice, and the newest lines stay.
+        // An overlap is limited to the size as well: no line is repeated, and the newest lines are retained.
         let all: String = (0..100).map(|i| format!("line {i:02}\n")).collect();
         let (text, whole) = joined(&all[..160], &all[80..], 400);
         assert!(!whole && text.len() <= 400 && text.matches("line 15\n").count() == 1, "{text}");

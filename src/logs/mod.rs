@@ -1,6 +1,6 @@
-//! Reads an engine's log: what went wrong first, what only followed, what is harmless, and the numbers it tells.
+//! Analysis of an engine's log: root errors, consequences, harmless lines, and reported numbers.
 //!
-//! Pure over lines; a log of any length is read once, in memory that does not grow with it.
+//! Pure over lines; a log of any length is read once, in constant memory.
 
 mod errors;
 pub mod files;
@@ -27,129 +27,129 @@ pub use patterns::Patterns;
 use patterns::Text;
 pub use start::Start;
 
-/// Of one line, what is looked at; the rest of a longer one is left out.
+/// Maximum bytes of a line that are analysed; the rest of a longer line is ignored.
 pub const LINE_BYTES: usize = 16 << 10;
-/// How long repetitions are counted together, for lines that are harmless now and then.
+/// The time within which repetitions are counted together, for lines that are harmless in small numbers.
 const TOGETHER: Duration = Duration::from_secs(600);
-/// Of the statistics, how many readings are kept for the medians; beyond, every second one is dropped.
+/// Maximum readings retained for a median; beyond it every second one is dropped.
 const READINGS: usize = 4_096;
-/// Of a line that is shown.
+/// Maximum characters of a quoted line.
 const SHOWN_CHARS: usize = 300;
-/// Lines without a known time count as so far apart where times decide.
+/// The assumed time between two lines without a timestamp.
 const UNTIMED: Duration = Duration::from_secs(1);
 
-/// What a log says.
+/// The analysis of a log.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Report {
-    /// Whose log it is; none when nothing in it was known.
+    /// The engine that wrote it; `null` if no line was recognised.
     pub engine: Option<String>,
-    /// Lines read.
+    /// Number of lines.
     pub lines: u64,
-    /// The first time that a line tells, as it is written.
+    /// The first timestamp, as written.
     pub from: Option<String>,
-    /// The last.
+    /// The last timestamp, as written.
     pub to: Option<String>,
-    /// What was found, in the order of its first line.
+    /// The findings, in order of their first line.
     pub findings: Vec<Found>,
-    /// Lines of an error that no finding knows.
+    /// Error lines that match no finding.
     #[serde(default)]
     pub unknown: Unknown,
-    /// The id of the first finding that is a root.
+    /// The id of the first finding with the rank root.
     pub first_root: Option<String>,
-    /// What periodic lines tell.
+    /// Numbers from periodic lines.
     pub statistics: Vec<Numbers>,
-    /// What start-up lines tell.
+    /// Numbers from start-up lines.
     pub startup: Vec<Numbers>,
-    /// How the engine was started.
+    /// The engine's configuration.
     #[serde(default)]
     pub start: Start,
 }
 
-/// What one of several logs says.
+/// The analysis of one of several logs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Told {
     /// The file's name.
     pub name: String,
-    /// The pod, when the name tells.
+    /// The pod, if known from the name.
     pub pod: Option<String>,
-    /// The container.
+    /// The container, if known.
     pub container: Option<String>,
-    /// A part of it was not read; a log that is read as a stream is read whole.
+    /// True if a part was not read; always false for a log that is read as a stream.
     pub cut: bool,
-    /// All that it says.
+    /// The analysis.
     #[serde(flatten)]
     pub report: Report,
 }
 
-/// The log whose root error is the earliest; one without a time counts only where none has one.
+/// Returns the log with the earliest root error; logs without timestamps come last.
 pub fn first(logs: &[Told]) -> Option<&Told> {
     let began = |log: &Told| log.report.root().map(|root| (root.at.is_none(), root.at));
     let rooted = logs.iter().filter_map(|log| Some((began(log)?, log)));
     rooted.min_by_key(|(began, _)| *began).map(|(_, log)| log)
 }
 
-/// One finding.
+/// A finding with its occurrences.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Found {
     /// Its id in `logs/<engine>.yaml`.
     pub id: String,
-    /// A clause.
+    /// The title, as a clause.
     pub title: String,
-    /// What happened.
+    /// The explanation.
     pub meaning: String,
-    /// Root, sign, secondary or benign: what it is here, with its number of repetitions.
+    /// Root, sign, secondary or benign, depending on the number of repetitions.
     pub rank: LogRank,
-    /// What to do.
+    /// The action to take.
     #[serde(rename = "do", skip_serializing_if = "Option::is_none")]
     pub action: Option<String>,
-    /// Which way the flag must go.
+    /// The direction in which to change the flag.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub direction: Option<Direction>,
-    /// The playbook or cause that it speaks for.
+    /// The playbook or cause that it supports.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cause: Option<String>,
     /// The signal that counts such lines.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tells: Option<String>,
-    /// When it was first said, as a time; as far as the log tells.
+    /// The time of the first occurrence, if the line has a timestamp.
     #[serde(skip)]
     pub at: Option<Timestamp>,
-    /// How often.
+    /// Number of occurrences.
     pub count: u64,
-    /// The number of its first line.
+    /// The line number of the first occurrence.
     pub line: u64,
-    /// When, as the log writes it.
+    /// The time of the first occurrence, as written.
     pub first: Option<String>,
-    /// When it was last said.
+    /// The time of the last occurrence, as written.
     pub last: Option<String>,
-    /// The first line itself, cut.
+    /// The first line, truncated.
     pub text: String,
-    /// Where it was read.
+    /// The reference of the finding.
     pub source: String,
 }
 
-/// One number over the log.
+/// The summary of a number over the log.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Numbers {
-    /// A signal's name, or one of its own.
+    /// The name of a signal, or a name of its own.
     pub name: String,
-    /// For people.
+    /// The title.
     pub title: String,
-    /// Of the values.
+    /// The unit of the values.
     pub unit: Unit,
-    /// How often it was told.
+    /// Number of readings.
     pub count: u64,
-    /// The lowest.
+    /// The minimum.
     pub min: f64,
-    /// The middle one.
+    /// The median.
     pub median: f64,
-    /// The highest.
+    /// The maximum.
     pub max: f64,
-    /// The last one told.
+    /// The last reading.
     pub last: f64,
 }
 
-/// Reads lines one by one.
+/// A line-by-line analyser of a log.
 #[derive(Debug)]
 pub struct Reader<'a> {
     patterns: &'a Patterns<'a>,
@@ -190,7 +190,7 @@ struct Series<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// A reader for one engine's log, or for whichever of the patterns' files it turns out to be.
+    /// Creates a reader; the engine is recognised among the files of the patterns.
     pub fn new(patterns: &'a Patterns<'a>) -> Self {
         Self {
             patterns,
@@ -207,29 +207,29 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Counts findings and statistics between these two moments only; a line without a time has that of the line before
-    /// it, and counts where nothing before it tells a time. What is told at the start counts whenever it was.
+    /// Restricts findings and statistics to a time range. A line without a timestamp has the time of the line before
+    /// it, and is included if no earlier line has a time. Start-up facts are always included.
     pub fn within(mut self, from: Timestamp, to: Timestamp) -> Self {
         self.within = Some([from, to]);
         self
     }
 
-    /// A whole log.
+    /// Reads a whole log.
     pub fn text(mut self, text: &str) -> Report {
         text.lines().for_each(|line| self.line(line));
         self.finish()
     }
 
-    /// The next line.
+    /// Reads the next line.
     pub fn line(&mut self, line: &str) {
         self.lines += 1;
         let mut end = line.len().min(LINE_BYTES);
         while !line.is_char_boundary(end) {
             end -= 1;
         }
-        // Editors on Windows begin a file with a byte order mark.
+        // Windows editors may write a byte order mark at the start of a file.
         let line = line[..end].trim_start_matches('\u{feff}');
-        // Colours are for terminals, and split words.
+        // ANSI colour codes would split words.
         let plain = line.contains('\u{1b}').then(|| anstream::adapter::strip_str(line).to_string());
         let line = plain.as_deref().unwrap_or(line);
         if let Some(at) = moment::of(line, self.within.map(|[_, to]| to)) {
@@ -249,7 +249,7 @@ impl<'a> Reader<'a> {
                 Text::Fact(fact) => self.starts.entry(of).or_default().read(fact, line),
                 Text::Finding(finding, pattern) if counts => {
                     let lower = lower.get_or_insert_with(|| line.to_ascii_lowercase());
-                    // The longest pattern is the most specific one; of equal ones the last.
+                    // The longest pattern is the most specific; of equal ones the last wins.
                     if let Some(length) = pattern_matched(pattern, lower)
                         && best.get(of).is_none_or(|(longest, _)| length >= *longest)
                     {
@@ -277,9 +277,9 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// What it all says.
+    /// Returns the analysis.
     pub fn finish(mut self) -> Report {
-        // What the engine says of itself decides; two engines share words such as "CUDA out of memory".
+        // Lines that identify an engine decide; engines share other texts such as "CUDA out of memory".
         let anywhere: BTreeSet<&str> =
             self.patterns.files.iter().filter(|f| f.anywhere).map(|f| f.logs.as_str()).collect();
         let engine = self.seen.iter().max_by_key(|(of, n)| (!anywhere.contains(*of), **n)).map(|(engine, _)| *engine);
@@ -295,7 +295,7 @@ impl<'a> Reader<'a> {
             let of_engine =
                 self.numbers.iter().filter(|((of, startup, _), _)| Some(*of) == engine && *startup == wanted);
             let mut numbers: Vec<Numbers> = of_engine.map(|((_, _, name), series)| series.numbers(name)).collect();
-            // As data lists them, and of one line as the engine writes them.
+            // Ordered as in the data, and within a line as the engine writes them.
             let file = self.patterns.files.iter().find(|file| Some(file.logs.as_str()) == engine);
             let listed = file.into_iter().flat_map(|file| if wanted { &file.startup } else { &file.statistics });
             let order: Vec<&str> = listed.flat_map(LogNumbers::in_order).collect();
@@ -318,12 +318,12 @@ impl<'a> Reader<'a> {
 }
 
 impl Report {
-    /// The first finding that is a root.
+    /// Returns the first finding with the rank root.
     pub fn root(&self) -> Option<&Found> {
         self.findings.iter().find(|found| found.rank == LogRank::Root)
     }
 
-    /// The playbooks and causes that the findings speak for.
+    /// Returns the playbooks and causes that the findings support.
     pub fn causes(&self) -> BTreeSet<&str> {
         self.findings.iter().filter(|f| f.rank < LogRank::Secondary).filter_map(|f| f.cause.as_deref()).collect()
     }
@@ -338,7 +338,7 @@ impl<'a> Tally<'a> {
 
     fn add(&mut self, at: Option<Moment>, number: u64) {
         self.count += 1;
-        // A line without a time stands where it stands.
+        // A line without a timestamp gets a time from its line number.
         let untimed = || Timestamp::from_second(i64::try_from(number * UNTIMED.as_secs()).unwrap_or(i64::MAX));
         let when = at.as_ref().and_then(|m| m.at).or_else(|| untimed().ok());
         if let Some(when) = when {

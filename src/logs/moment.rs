@@ -1,28 +1,30 @@
-//! When a line was written, as far as it tells.
+//! Timestamps of log lines.
 
 use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::{Offset, TimeZone};
 
-/// A line's time.
+/// The time of a line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Moment {
-    /// As it is written.
+    /// The text as written.
     pub(super) text: String,
-    /// As a time: without a zone it counts as UTC, as containers run; without a year as the one that is nearest to `near`.
+    /// The parsed time. Without a zone it counts as UTC, the usual zone of containers; without a year, the year
+    /// nearest to `near` is taken.
     pub(super) at: Option<Timestamp>,
 }
 
-/// How far into a line a time may begin: behind `(EngineCore_DP0 pid=77352) WARNING `, or a container's name.
+/// The position in a line before which a time must begin: after `(EngineCore_DP0 pid=77352) WARNING `, or a
+/// container's name.
 const WITHIN: usize = 120;
-/// The year of a time that tells none, when nobody knows what it is near to: only distances count then.
+/// The year for a time without one if `near` is unknown: then only differences matter.
 const SOME_YEAR: i16 = 2000;
 
-/// The first time in a line: `2026-11-20T03:02:11.123Z`, `2026-11-20 03:02:11+0100`, `11-20 03:02:11`.
+/// Returns the first time in a line: `2026-11-20T03:02:11.123Z`, `2026-11-20 03:02:11+0100`, `11-20 03:02:11`.
 pub(super) fn of(line: &str, near: Option<Timestamp>) -> Option<Moment> {
     let bytes = line.as_bytes();
     let digit = |i: usize| bytes.get(i).is_some_and(u8::is_ascii_digit);
-    // hh:mm:ss with a date before it.
+    // Matches hh:mm:ss; a date must precede it.
     let colon = (2..bytes.len().min(WITHIN)).find(|i| {
         bytes[*i] == b':'
             && bytes.get(*i + 3) == Some(&b':')
@@ -53,7 +55,7 @@ pub(super) fn of(line: &str, near: Option<Timestamp>) -> Option<Moment> {
     Some(Moment { text, at })
 }
 
-/// The zone right behind the seconds and their fraction: `.123Z`, `,5+01:00`, `-0530`; UTC where none stands.
+/// Returns the zone after seconds and fraction: `.123Z`, `,5+01:00`, `-0530`; UTC if there is none.
 fn offset(rest: &[u8]) -> Offset {
     let fraction = match rest.first() {
         Some(b'.' | b',') => 1 + rest[1..].iter().take_while(|b| b.is_ascii_digit()).count(),
@@ -108,7 +110,7 @@ mod tests {
         assert_eq!(at("2026-11-20 03:02:11+9 x"), "2026-11-20T03:02:11Z");
         assert_eq!(at("INFO 12-31 23:59:00 [x] y"), "2026-12-31T23:59:00Z");
         assert_eq!(at("INFO 01-01 00:01:00 [x] y"), "2027-01-01T00:01:00Z");
-        // A leap day has a time only in a leap year.
+        // 29 February is valid only in a leap year.
         let near = Some("2026-06-01T00:00:00Z".parse().unwrap());
         assert_eq!(of("INFO 02-29 00:01:00 [x] y", near).unwrap().at, None);
         assert_eq!(of("INFO 99-99 00:01:00 [x] y", near).unwrap().at, None);

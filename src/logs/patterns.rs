@@ -1,39 +1,39 @@
-//! Which of all known texts stand in a line, found in one pass whatever their number.
+//! Search of a line for all known texts in one pass, whatever their number.
 
 use regex::{RegexSet, RegexSetBuilder};
 
 use crate::playbook::{LogFact, LogFile, LogFinding, LogNumbers};
 
-/// The compiled texts, and what is remembered of them while lines are searched; beyond, the search only becomes slower.
+/// Memory limits of the compiled patterns and of the search cache; a full cache only makes the search slower.
 const COMPILED_BYTES: usize = 8 << 20;
 const REMEMBERED_BYTES: usize = 8 << 20;
 
-/// The texts of several log files of the playbooks, prepared once for any number of logs.
+/// The patterns of several log files of the playbooks, compiled once for any number of logs.
 #[derive(Debug)]
 pub struct Patterns<'a> {
     pub(super) files: Vec<&'a LogFile>,
-    /// None when the texts are too many for one automaton: then each is looked for by itself.
+    /// The compiled set; `None` if it is too large, and each pattern is then searched by itself.
     set: Option<RegexSet>,
     texts: Vec<(&'a str, Text<'a>)>,
 }
 
-/// What a text of a line tells, if all of it is there.
+/// The meaning of a text that may be in a line.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Text<'a> {
-    /// Whose log it is.
+    /// Identifies the engine that wrote the log.
     Known(&'a str),
     /// Periodic numbers.
     Statistics(&'a LogNumbers),
-    /// Numbers of the start.
+    /// Numbers of the start-up.
     Startup(&'a LogNumbers),
-    /// A version, or how the engine was started.
+    /// A version, or another fact of the start-up.
     Fact(&'a LogFact),
-    /// A finding, by this one of its patterns.
+    /// A finding, with the pattern that may match.
     Finding(&'a LogFinding, &'a str),
 }
 
 impl<'a> Patterns<'a> {
-    /// Prepares the texts of these files.
+    /// Compiles the patterns of these files.
     pub fn new(files: impl IntoIterator<Item = &'a LogFile>) -> Self {
         let files: Vec<&LogFile> = files.into_iter().collect();
         let (mut texts, mut parts) = (Vec::new(), Vec::new());
@@ -44,7 +44,7 @@ impl<'a> Patterns<'a> {
             let facts = file.facts.iter().map(|fact| (fact.mark.as_str(), Text::Fact(fact)));
             let findings = file.findings.iter().flat_map(|finding| {
                 let part = |pattern: &'a String| {
-                    // The longest part is the rarest one.
+                    // The longest part is the most selective.
                     let longest = pattern.split('*').map(str::trim).max_by_key(|part| part.len())?;
                     (!longest.is_empty()).then_some((longest, Text::Finding(finding, pattern)))
                 };
@@ -56,13 +56,13 @@ impl<'a> Patterns<'a> {
             }
         }
         let mut builder = RegexSetBuilder::new(&parts);
-        // ASCII is enough: engines write their own texts in English.
+        // ASCII is sufficient: engines write their messages in English.
         let builder = builder.case_insensitive(true).unicode(false);
         let set = builder.size_limit(COMPILED_BYTES).dfa_size_limit(REMEMBERED_BYTES).build().ok();
         Self { files, set, texts }
     }
 
-    /// The texts that may stand in a line, with their engine, in the order of the data.
+    /// Returns the candidate texts of a line, each with its engine, in the order of the data.
     pub(super) fn of(&self, line: &str) -> Vec<(&'a str, Text<'a>)> {
         match &self.set {
             Some(set) => set.matches(line).into_iter().filter_map(|i| self.texts.get(i).copied()).collect(),

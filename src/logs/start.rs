@@ -1,4 +1,4 @@
-//! What lines of an engine's start tell besides numbers: versions, GPUs, arguments.
+//! Configuration from an engine's start-up lines: versions, GPUs, arguments, settings.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,35 +8,35 @@ use serde::{Deserialize, Serialize};
 use crate::endpoint::is_secret;
 use crate::playbook::{LogFact, LogTells};
 
-/// Settings of one line that are read; SGLang writes some 400.
+/// Maximum settings read from one line; SGLang writes about 400.
 const SETTINGS_MOST: usize = 1_024;
-/// Of a value, what is kept.
+/// Maximum characters of a value.
 const VALUE_CHARS: usize = 400;
-/// Kinds of GPUs of one start that are kept.
+/// Maximum GPU products of one start.
 const GPUS_MOST: usize = 20;
 
-/// How an engine was started, as its log tells; of several starts the last one.
+/// The configuration of an engine, from its log; of several starts the last.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Start {
-    /// Versions, by what they are of.
+    /// Versions by component.
     pub versions: BTreeMap<String, String>,
-    /// The kinds of its GPUs.
+    /// The GPU products.
     pub gpus: BTreeSet<String>,
-    /// Words of the command line for what differs from the defaults.
+    /// The command-line words of arguments that differ from the defaults.
     pub arguments: Vec<String>,
-    /// Settings in force, by their names: one that is named like a secret is left out, and `…` replaces a value that contains a
-    /// name like a secret's.
+    /// Settings in force by name. A setting with a secret's name is left out; a value that contains such a name is
+    /// replaced by `…`.
     pub settings: BTreeMap<String, String>,
 }
 
 impl Start {
-    /// Takes over what a line tells; nothing when it is another line.
+    /// Applies the facts of a line; does nothing if the line does not match.
     pub(super) fn read(&mut self, fact: &LogFact, line: &str) {
         let told = read(fact, line);
         if told.is_empty() {
             return;
         }
-        // Engines write these once in each start, before they look at their GPUs.
+        // Engines write these lines once per start, before they detect their GPUs.
         if matches!(fact.tells, LogTells::Arguments | LogTells::Settings) {
             self.gpus.clear();
         }
@@ -50,7 +50,7 @@ impl Start {
     }
 }
 
-/// Names and values that a line tells; a GPU is called `gpu`. Empty when it is another line.
+/// Returns the names and values in a line; the name of a GPU is `gpu`. Empty if the line does not match.
 pub fn read(fact: &LogFact, line: &str) -> Vec<(String, String)> {
     let Some((_, rest)) = line.split_once(&fact.mark) else { return Vec::new() };
     match fact.tells {
@@ -65,9 +65,9 @@ pub fn read(fact: &LogFact, line: &str) -> Vec<(String, String)> {
     }
 }
 
-/// `{'a': 1, 'b': 'x'}` and `a=1, b='x')` as names and values, up to the closing bracket. Where the line breaks off
-/// before it, the last value is incomplete and left out. Values are shown as Python writes them, strings without quotes;
-/// `…` replaces a value that contains a name like a secret's.
+/// Parses `{'a': 1, 'b': 'x'}` and `a=1, b='x')` into names and values, up to the closing bracket. If the line ends
+/// before it, the incomplete last value is left out. Values are as Python prints them, strings without quotes; a
+/// value that contains a secret's name is replaced by `…`.
 fn listed(text: &str) -> Vec<(String, String)> {
     let text = text.strip_prefix('{').unwrap_or(text);
     let (mut told, mut begin, mut name_end) = (Vec::new(), 0, None);
@@ -104,13 +104,13 @@ fn listed(text: &str) -> Vec<(String, String)> {
     told
 }
 
-/// Whether a word in a value of several parts is named like a secret: `{'api_key': 'x'}`, `Config(token='x')`.
+/// Returns true if a compound value contains a secret's name: `{'api_key': 'x'}`, `Config(token='x')`.
 fn holds_secret(value: &str) -> bool {
     let apart = |c: char| !(c.is_alphanumeric() || matches!(c, '_' | '-'));
     value.contains(['{', '[', '(', '=']) && value.split(apart).any(is_secret)
 }
 
-/// A name or value on one line, without the quotes of a string.
+/// Returns a name or value on one line, without quotes.
 fn bare(text: &str) -> String {
     let text = text.trim();
     let inside = |quote: char| text.strip_prefix(quote).and_then(|text| text.strip_suffix(quote));
@@ -118,7 +118,8 @@ fn bare(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(VALUE_CHARS).collect()
 }
 
-/// An argument as words of the command line: `--max-model-len 2048`, `--enforce-eager`, `--no-enable-prefix-caching`.
+/// Converts an argument to command-line words: `--max-model-len 2048`, `--enforce-eager`,
+/// `--no-enable-prefix-caching`.
 fn words(name: &str, value: &str) -> Vec<String> {
     let flag = name.replace('_', "-");
     match value {

@@ -1,31 +1,31 @@
-//! Reads a log of any length line by line: of the text only the line that is read is in memory.
+//! Analysis of a log of any length, with only one line in memory.
 
 use std::io::{BufRead, BufReader, Error, ErrorKind, Read, Result};
 
 use super::{LINE_BYTES, Patterns, Reader, Report};
 
-/// Bytes read at once.
+/// Bytes per read.
 const CHUNK: usize = 64 << 10;
-/// At its beginning it is looked whether it is text.
+/// Bytes at the start that are checked for being text.
 const LOOKED_AT: usize = 8 << 10;
 
-/// What a log of any length says.
+/// Analyses a log of any length.
 ///
-/// Memory is less than 32 MiB whatever the length: of the text 64 KiB and one line, the prepared patterns (16 MiB at most),
-/// and for each finding and number that the data knows its count, first line and 4096 times or readings.
+/// Needs less than 32 MiB of memory whatever the length: 64 KiB and one line of text, the compiled patterns (16 MiB
+/// at most), and for each known finding and number its count, first line and 4096 times or readings.
 ///
 /// # Errors
-/// When the source cannot be read to its end.
+/// If the source cannot be read to its end.
 pub fn read(patterns: &Patterns<'_>, source: impl Read) -> Result<Report> {
     let mut reader = Reader::new(patterns);
     lines(source, |line| reader.line(line))?;
     Ok(reader.finish())
 }
 
-/// The same of a file, which must be text.
+/// Analyses a file, which must be text.
 ///
 /// # Errors
-/// As [`read`]; a kind of [`ErrorKind::Unsupported`] when it is no text.
+/// As [`read`]; [`ErrorKind::Unsupported`] if it is not text.
 pub fn read_text(patterns: &Patterns<'_>, source: impl Read) -> Result<Report> {
     let mut source = BufReader::with_capacity(CHUNK, source);
     if source.fill_buf()?.iter().take(LOOKED_AT).any(|byte| *byte == 0) {
@@ -43,7 +43,7 @@ fn lines(source: impl Read, mut each: impl FnMut(&str)) -> Result<()> {
     Ok(())
 }
 
-/// The next line without its end, cut to what is looked at; false at the end of the log.
+/// Reads the next line without its terminator, truncated to [`LINE_BYTES`]; false at the end of the log.
 fn next(source: &mut impl BufRead, line: &mut Vec<u8>) -> Result<bool> {
     line.clear();
     let mut any = false;
@@ -74,7 +74,7 @@ mod tests {
     use crate::logs::READINGS;
     use crate::playbook::load;
 
-    /// Lines that a rule makes, one after the other.
+    /// A source of generated lines.
     struct Endless<F> {
         make: F,
         next: u64,
@@ -107,7 +107,7 @@ mod tests {
             ),
             1 => format!("ERROR torch.OutOfMemoryError: CUDA out of memory. Tried {n}\n"),
             2 => format!("ERROR some{} words\n", "x".repeat(usize::try_from(n % 900).unwrap())),
-            // No end of line for long.
+            // A very long line.
             _ => "y".repeat(if n == 4_003 { 1 << 20 } else { 7 }) + "\n",
         };
         let mut source = Endless { make, next: 0, lines: 24_000, rest: Vec::new(), most: 0 };

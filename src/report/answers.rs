@@ -1,4 +1,4 @@
-//! The seven questions that serving engineers ask, answered from what every source saw.
+//! Answers to the seven questions that serving engineers ask, compiled from all sources.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use crate::diagnose::{Diagnosis, EvidenceResult, Outcome};
 use crate::kubernetes::{Container, Pod};
 use crate::signal::format_value;
 
-/// Images and words by which a container is known to run an engine or what stands before one.
+/// Image names and words that identify the container of an engine or gateway.
 const ENGINES: [&str; 11] = [
     "vllm",
     "sglang",
@@ -25,15 +25,15 @@ const ENGINES: [&str; 11] = [
     "llama",
     "ray",
 ];
-/// Resources that are GPUs.
+/// Resource names of GPUs.
 const GPU_RESOURCES: [&str; 3] = ["nvidia.com/gpu", "amd.com/gpu", "gpu.intel.com/i915"];
-/// The label by which NVIDIA's GPU feature discovery tells a node's GPU.
+/// The label with a node's GPU product, set by NVIDIA's GPU feature discovery.
 /// Source: <https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/gpu-feature-discovery.html>
 const GPU_PRODUCT: &str = "nvidia.com/gpu.product";
-/// Changes that are told in the goal.
+/// Maximum changes listed in the goal.
 const CHANGES: usize = 8;
 
-/// Answers what can be answered, and says how to find out the rest.
+/// Builds the answers, with a hint for each question that cannot be answered.
 pub(super) fn answers(about: &About<'_>, seen: &Seen, timeline: &[Happened]) -> Answers {
     let mut answers = Answers {
         model: model(about, seen),
@@ -49,12 +49,12 @@ pub(super) fn answers(about: &About<'_>, seen: &Seen, timeline: &[Happened]) -> 
     answers
 }
 
-/// The pool's pods, none without the cluster's API.
+/// Returns the pool's pods; empty without the cluster's API.
 fn pods(seen: &Seen) -> &[Pod] {
     seen.kubernetes.as_ref().map(|kubernetes| kubernetes.pods.as_slice()).unwrap_or_default()
 }
 
-/// Whether a container serves, as opposed to a side-car.
+/// Returns true if a container is no sidecar but an engine or gateway.
 fn serves(container: &Container) -> bool {
     let gpu = container.resources.keys().any(|key| GPU_RESOURCES.iter().any(|gpu| key.ends_with(gpu)));
     let told = |text: &str| ENGINES.iter().any(|engine| text.to_lowercase().contains(engine));
@@ -86,7 +86,7 @@ fn model(about: &About<'_>, seen: &Seen) -> Model {
         }
         lines.entry((told.arguments.clone(), "the engine itself")).or_default().insert(answer.target.clone());
     }
-    // The log's start counts where no endpoint tells settings, and nobody tells arguments.
+    // The log's start-up lines are used if no endpoint returns settings, or no source returns arguments.
     let (unset, untold) = (settings.is_empty(), lines.keys().all(|(words, _)| words.is_empty()));
     for (log, report) in seen.logs.iter().filter(|(log, _)| !log.previous) {
         let start = &report.start;
@@ -118,7 +118,7 @@ fn model(about: &About<'_>, seen: &Seen) -> Model {
     }
 }
 
-/// The values of an option, as `--name value` and `--name=value`.
+/// Returns the values of an option, written as `--name value` or `--name=value`.
 fn options(args: &[String], names: &[&str]) -> Vec<String> {
     let words: Vec<&str> = args.iter().flat_map(|arg| arg.split_whitespace()).collect();
     let mut values = Vec::new();
@@ -136,7 +136,7 @@ fn options(args: &[String], names: &[&str]) -> Vec<String> {
     values
 }
 
-/// The model of `vllm serve MODEL`.
+/// Returns the model of `vllm serve MODEL`.
 fn served(args: &[String]) -> Option<String> {
     let words: Vec<&str> = args.iter().flat_map(|arg| arg.split_whitespace()).collect();
     let at = words.windows(2).position(|pair| pair[0].ends_with("vllm") && pair[1] == "serve")?;
@@ -172,7 +172,7 @@ fn hardware(seen: &Seen) -> Hardware {
         hardware.gpus = counted.into_iter().filter(|(_, n)| *n > 0).map(gpu).collect();
     }
     if hardware.gpus.is_empty() {
-        // A pod's containers, and those before them, may all have a log.
+        // Several containers of a pod, and their predecessors, may each have a log.
         let mut pods: BTreeMap<&String, BTreeSet<&String>> = BTreeMap::new();
         for (log, report) in &seen.logs {
             for kind in &report.start.gpus {
@@ -199,7 +199,7 @@ fn workload(seen: &Seen) -> Workload {
     }
 }
 
-/// What an object's kind says of the deployment, the most telling first.
+/// Deployment modes by the kind of an object; the most specific kind first.
 const MODES: [(&str, &str); 10] = [
     ("DynamoGraphDeployment", "NVIDIA Dynamo graph"),
     ("LLMInferenceService", "KServe LLMInferenceService"),
@@ -253,7 +253,7 @@ fn deployment(about: &About<'_>, seen: &Seen) -> Deployment {
     }
 }
 
-/// The kind alone of `serving.kserve.io/v1alpha1/LLMInferenceService`.
+/// Returns the last part of `serving.kserve.io/v1alpha1/LLMInferenceService`.
 fn kind(kind: &str) -> &str {
     kind.rsplit('/').next().unwrap_or(kind)
 }
@@ -308,7 +308,7 @@ fn versions(seen: &Seen) -> Vec<Version> {
 
 fn goal(about: &About<'_>, seen: &Seen, timeline: &[Happened]) -> Goal {
     let mut expected = Vec::new();
-    // What users feel comes first.
+    // Symptoms that users notice come first.
     if let Some(diagnosis) = about.diagnosis {
         let met = diagnosis.symptom.evidence.iter().filter(|e| e.outcome == Outcome::Met);
         expected.extend(met.map(|e| of_symptom(e, &diagnosis.symptom.playbook, seen)));
@@ -316,7 +316,7 @@ fn goal(about: &About<'_>, seen: &Seen, timeline: &[Happened]) -> Goal {
     let rules = seen.facts.iter().flat_map(|facts| &facts.rules);
     let alerted = rules.filter(|rule| about.alerts.iter().any(|alert| alert.name() == rule.name));
     let fires = alerted.clone().any(|rule| rule.state != "inactive");
-    // Of an alert's rules for several severities only those count that hold, as long as any does.
+    // If an alert has rules for several severities and any is active, the inactive ones are omitted.
     expected.extend(alerted.filter(|rule| !fires || rule.state != "inactive").map(|rule| Expected {
         title: rule.name.clone(),
         expected: promised(about, &rule.name),
@@ -359,7 +359,7 @@ fn seconds(seconds: f64) -> std::time::Duration {
     std::time::Duration::try_from_secs_f64(seconds).unwrap_or_default()
 }
 
-/// When it began: the first onset, else the first alert.
+/// Returns the earlier of the first onset and the first alert.
 pub(super) fn since(about: &About<'_>) -> Option<jiff::Timestamp> {
     let onset = about.diagnosis.and_then(|d| d.timeline.iter().map(|onset| onset.at).min());
     let alert = about.incident.as_ref().map(|incident| incident.started_at);
@@ -369,7 +369,8 @@ pub(super) fn since(about: &About<'_>) -> Option<jiff::Timestamp> {
     }
 }
 
-/// What was there, and what it was before: the threshold that raises the alarm is nobody's expectation.
+/// Builds an expectation from a symptom: its value, compared with its past. The alert threshold is a limit, not an
+/// expectation.
 fn of_symptom(e: &EvidenceResult, playbook: &str, seen: &Seen) -> Expected {
     let shown = |value: f64| format_value(value, e.unit);
     let measured = seen.facts.iter().flat_map(|facts| facts.measured.iter().chain(&facts.load));
@@ -383,7 +384,7 @@ fn of_symptom(e: &EvidenceResult, playbook: &str, seen: &Seen) -> Expected {
     }
 }
 
-/// What an alert says was promised: its annotation `slo`, else its label of that name.
+/// Returns the objective of an alert: its annotation `slo`, else its label `slo`.
 fn promised(about: &About<'_>, name: &str) -> Option<String> {
     let of = |alert: &Alert| alert.annotations.get("slo").or_else(|| alert.labels.get("slo")).cloned();
     let own = about.alerts.iter().filter(|alert| alert.name() == name);
@@ -391,7 +392,7 @@ fn promised(about: &About<'_>, name: &str) -> Option<String> {
     Some(format!("promised: {}", told.trim()))
 }
 
-/// Evidence of the best chain that compares with the past: what is other than it was.
+/// Lists met evidence of the most likely chain whose value differs from its baseline.
 fn differs(diagnosis: &Diagnosis) -> Vec<String> {
     let Some(root) = diagnosis.root() else { return Vec::new() };
     let all = root.evidence.iter().chain(root.via.iter().flat_map(|link| &link.evidence));
@@ -405,7 +406,7 @@ fn differs(diagnosis: &Diagnosis) -> Vec<String> {
         .collect()
 }
 
-/// What nobody could answer, and how to.
+/// Lists unanswered questions, each with a hint.
 fn open(answers: &Answers, seen: &Seen) -> Vec<(Question, String)> {
     let mut open = Vec::new();
     let mut say = |question, text: &str| open.push((question, text.to_owned()));
@@ -445,22 +446,21 @@ fn open(answers: &Answers, seen: &Seen) -> Vec<(Question, String)> {
     open
 }
 
-/// Of itself, by how much a value may differ from its past and still count as unchanged.
+/// The relative change up to which a value counts as unchanged.
 const STEADY: f64 = 0.05;
 
-/// By how much of itself a number changed, when that is enough to be told. What was zero before and is not any more changed
-/// without a bound.
+/// Returns the relative change of a number, if it is large enough to be shown; infinite if it was zero before.
 pub fn moved(measured: &Measured) -> Option<f64> {
     changed(measured.before?, measured.during?)
 }
 
-/// As [`moved`], of two values.
+/// Returns the same as [`moved`], for two values.
 pub fn changed(before: f64, during: f64) -> Option<f64> {
     let change = (during - before) / before.abs();
     (change.abs() > STEADY).then_some(change)
 }
 
-/// Which parts failed, for a first line.
+/// Returns the parts that failed or are incomplete.
 pub fn failed(parts: &[super::Part]) -> Vec<&super::Part> {
     parts.iter().filter(|part| matches!(part.stage, Stage::Failed | Stage::Partial)).collect()
 }

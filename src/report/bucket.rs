@@ -1,18 +1,19 @@
-//! What a histogram knows of a quantile: no more than the bucket that it lies in.
+//! Precision of a histogram's quantiles: they are known only to the bucket that contains them.
 
-/// A histogram's bucket, in the unit of its values.
+/// A bucket of a histogram, in the unit of its values.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Bucket {
     /// Between two bounds.
     Between(f64, f64),
-    /// The last bound, or any value above it.
+    /// At or above the last finite bound.
     Beyond(f64),
 }
 
-/// A value and a bound that differ by less of themselves are the same: one of them was scaled.
+/// Relative difference below which a value equals a bound: scaling changes the last digits.
 const SAME: f64 = 1e-9;
 
-/// The bucket of an interpolated quantile. `bounds` are the finite upper bounds, ascending; none without them.
+/// Returns the bucket of an interpolated quantile. `bounds` are the finite upper bounds, ascending; `None` if it is
+/// empty or the quantile is not finite.
 /// Source: <https://prometheus.io/docs/prometheus/latest/querying/functions/#histogram_quantile>.
 pub fn bucket(quantile: f64, bounds: &[f64]) -> Option<Bucket> {
     let last = *bounds.last()?;
@@ -20,7 +21,7 @@ pub fn bucket(quantile: f64, bounds: &[f64]) -> Option<Bucket> {
     if !quantile.is_finite() {
         return None;
     }
-    // What lies in the bucket without an end is told as the last bound.
+    // A quantile in the bucket without an upper bound is reported as the last finite bound.
     if quantile >= last - SAME * last.abs() {
         return Some(Bucket::Beyond(last));
     }

@@ -1,4 +1,4 @@
-//! What every source saw ─▶ [`Report`].
+//! Assembly of a [`Report`] from the findings of all sources.
 
 use std::collections::BTreeSet;
 
@@ -8,10 +8,10 @@ use super::{Asked, Happened, HappenedKind, Incident, LogSeen, Report, SCHEMA, Se
 use crate::alert::Alert;
 use crate::diagnose::{Diagnosis, Fix};
 
-/// What a report is about.
+/// The subject of a report.
 #[derive(Debug, Clone)]
 pub struct About<'a> {
-    /// The first sentence.
+    /// The first sentence of the report.
     pub headline: &'a str,
     /// The incident.
     pub incident: Option<Incident>,
@@ -19,15 +19,15 @@ pub struct About<'a> {
     pub alerts: &'a [Alert],
     /// The diagnosis.
     pub diagnosis: Option<&'a Diagnosis>,
-    /// What was asked.
+    /// The parameters of the diagnosis request.
     pub asked: Asked,
-    /// The time.
+    /// The time window.
     pub window: Window,
-    /// What the store knows to have happened.
+    /// Events known from the store.
     pub happened: &'a [Happened],
 }
 
-/// Puts the report together. `parts`, `complete` and `redacted` are for whoever writes it down.
+/// Builds the report. `parts`, `complete` and `redacted` are set by the caller.
 pub fn build(about: About<'_>, seen: Seen, made_at: Timestamp) -> Report {
     let timeline = timeline(&about, &seen);
     let answers = answers::answers(&about, &seen, &timeline);
@@ -57,8 +57,8 @@ pub fn build(about: About<'_>, seen: Seen, made_at: Timestamp) -> Report {
     }
 }
 
-/// A step stands once, first as what to do now: diagnoses that were made by other versions or of own playbooks may have
-/// it under two causes, broken into other lines.
+/// Removes duplicate steps and keeps the first: diagnoses of other versions or of the site's own playbooks may have a
+/// step under two causes, with other line breaks.
 fn with_steps_once(mut diagnosis: Diagnosis) -> Diagnosis {
     let mut said = BTreeSet::new();
     let mut is_new = |fix: &Fix| {
@@ -70,9 +70,9 @@ fn with_steps_once(mut diagnosis: Diagnosis) -> Diagnosis {
     diagnosis
 }
 
-/// Everything that happened, oldest first; what several sources tell at the same time in the same words stands once.
+/// Lists all events, oldest first; events with the same time and text are listed once.
 fn timeline(about: &About<'_>, seen: &Seen) -> Vec<Happened> {
-    // What is known of a pool without a store, and of a diagnosis that was made just now.
+    // Covers pools without a stored incident, and diagnoses made just now.
     let mut timeline = story(about.alerts, about.diagnosis, &[], &[]);
     timeline.extend(seen.facts.iter().flat_map(|facts| facts.happened.iter().cloned()));
     if let Some(kubernetes) = &seen.kubernetes {
@@ -100,7 +100,7 @@ fn timeline(about: &About<'_>, seen: &Seen) -> Vec<Happened> {
         }
     }
     timeline.retain(|happened| happened.at <= about.window.to && happened.at >= about.window.from);
-    // What people did with it belongs to it, however late.
+    // Events from the store are included even outside the window.
     timeline.extend(about.happened.iter().cloned());
     timeline.sort_by(|a, b| (a.at, a.kind, &a.what).cmp(&(b.at, b.kind, &b.what)));
     timeline.dedup_by(|a, b| a.at == b.at && a.what == b.what);

@@ -1,6 +1,6 @@
-//! The report of an incident or of a pool: everything that somebody who was not there has to know, as one value.
+//! The report of an incident or of a pool: everything that a person who was not involved has to know, as one value.
 //!
-//! `summary.json` of a bundle is this value; the page, `report.md` and the tickets are made from it. Pure.
+//! `summary.json` of a bundle is this value; the page, `report.md` and the tickets are rendered from it. Pure.
 
 mod answers;
 mod bucket;
@@ -23,190 +23,190 @@ pub use bucket::{Bucket, bucket};
 pub use build::{About, build};
 pub use story::{Logged, story};
 
-/// The version of `summary.json`; a change that breaks readers gives it another name.
+/// The version of `summary.json`; an incompatible change gets a new name.
 pub const SCHEMA: &str = "llm-diagnose/report/v1";
 
-/// The JSON schema of `summary.json`.
+/// Returns the JSON schema of `summary.json`.
 pub fn schema() -> schemars::Schema {
     schemars::schema_for!(Report)
 }
 
-/// From when to when.
+/// A time window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Window {
-    /// The first moment.
+    /// The start.
     #[schemars(with = "String")]
     pub from: Timestamp,
-    /// The last moment.
+    /// The end.
     #[schemars(with = "String")]
     pub to: Timestamp,
 }
 
-/// What every source saw, before it is put together.
+/// The raw findings of all sources, before the report is built.
 #[derive(Debug, Clone, Default)]
 pub struct Seen {
-    /// Prometheus, beyond the diagnosis.
+    /// The findings from Prometheus beyond the diagnosis.
     pub facts: Option<facts::Seen>,
-    /// The engines themselves, with what each answer tells.
+    /// The answers of the engines' endpoints, each with the parsed values.
     pub endpoints: Vec<(endpoint::Answer, endpoint::Told)>,
-    /// The cluster's API.
+    /// The findings from the cluster's API.
     pub kubernetes: Option<kubernetes::Seen>,
-    /// Logs, with what they say.
+    /// The logs, each with its analysis.
     pub logs: Vec<(logs::Log, logs::Report)>,
 }
 
-/// The whole report.
+/// The report of an incident or a pool.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Report {
     /// [`SCHEMA`].
     pub schema: String,
-    /// When it was made.
+    /// The time of creation.
     #[schemars(with = "String")]
     pub made_at: Timestamp,
     /// The version of llm-diagnose.
     pub version: String,
-    /// The time that it is about.
+    /// The time window that it covers.
     pub window: Window,
-    /// The first sentence: what, who is hurt, why.
+    /// The first sentence: the problem, its impact and its cause.
     pub headline: String,
-    /// The incident; none when a pool was looked at without one.
+    /// The incident; `null` for a pool without an incident.
     pub incident: Option<Incident>,
-    /// Its alerts.
+    /// The alerts.
     pub alerts: Vec<Alert>,
     /// The diagnosis with its evidence.
     pub diagnosis: Option<Diagnosis>,
-    /// What was asked when it was made, so that it can be made again.
+    /// The parameters of the diagnosis request, so that it can be repeated.
     #[serde(default)]
     pub asked: Asked,
-    /// The seven questions that serving engineers ask.
+    /// The answers to the seven questions that serving engineers ask.
     pub answers: Answers,
-    /// What happened, oldest first.
+    /// The events, oldest first.
     pub timeline: Vec<Happened>,
-    /// What logs say, one entry for each log.
+    /// The logs with their findings.
     pub logs: Vec<LogSeen>,
-    /// The replicas and where they run.
+    /// The replicas with the nodes they run on.
     pub topology: Vec<Replica>,
     /// The alerting rules of the pool.
     pub rules: Vec<facts::Rule>,
-    /// Whether every part was made.
+    /// True if every part is complete.
     pub complete: bool,
-    /// The parts, with what failed and why.
+    /// The parts, each with its failures.
     pub parts: Vec<Part>,
-    /// What was taken out of which file.
+    /// The redacted secrets, by file.
     pub redacted: Vec<Redacted>,
 }
 
-/// What a diagnosis does not tell of its request.
+/// Parameters of a diagnosis request that are not in the diagnosis.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Asked {
-    /// When the incident began.
+    /// The start of the incident.
     #[schemars(with = "Option<String>")]
     pub since: Option<Timestamp>,
-    /// How much earlier its normal lies, seconds; none compares with nothing.
+    /// Offset of the baseline into the past, in seconds; `null` without a comparison with the past.
     pub baseline_seconds: Option<u64>,
 }
 
-/// What is known of an incident's life.
+/// The state and history of an incident.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Incident {
     /// Its id.
     pub id: String,
-    /// Alertmanager's key.
+    /// Alertmanager's group key.
     pub group_key: String,
-    /// Something still fires.
+    /// True while an alert is firing.
     pub open: bool,
-    /// The playbook that its alerts select; none where the pool is screened.
+    /// The playbook that its alerts select; `null` if the pool is screened instead.
     pub playbook: Option<String>,
-    /// Why that playbook, or why the pool is screened; none where nothing is diagnosed.
+    /// The reason for that playbook, or for the screening; `null` if nothing is diagnosed.
     #[serde(default)]
     pub because: Option<String>,
-    /// The first alert's start.
+    /// The start of the first alert.
     #[schemars(with = "String")]
     pub started_at: Timestamp,
-    /// When we heard of it.
+    /// The time of the first notification.
     #[schemars(with = "String")]
     pub opened_at: Timestamp,
-    /// When it was over.
+    /// The time of its resolution.
     #[schemars(with = "Option<String>")]
     pub resolved_at: Option<Timestamp>,
-    /// How often it fired again.
+    /// Number of times that it fired again.
     pub refired: u32,
-    /// Alerts that Alertmanager left out.
+    /// Number of alerts that Alertmanager omitted.
     pub truncated: u64,
-    /// Other incidents of the same group in the day before.
+    /// Number of other incidents of the same group within the day before.
     pub seen_before: u32,
-    /// Where people reach the Alertmanager; may be empty.
+    /// The external URL of Alertmanager; may be empty.
     pub external_url: String,
-    /// Who is on it.
+    /// The acknowledgement.
     #[serde(default)]
     pub acknowledged: Option<Acknowledged>,
-    /// What it has cost, once it is over.
+    /// The total impact, once the incident is resolved.
     #[serde(default)]
     pub impact: Option<Impact>,
 }
 
-/// Something that happened.
+/// An event of the timeline.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Happened {
-    /// When.
+    /// The time.
     #[schemars(with = "String")]
     pub at: Timestamp,
-    /// Of which kind.
+    /// The kind.
     pub kind: HappenedKind,
-    /// A sentence.
+    /// A description, as a sentence.
     pub what: String,
-    /// Where it is from: `prometheus`, `kubernetes`, `alertmanager`, `llm-diagnose`, a person.
+    /// The source: `prometheus`, `kubernetes`, `alertmanager`, `llm-diagnose`, or a user.
     pub source: String,
 }
 
-/// Kinds of what happens.
+/// The kinds of events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum HappenedKind {
     /// An alert fired or ended.
     Alert,
-    /// A check of the diagnosis began to hold.
+    /// A check of the diagnosis began to be met.
     Onset,
     /// A replica restarted.
     Restart,
-    /// A replica began or stopped telling metrics.
+    /// A replica began or stopped exposing metrics.
     Presence,
-    /// Something else was rolled out.
+    /// Anything else was rolled out.
     Rollout,
     /// A silence began or ended.
     Silence,
-    /// We said or did something.
+    /// llm-diagnose posted or did something.
     Message,
-    /// Somebody did something.
+    /// A user did something.
     Act,
-    /// A log's root error.
+    /// A log's root error was written.
     Log,
-    /// A cluster's warning.
+    /// Kubernetes recorded a warning event.
     Event,
 }
 
-/// The seven questions.
+/// The answers to the seven questions.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Answers {
-    /// Which model, with which engine arguments?
+    /// The model and the engine's arguments.
     pub model: Model,
-    /// On which hardware?
+    /// The hardware.
     pub hardware: Hardware,
-    /// Which numbers, before, during and after?
+    /// Metrics before, during and after the incident.
     pub metrics: Vec<Measured>,
-    /// Which workload?
+    /// The workload.
     pub workload: Workload,
-    /// How is it deployed?
+    /// The deployment mode.
     pub deployment: Deployment,
-    /// Which versions?
+    /// The versions.
     pub versions: Vec<Version>,
-    /// What was expected, what came, since when, what changed?
+    /// Expected and actual behaviour, since when, and the changes before it.
     pub goal: Goal,
-    /// What could not be answered: the question, and how to find out, in a sentence.
+    /// Unanswered questions, each with the way to find the answer, as a sentence.
     pub open: Vec<(Question, String)>,
 }
 
-/// One of the seven.
+/// One of the seven questions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Question {
@@ -214,28 +214,28 @@ pub enum Question {
     Model,
     /// GPU type, count, interconnect.
     Hardware,
-    /// Numbers.
+    /// Metrics.
     Metrics,
-    /// Lengths and rates.
+    /// Token lengths and request rates.
     Workload,
     /// Deployment mode.
     Deployment,
     /// Versions.
     Versions,
-    /// Expected and actual.
+    /// Expected and actual behaviour.
     Goal,
 }
 
-/// Which model, and how it is run.
+/// The model and its configuration.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Model {
     /// The served names.
     pub names: Vec<String>,
-    /// What is loaded: a path or a hub's id.
+    /// The weights: a path or a model hub's id.
     pub weights: Vec<String>,
-    /// Command lines that differ, each with how many run so and where it was read.
+    /// The distinct command lines, each with the pods that use it and its source.
     pub arguments: Vec<Arguments>,
-    /// Settings that the engine tells: `max_model_len`, `block_size`, `gpu_memory_utilization`.
+    /// Settings reported by the engine: `max_model_len`, `block_size`, `gpu_memory_utilization`.
     pub settings: BTreeMap<String, Vec<String>>,
 }
 
@@ -244,20 +244,20 @@ pub struct Model {
 pub struct Arguments {
     /// The words.
     pub words: Vec<String>,
-    /// Whose: pods.
+    /// The pods that use it.
     pub of: Vec<String>,
-    /// Where it was read.
+    /// The source.
     pub source: String,
 }
 
-/// What it runs on.
+/// The hardware of the pool.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Hardware {
     /// GPUs by kind.
     pub gpus: Vec<Gpu>,
-    /// What connects them.
+    /// The interconnect between the GPUs.
     pub interconnect: Option<String>,
-    /// Machines, with what is known of each: machine type, zone, GPUs.
+    /// Nodes, with the known properties of each: machine type, zone, GPUs.
     pub nodes: BTreeMap<String, Vec<String>>,
 }
 
@@ -266,9 +266,9 @@ pub struct Hardware {
 pub struct Gpu {
     /// The product: `NVIDIA H100 80GB HBM3`.
     pub kind: String,
-    /// How many.
+    /// Number of GPUs.
     pub count: usize,
-    /// Where it was read.
+    /// The source.
     pub source: String,
 }
 
@@ -277,142 +277,143 @@ pub struct Gpu {
 pub struct Measured {
     /// The signal's name.
     pub signal: String,
-    /// For people.
+    /// The title.
     pub title: String,
-    /// Of the values.
+    /// The unit of the values.
     pub unit: Unit,
-    /// Before it began.
+    /// The value before the incident.
     pub before: Option<f64>,
-    /// While it lasted.
+    /// The value during the incident.
     pub during: Option<f64>,
-    /// After it was over; none while it is not.
+    /// The value after the incident; `null` while the incident lasts.
     pub after: Option<f64>,
-    /// Of a quantile, the finite upper bounds of its histogram's buckets, ascending: it is known no better than they are
-    /// narrow. Empty for what is no quantile.
+    /// The finite upper bounds of the histogram's buckets, ascending, if this is a quantile: it is only as exact as
+    /// its bucket. Empty for other quantities.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub bounds: Vec<f64>,
     /// The PromQL.
     pub query: Option<String>,
-    /// Why there is no value.
+    /// The reason why there is no value.
     pub why: Option<String>,
 }
 
-/// What is asked of it.
+/// The requests that the pool gets.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Workload {
     /// Prompt tokens per request (ISL).
     pub input: Option<Distribution>,
     /// Generated tokens per request (OSL).
     pub output: Option<Distribution>,
-    /// Arrivals, concurrency and what else tells the load.
+    /// Arrival rate, concurrency and other measures of the load.
     pub load: Vec<Measured>,
 }
 
-/// How something is spread, from a histogram.
+/// A distribution, from a histogram.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Distribution {
-    /// How many requests.
+    /// Number of requests.
     pub count: f64,
     /// The mean.
     pub mean: f64,
-    /// Half lie below.
+    /// The median.
     pub p50: f64,
-    /// Nine of ten lie below.
+    /// The 90th percentile.
     pub p90: f64,
-    /// 99 of 100 lie below.
+    /// The 99th percentile.
     pub p99: f64,
     /// Upper bounds and the share of requests in each bucket, 0..1; the last bound may be infinite (`null`).
     pub buckets: Vec<(Option<f64>, f64)>,
-    /// The same, a day or an hour before, for comparison: mean and p50.
+    /// Mean and p50 a day or an hour before, for comparison.
     pub earlier: Option<(f64, f64)>,
     /// The metric.
     pub metric: String,
 }
 
 impl Distribution {
-    /// The bucket that a quantile of it lies in.
+    /// Returns the bucket of one of its quantiles.
     pub fn bucket(&self, quantile: f64) -> Option<Bucket> {
         bucket(quantile, &self.buckets.iter().filter_map(|(bound, _)| *bound).collect::<Vec<_>>())
     }
 }
 
-/// How it is deployed.
+/// The deployment of the pool.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Deployment {
-    /// `Deployment`, `LLMInferenceService`, `llm-d with disaggregated prefill`, `Dynamo graph`, …; empty when unknown.
+    /// `Deployment`, `LLMInferenceService`, `llm-d with disaggregated prefill`, `Dynamo graph`, …; empty if unknown.
     pub mode: String,
-    /// What says so.
+    /// The evidence for the mode.
     pub because: Vec<String>,
     /// The objects, `kind namespace/name`.
     pub objects: Vec<String>,
-    /// Engines that were found, with their role.
+    /// The detected engines.
     pub engines: Vec<String>,
-    /// Replicas wanted and ready, where known.
+    /// Desired and ready replicas, if known.
     pub replicas: Option<(u32, u32)>,
 }
 
-/// The version of something.
+/// The version of a component.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub struct Version {
-    /// `vllm`, `dcgm-exporter`, `NVIDIA driver`, `CUDA`, `Kubernetes`, `Prometheus`.
+    /// The component: `vllm`, `dcgm-exporter`, `NVIDIA driver`, `CUDA`, `Kubernetes`, `Prometheus`.
     pub what: String,
     /// Its version.
     pub version: String,
-    /// Where it was read: `GET /version of llama-0`.
+    /// The source: `GET /version of llama-0`.
     pub source: String,
 }
 
-/// Expected and actual.
+/// Expected and actual behaviour.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Goal {
-    /// What the alerts and playbooks ask for, and what was there.
+    /// The expectations, each with the actual value.
     pub expected: Vec<Expected>,
-    /// Since when it is not met.
+    /// The time since which they are not met.
     #[schemars(with = "Option<String>")]
     pub since: Option<Timestamp>,
-    /// What changed before that, in sentences.
+    /// Changes before that time, as sentences.
     pub changed: Vec<String>,
 }
 
-/// One expectation.
+/// An expectation with the actual value.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Expected {
-    /// Of what.
+    /// The title of the quantity.
     pub title: String,
-    /// What was promised, else what it was before: `promised: TTFT p99 < 1 s`, `before: 0.4 s`; none when neither is known.
+    /// The objective, else the previous value: `promised: TTFT p99 < 1 s`, `before: 0.4 s`; `null` if neither is
+    /// known.
     #[serde(default)]
     pub expected: Option<String>,
-    /// The condition that raises the alarm: `> 2 s`. Nobody promised it.
+    /// The condition of the alert: `> 2 s`. It is a limit, not an objective.
     pub limit: String,
-    /// What was there.
+    /// The actual value.
     pub actual: String,
-    /// Whose threshold: the alert's rule, a playbook.
+    /// The source of the threshold: the alert's rule, or a playbook.
     pub source: String,
 }
 
-/// A replica and where it stands.
+/// A replica and the node it runs on.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Replica {
     /// The pod, else the instance.
     pub name: String,
-    /// The machine.
+    /// The node.
     pub node: Option<String>,
     /// Its GPUs: index or UUID, and product where known.
     pub gpus: Vec<String>,
-    /// Its part: `prefill`, `decode`, `gateway`; empty for a plain replica.
+    /// Its role: `prefill`, `decode`, `gateway`; empty for a plain replica.
     pub role: String,
-    /// How it stands: `up`, `gone`, `restarted 3 times`.
+    /// Its state: `up`, `gone`, `restarted 3 times`.
     pub state: String,
-    /// Labels that tell more.
+    /// Further labels.
     pub labels: Labels,
 }
 
-/// A log and what it says.
+/// A log with its analysis.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LogSeen {
-    /// Whose.
+    /// The log's name.
     pub name: String,
-    /// The file in the bundle; empty outside of one.
+    /// The file in the bundle; empty outside of a bundle.
     pub file: String,
     /// The findings.
     pub report: logs::Report,
@@ -423,41 +424,41 @@ pub struct LogSeen {
 pub struct Part {
     /// Its name: `metrics`, `series`, `kubernetes`, `logs`.
     pub name: String,
-    /// How it went.
+    /// Its stage.
     pub stage: Stage,
-    /// What it holds, or why it does not, in a sentence.
+    /// Its content, or the reason why it is missing, as a sentence.
     pub note: String,
-    /// Uncompressed bytes.
+    /// Its uncompressed size in bytes.
     pub bytes: u64,
-    /// How long it took, seconds.
+    /// The time it took, in seconds.
     pub took_seconds: f64,
 }
 
-/// How far a part is.
+/// The stage of a part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Stage {
-    /// Not yet.
+    /// Not started.
     Waiting,
-    /// Being made.
+    /// In progress.
     Running,
-    /// Whole.
+    /// Complete.
     Done,
-    /// There, but a bound was reached or some of it failed.
+    /// Incomplete: a limit was reached, or some of it failed.
     Partial,
-    /// Not there, though its source is configured.
+    /// Failed, although its source is configured.
     Failed,
     /// Its source is not configured, or does not apply.
     Skipped,
 }
 
 impl Stage {
-    /// Nothing more will come of it.
+    /// Returns true if the stage is final.
     pub fn is_over(self) -> bool {
         !matches!(self, Self::Waiting | Self::Running)
     }
 
-    /// What makes a bundle incomplete.
+    /// Returns true if the stage makes a bundle incomplete.
     pub fn is_trouble(self) -> bool {
         matches!(self, Self::Partial | Self::Failed)
     }

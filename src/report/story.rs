@@ -1,4 +1,4 @@
-//! What the store knows of an incident ─▶ what happened, in order. Pure.
+//! The timeline of an incident from the store's records. Pure.
 
 use std::collections::BTreeMap;
 
@@ -10,21 +10,21 @@ use crate::diagnose::Diagnosis;
 use crate::render::{Act, Note};
 use crate::signal::format_value;
 
-/// Entries at most: an incident that flaps for days is told by its beginning and its end.
+/// Maximum entries; of a longer timeline the middle is omitted.
 const MOST: usize = 400;
 
-/// A line of an incident's log, as the store keeps it.
+/// An entry of an incident's event log in the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Logged<'a> {
-    /// When.
+    /// The time.
     pub at: Timestamp,
-    /// What: `notified`, `diagnosed`, `posted`.
+    /// The kind of event: `notified`, `diagnosed`, `posted`.
     pub what: &'a str,
-    /// More of it.
+    /// Details.
     pub detail: &'a str,
 }
 
-/// Alerts, onsets, what we said and what people did, oldest first.
+/// Builds the timeline of alerts, onsets, our messages and users' actions, oldest first.
 pub fn story(alerts: &[Alert], diagnosis: Option<&Diagnosis>, logged: &[Logged<'_>], notes: &[Note]) -> Vec<Happened> {
     let mut out = of_alerts(alerts);
     out.extend(diagnosis.into_iter().flat_map(onsets));
@@ -41,7 +41,7 @@ fn happened(at: Timestamp, kind: HappenedKind, what: String, source: &str) -> Ha
     Happened { at, kind, what, source: source.to_owned() }
 }
 
-/// Alerts of one name that begin or end in the same second are one event.
+/// Counts alerts with the same name that start or end in the same second as one event.
 fn of_alerts(alerts: &[Alert]) -> Vec<Happened> {
     let mut counted: BTreeMap<(i64, bool, &str), (Timestamp, usize)> = BTreeMap::new();
     for alert in alerts {
@@ -75,7 +75,7 @@ fn onsets(diagnosis: &Diagnosis) -> Vec<Happened> {
     diagnosis.timeline.iter().map(one).collect()
 }
 
-/// What we did; of repetitions the first.
+/// Converts log entries; omits repetitions of a diagnosis.
 fn of_log(logged: &[Logged<'_>]) -> Vec<Happened> {
     let mut cause = None;
     let mut out = Vec::new();
@@ -113,7 +113,7 @@ fn of_log(logged: &[Logged<'_>]) -> Vec<Happened> {
     out
 }
 
-/// What somebody did; none for what only looked.
+/// Converts a user's action; `None` for actions that only read.
 fn of_note(note: &Note) -> Option<Happened> {
     let (kind, did) = match note.act {
         Act::Acknowledge => (HappenedKind::Act, "somebody took it on"),

@@ -1,6 +1,6 @@
-//! A bundle opened again: its series in a Prometheus of its own on this machine, and its diagnosis made once more.
+//! Opening a bundle: loads its series into a local Prometheus and replays its diagnosis.
 //!
-//! A bundle comes from somebody else and is not trusted: see [`unpack`].
+//! A bundle comes from outside the trust boundary: see [`unpack`].
 
 mod server;
 mod unpack;
@@ -18,25 +18,25 @@ use crate::report::Report;
 use server::Server;
 use unpack::Unpacked;
 
-/// How long the questions of a diagnosis may take; nobody else asks this Prometheus.
+/// The deadline of the diagnosis; this Prometheus has no other clients.
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// Why a bundle cannot be opened.
+/// The reason why a bundle cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// The file, or the directory that it is unpacked into, cannot be used.
+    /// The file, or the directory for unpacking, cannot be used.
     #[error("cannot use {0}: {1}")]
     Disk(String, #[source] std::io::Error),
-    /// It is something else, or broken.
+    /// The file is not a bundle, or is damaged.
     #[error("{0} is no whole bundle of llm-diagnose: {1}")]
     NoBundle(String, String),
-    /// Something in it would do harm.
+    /// The file contains something harmful.
     #[error("{0} is refused, nothing of it was used: {1}")]
     Harmful(String, String),
-    /// It was made by a newer version.
+    /// The bundle was written by a newer version.
     #[error("the bundle is of a kind that this version does not know ({0}, expected {SCHEMA}): take a newer llm-diagnose", SCHEMA = crate::report::SCHEMA)]
     Newer(String),
-    /// There is nothing to load.
+    /// The bundle holds no series.
     #[error("the bundle holds no series to load{0}; its report.html and summary.json can be read all the same")]
     NoSeries(String),
     /// A program is not installed.
@@ -46,39 +46,39 @@ pub enum OpenError {
          --prometheus-binary"
     )]
     Missing(String),
-    /// A program did not do what it should.
+    /// A program failed.
     #[error("{0}: {1}")]
     Program(String, String),
-    /// The client for it cannot be made.
+    /// The Prometheus client cannot be created.
     #[error(transparent)]
     Client(#[from] PromError),
-    /// Somebody ended it.
+    /// The user stopped it.
     #[error("stopped")]
     Stopped,
 }
 
-/// An opened bundle; ends its Prometheus and removes what was unpacked.
+/// An opened bundle; stops its Prometheus and removes the unpacked files on drop.
 #[derive(Debug)]
 pub struct Opened {
-    /// What it is about.
+    /// The bundle's report.
     pub report: Report,
-    /// Where its series are.
+    /// The URL of the local Prometheus.
     pub url: String,
     client: Prometheus,
     server: Server,
     logs: Vec<Log>,
 }
 
-/// Unpacks a bundle, loads its series, and waits until they can be asked; `stop` ends that early.
+/// Unpacks a bundle, loads its series, and waits until they can be queried; `stop` ends that early.
 ///
-/// `binary` is the Prometheus to run, else the one in the path; its promtool is beside it or in the path.
+/// `binary` is the Prometheus to run, else the one in `PATH`; its promtool is beside it or in `PATH`.
 ///
 /// # Errors
-/// When the file is no bundle, holds no series or something harmful, or Prometheus cannot be run.
+/// If the file is not a bundle, holds no series or something harmful, or Prometheus cannot be run.
 pub async fn open(file: &Path, binary: Option<&Path>, stop: &CancellationToken) -> Result<Opened, OpenError> {
     let dir = server::Dir::create()?;
     let (from, into, stopped) = (file.to_owned(), dir.path().to_owned(), stop.clone());
-    // It looks at `stop` itself, so that nothing is written into a directory that is gone.
+    // The thread checks `stop` itself, so that it never writes into a removed directory.
     let unpacked = tokio::task::spawn_blocking(move || unpack::unpack(&from, &into, &|| stopped.is_cancelled())).await;
     let Unpacked { report, series, logs } = unpacked.unwrap_or(Err(OpenError::Stopped))?;
     let server = tokio::select! {
@@ -91,7 +91,7 @@ pub async fn open(file: &Path, binary: Option<&Path>, stop: &CancellationToken) 
 }
 
 impl Opened {
-    /// The bundle's diagnosis made once more from its series and the logs that it read; none when it holds none.
+    /// Replays the bundle's diagnosis from its series and logs; `None` if the bundle holds no diagnosis.
     pub async fn replay(&self, library: &Library) -> Option<Diagnosis> {
         let request = request(&self.report)?;
         let logs = LogSources { files: self.logs.clone(), ..LogSources::default() };
@@ -99,21 +99,21 @@ impl Opened {
         Some(diagnose_with(library, &self.client, &request, beside).await)
     }
 
-    /// When its Prometheus has ended by itself; the last it said.
+    /// Waits until Prometheus ends by itself; returns the end of its log.
     pub async fn ended(&mut self) -> String {
         self.server.ended().await
     }
 
-    /// Ends the Prometheus and removes what was unpacked.
+    /// Stops Prometheus and removes the unpacked files.
     pub async fn close(self) {
         self.server.stop().await;
     }
 }
 
-/// What was asked when the bundle's diagnosis was made, as far as the report tells it.
+/// Reconstructs the request of the bundle's diagnosis from the report.
 pub fn request(report: &Report) -> Option<Request> {
     let diagnosis = report.diagnosis.as_ref().filter(|diagnosis| !diagnosis.symptom.playbook.is_empty())?;
-    // A screening is made again from where it began, not from the symptom that it found.
+    // A screening is replayed from its start, not from the symptom that it found.
     let playbook = match &diagnosis.screening {
         Some(screening) => screening.asked.clone().unwrap_or_default(),
         None => diagnosis.symptom.playbook.clone(),
@@ -134,12 +134,12 @@ pub fn request(report: &Report) -> Option<Request> {
     })
 }
 
-/// Whether two diagnoses name the same root cause, or both none.
+/// Returns true if two diagnoses have the same root cause, or both have none.
 pub fn same_root(one: &Diagnosis, other: &Diagnosis) -> bool {
     one.root().map(|root| &root.id) == other.root().map(|root| &root.id)
 }
 
-/// Where a program is: beside the given Prometheus, else wherever the path leads.
+/// Returns the path of a program: beside the given Prometheus, else its name for lookup in `PATH`.
 fn program(name: &str, prometheus: Option<&Path>) -> PathBuf {
     let beside = prometheus.and_then(Path::parent).map(|dir| dir.join(name)).filter(|path| path.is_file());
     beside.unwrap_or_else(|| name.into())

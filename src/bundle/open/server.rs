@@ -1,4 +1,4 @@
-//! A Prometheus on this machine that serves a bundle's series and scrapes nothing.
+//! A local Prometheus that serves a bundle's series and scrapes nothing.
 
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Read, Seek, SeekFrom};
@@ -11,23 +11,23 @@ use tokio::process::{Child, Command};
 
 use super::{OpenError, program};
 
-/// How long promtool may take; it reads some 20 MB a second.
+/// Timeout of promtool; it reads about 20 MB per second.
 const LOAD: Duration = Duration::from_secs(1_800);
-/// How long Prometheus may take to be ready.
+/// Timeout until Prometheus is ready.
 const READY: Duration = Duration::from_secs(60);
-/// Between two looks at whether it is.
+/// Interval between two readiness checks.
 const POLL: Duration = Duration::from_millis(50);
-/// How long it has to end.
+/// Timeout for the process to end.
 const END: Duration = Duration::from_secs(5);
-/// Between a port was found free and it is taken, somebody else may take it.
+/// Attempts to start: another process may take the free port before Prometheus does.
 const ATTEMPTS: usize = 4;
-/// Bytes of what a program said that are told.
+/// Maximum bytes of a program's output that are shown.
 const SAID: u64 = 2_000;
-/// All times, so that no block is deleted as too old and as few as possible are made: promtool reads once for each.
+/// Retention that deletes no block as too old; long blocks, since promtool reads the file once per block.
 const RETENTION: &str = "--storage.tsdb.retention.time=100y";
 const BLOCKS: &str = "--max-block-duration=744h";
 
-/// A directory for us alone; removed when dropped.
+/// A private temporary directory; removed on drop.
 #[derive(Debug)]
 pub(super) struct Dir(PathBuf);
 
@@ -37,7 +37,7 @@ impl Dir {
         let mut builder = DirBuilder::new();
         #[cfg(unix)]
         std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-        // Not recursive: what is there already is somebody else's.
+        // Not recursive: an existing directory belongs to another process.
         builder.create(&path).map_err(|error| OpenError::Disk(path.display().to_string(), error))?;
         Ok(Self(path))
     }
@@ -55,7 +55,7 @@ impl Drop for Dir {
     }
 }
 
-/// The running program; the child goes before its directory.
+/// The running Prometheus; fields are dropped in order, the child before its directory.
 #[derive(Debug)]
 pub(super) struct Server {
     child: Child,
@@ -64,11 +64,11 @@ pub(super) struct Server {
 }
 
 impl Server {
-    /// Loads the series and starts Prometheus with them.
+    /// Loads the series and starts Prometheus.
     pub(super) async fn start(dir: Dir, series: &Path, binary: Option<&Path>) -> Result<Self, OpenError> {
         let data = dir.path().join("data");
         load(series, &data, &program("promtool", binary)).await?;
-        // It stands in the blocks now, and may be large.
+        // The series are in the blocks now, and the file may be large.
         let _ = fs::remove_file(series);
         let config = dir.path().join("prometheus.yml");
         fs::write(&config, "scrape_configs: []\n").map_err(|e| OpenError::Disk(config.display().to_string(), e))?;
@@ -91,7 +91,7 @@ impl Server {
         format!("http://127.0.0.1:{}", self.port)
     }
 
-    /// Waits until it answers; what it said when it does not.
+    /// Waits until Prometheus is ready; returns its log if it is not.
     async fn ready(&mut self) -> Result<(), String> {
         let url = format!("{}/-/ready", self.url());
         let client = reqwest::Client::builder().no_proxy().timeout(Duration::from_secs(2)).build();
@@ -109,13 +109,13 @@ impl Server {
         Err(format!("it was not ready within {} s: {}", READY.as_secs(), said(&self.log())))
     }
 
-    /// Waits for its end, which nobody asked for; what it said last.
+    /// Waits for the process to end by itself; returns the end of its log.
     pub(super) async fn ended(&mut self) -> String {
         let status = self.child.wait().await.map_or_else(|error| error.to_string(), |status| status.to_string());
         format!("Prometheus ended ({status}): {}", said(&self.log()))
     }
 
-    /// Ends it; its data is not kept, so there is nothing that it must still write.
+    /// Kills the process; its data is temporary, so there is nothing to flush.
     pub(super) async fn stop(mut self) {
         let killed = tokio::time::timeout(END, self.child.kill()).await;
         if !matches!(killed, Ok(Ok(()))) {
@@ -130,7 +130,7 @@ impl Server {
 
 const LOG: &str = "prometheus.log";
 
-/// Turns OpenMetrics text into blocks.
+/// Converts OpenMetrics text into TSDB blocks.
 async fn load(series: &Path, data: &Path, promtool: &Path) -> Result<(), OpenError> {
     let failed = |why: String| OpenError::Program(promtool.display().to_string(), why);
     let output = Command::new(promtool)
@@ -167,7 +167,7 @@ fn spawn(prometheus: &Path, dir: &Dir, config: &Path, data: &Path) -> Result<(u1
         .stdout(Stdio::null())
         .stderr(file)
         .kill_on_drop(true);
-    // A terminal's Ctrl-C is for us; we end it.
+    // Ctrl-C must reach only this process, which then ends Prometheus.
     #[cfg(unix)]
     command.process_group(0);
     command.spawn().map(|child| (port, child)).map_err(|error| start(prometheus, error))
@@ -180,7 +180,7 @@ fn start(program: &Path, error: io::Error) -> OpenError {
     }
 }
 
-/// The end of a log.
+/// Returns the end of a log.
 fn said(log: &Path) -> String {
     let read = || -> io::Result<String> {
         let mut file = File::open(log)?;

@@ -1,7 +1,7 @@
-//! Takes out of a bundle what is needed, and trusts nothing in it.
+//! Extraction of a diagnosis' inputs from an untrusted bundle.
 //!
-//! Only what the diagnosis was made from is unpacked, under names of our own or none; what it may become is bounded by bytes and by how much
-//! they grow. A file with an entry that could harm whoever unpacks all of it is refused as a whole.
+//! Only the inputs of the diagnosis are unpacked, under names of our own; their size and their compression ratio are
+//! bounded. A file with an entry that would be harmful to unpack is refused as a whole.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -17,22 +17,22 @@ use crate::bundle::series;
 use crate::logs::Log;
 use crate::report::{Report, SCHEMA};
 
-/// What the bundle says about itself.
+/// The report's entry.
 const SUMMARY: &str = "summary.json";
-/// Entries at most; ours have some hundred.
+/// Maximum entries; our bundles have a few hundred.
 const ENTRIES: usize = 10_000;
-/// Bytes of the summary at most.
+/// Maximum bytes of the summary.
 const SUMMARY_BYTES: u64 = 64 << 20;
-/// Bytes of series at most: four times of what is written unless configured otherwise.
+/// Maximum bytes of the series: four times the default of `bundle.series_bytes`.
 const SERIES_BYTES: u64 = 8 << 30;
-/// Logs at most, and bytes of all together: what is written unless configured otherwise.
+/// Maximum logs, and their maximum total bytes: the default of `bundle.log_bytes`.
 const LOGS: usize = 64;
 const LOG_BYTES: u64 = 64 << 20;
-/// How many times larger than its compressed bytes an entry may be. Series become some 30 times as large.
+/// Maximum compression ratio of an entry. Series reach about 30.
 const GROWTH: u64 = 300;
-/// Bytes below which growth does no harm.
+/// Bytes up to which the compression ratio is not checked.
 const SMALL: u64 = 16 << 20;
-/// Bytes that are copied between two looks at whether to stop.
+/// Bytes copied between two checks of `stopped`.
 const CHUNK: usize = 256 << 10;
 
 #[derive(Deserialize)]
@@ -40,21 +40,21 @@ struct Head {
     schema: String,
 }
 
-/// What was taken out of a bundle.
+/// The extracted parts of a bundle.
 #[derive(Debug)]
 pub(super) struct Unpacked {
-    /// What it says about itself.
+    /// The report.
     pub(super) report: Report,
-    /// The file of its series.
+    /// The path of the series file.
     pub(super) series: PathBuf,
     /// The logs that its diagnosis read.
     pub(super) logs: Vec<Log>,
 }
 
-/// Takes the report, the logs and, into a file in `into`, the series out of a bundle.
+/// Extracts the report, the logs and, as a file in `into`, the series.
 ///
 /// # Errors
-/// When it is no bundle, is newer than we know, holds no series, or something in it is harmful.
+/// If it is not a bundle, has a newer schema, holds no series, or contains something harmful.
 pub(super) fn unpack(file: &Path, into: &Path, stopped: &dyn Fn() -> bool) -> Result<Unpacked, OpenError> {
     let shown = file.display().to_string();
     let disk = |error| OpenError::Disk(shown.clone(), error);
@@ -95,11 +95,11 @@ pub(super) fn unpack(file: &Path, into: &Path, stopped: &dyn Fn() -> bool) -> Re
         true => OpenError::Stopped,
         false => bad(why, series::FILE),
     })?;
-    // An end without anything before it.
+    // Only the terminator.
     if bytes <= "# EOF\n".len() as u64 { Err(none) } else { Ok(Unpacked { report, series: path, logs }) }
 }
 
-/// The logs that the diagnosis read; others would tell it more than it knew.
+/// Returns the logs that the diagnosis read; other logs would change its result.
 fn logs<R: Read + io::Seek>(
     zip: &mut ZipArchive<R>,
     report: &Report,
@@ -109,7 +109,7 @@ fn logs<R: Read + io::Seek>(
     let names: BTreeSet<&str> = read.map(|log| log.name.as_str()).collect();
     let (mut logs, mut left) = (Vec::new(), LOG_BYTES);
     for seen in report.logs.iter().filter(|seen| names.contains(seen.name.as_str())).take(LOGS) {
-        // One that is named and not there is missing evidence, which the comparison shows.
+        // A named log that is absent is missing evidence, which the comparison shows.
         let Ok(entry) = zip.by_name(&seen.file) else { continue };
         let mut bytes = Vec::new();
         left -= copy(entry, &mut bytes, left, stopped)?;
@@ -118,10 +118,10 @@ fn logs<R: Read + io::Seek>(
     Ok(logs)
 }
 
-/// A log by its name: `llama-0/vllm (previous)`, `llama-0`, or a file's.
+/// Builds a log from its name: `llama-0/vllm (previous)`, `llama-0`, or a file name.
 fn named(name: &str, text: String) -> Log {
     let (whose, previous) = name.strip_suffix(" (previous)").map_or((name, false), |whose| (whose, true));
-    // A container's name has neither dots nor slashes, a file's has one of them.
+    // A container's name has neither dots nor slashes; a file name has one of them.
     let of_pod = whose.split_once('/').filter(|(pod, container)| !pod.is_empty() && !container.contains(['.', '/']));
     let (pod, container) = of_pod.map(|(pod, container)| (pod.to_owned(), container.to_owned())).unzip();
     Log { source: whose.to_owned(), pod, container, previous, text, cut: false }
@@ -133,7 +133,7 @@ enum Bad {
     Broken(String),
 }
 
-/// Looks at every entry, whether it is needed or not.
+/// Checks every entry, whether it is needed or not.
 fn harmless<R: Read + io::Seek>(zip: &mut ZipArchive<R>) -> Result<(), Bad> {
     if zip.len() > ENTRIES {
         return Err(Bad::Harm(format!("it has {} entries, {ENTRIES} at most are looked at", zip.len())));
@@ -158,21 +158,21 @@ fn harmless<R: Read + io::Seek>(zip: &mut ZipArchive<R>) -> Result<(), Bad> {
     Ok(())
 }
 
-/// Whether a name stays below where it is unpacked, on every system.
+/// Returns true if a name stays below the target directory on every system.
 fn is_below(name: &str) -> bool {
     let fine = |part: &str| !part.is_empty() && part.chars().any(|c| c != '.');
     let unseen = |c: char| c.is_control() || c == '\\' || c == ':';
     !name.contains(unseen) && name.strip_suffix('/').unwrap_or(name).split('/').all(fine)
 }
 
-/// Copies an entry within its bounds; how many bytes.
+/// Copies an entry within its bounds; returns the bytes.
 fn copy<R: Read>(
     mut entry: ZipFile<'_, R>,
     out: &mut impl Write,
     most: u64,
     stopped: &dyn Fn() -> bool,
 ) -> Result<u64, Bad> {
-    // The compressed bytes are really there: no more of them are read than the file has.
+    // The compressed size is reliable: no more compressed bytes are read than the file has.
     let grown = entry.compressed_size().saturating_mul(GROWTH).max(SMALL);
     let mut chunk = vec![0; CHUNK];
     let mut bytes = 0;

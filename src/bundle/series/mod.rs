@@ -1,9 +1,9 @@
-//! The series of a pool as OpenMetrics text, exactly as they were scraped: what `bundle open` loads again.
+//! A pool's series as OpenMetrics text, exactly as they were scraped; `bundle open` loads them again.
 //!
-//! Every metric that a signal of the engines found reads is asked by itself, one after the other with the next ones
-//! under way, so that an answer stays small and the series of one metric stand together. Stale markers do not come
-//! with range selectors: in the file a target that vanished seems to stand for five minutes more, as in every
-//! backfilled Prometheus; its `up` tells better. Samples of native histograms have no text and are left out.
+//! Each metric that a signal of the detected engines reads is queried by itself, one after the other with the next
+//! ones already requested: answers stay small and the series of a metric stay together. Range selectors return no
+//! stale markers, so in the file a target that vanished seems to live five minutes longer, as in every backfilled
+//! Prometheus; its `up` is exact. Native histograms have no text format and are left out.
 
 mod names;
 mod text;
@@ -27,47 +27,48 @@ use crate::report::Window;
 use names::{Group, selector};
 use text::{End, Text};
 
-/// The file in the bundle.
+/// The name of the file in the bundle.
 pub const FILE: &str = "series.om";
 
-/// Samples of one answer that are aimed at: some 30 MB of JSON. Servers refuse by limits of their own; then less is asked.
+/// Target number of samples per answer, about 30 MB of JSON. Servers have limits of their own; a refused query is
+/// split.
 const ANSWER_SAMPLES: f64 = 1e6;
-/// Parts of a metric's time at most before anything was refused.
+/// Maximum parts into which a metric's time is divided up front.
 const MOST_PARTS: u32 = 64;
-/// How often a refused time is halved.
+/// Maximum times that a refused time range is halved.
 const HALVINGS: u32 = 5;
-/// Answers under way at once: one is read while Prometheus works on the next.
+/// Queries in flight: one answer is read while Prometheus works on the next.
 const AHEAD: usize = 3;
-/// So many failures in a row, and Prometheus is away.
+/// Failures in a row after which Prometheus counts as unavailable.
 const AWAY: usize = 3;
-/// Samples a second where nothing tells how often is scraped.
+/// Samples per second if the scrape interval is unknown.
 const USUAL_RATE: f64 = 1.0 / 15.0;
-/// Over which time that is counted.
+/// The range in seconds for counting samples.
 const RATE_SECONDS: u64 = 600;
-/// Targets that one selector names.
+/// Maximum targets listed in one selector.
 const TARGETS: usize = 1_000;
-/// Names that are told of a list.
+/// Maximum names shown of a list.
 const NAMED: usize = 12;
 
-/// What was written.
+/// The result of writing the series.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Written {
-    /// Series.
+    /// Number of series.
     pub series: u64,
-    /// Samples.
+    /// Number of samples.
     pub samples: u64,
-    /// Questions asked.
+    /// Number of queries.
     pub queries: u64,
     /// Bytes of text.
     pub bytes: u64,
-    /// What is not there, and why.
+    /// Left-out metrics or parts, each with the reason.
     pub left_out: Vec<(String, String)>,
 }
 
-/// Writes the pool's series of the window, and of the times that the request's diagnosis reads, until the bytes are used
-/// up or the deadline passes; what the request's playbook needs comes first. Never fails as a whole.
+/// Writes the pool's series of the window, and of the times that the request's diagnosis reads, until the size limit
+/// is reached or the deadline passes; metrics of the request's playbook come first. Never fails as a whole.
 ///
-/// `out` is written from blocking threads and flushed at the end; the text always ends as OpenMetrics asks.
+/// `out` is written from blocking threads and flushed at the end; the text always ends with the terminator.
 #[allow(clippy::too_many_arguments, reason = "each is another thing; a struct for them would be named once")]
 pub async fn write(
     library: &Library,
@@ -114,17 +115,17 @@ pub async fn write(
     written
 }
 
-/// A metric and where it is asked.
+/// A metric and the sources to query for it.
 struct Metric {
     name: String,
-    /// Matchers of each source that has it.
+    /// Matchers of each source that has the metric.
     scopes: Vec<String>,
     series: f64,
     pieces: Vec<Piece>,
     later: bool,
 }
 
-/// A stretch of time in unix milliseconds, without its beginning.
+/// A time range in unix milliseconds; the start is exclusive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Piece {
     after: i64,
@@ -136,21 +137,21 @@ impl Piece {
         (self.to - self.after) as f64 / 1e3
     }
 
-    /// Its time in so many parts.
+    /// Divides the range into `n` parts.
     fn parts(self, n: u32) -> impl DoubleEndedIterator<Item = Self> {
         let at = move |i: u32| self.after + (self.to - self.after) * i64::from(i) / i64::from(n);
         (0..n).map(move |i| Self { after: at(i), to: at(i + 1) })
     }
 }
 
-/// One question.
+/// One range query.
 #[derive(Debug, Clone)]
 struct Job {
     name: String,
     selector: String,
     source: usize,
     piece: Piece,
-    /// Nothing of this metric was asked before.
+    /// True for the first query of a metric.
     first: bool,
     halvings: u32,
 }
@@ -159,7 +160,7 @@ struct Export<'a, W> {
     prometheus: &'a Prometheus,
     deadline: Instant,
     queries: u64,
-    /// Why to what.
+    /// Left-out metrics by reason.
     left: BTreeMap<String, Vec<String>>,
     /// Failures in a row.
     away: usize,
@@ -174,7 +175,7 @@ impl<W: Write + Send + 'static> Export<'_, W> {
         }
     }
 
-    /// The group with its targets put in, where it is told by them; none when they have nothing.
+    /// Fills in the targets of a group that is defined by them; `None` if those targets have no series.
     async fn bound(&mut self, group: Group, request: &Request, window: Window) -> Option<Group> {
         let Some(selector) = &group.targets_of else { return Some(group) };
         let [mut jobs, mut instances] = [BTreeSet::new(), BTreeSet::new()];
@@ -196,13 +197,13 @@ impl<W: Write + Send + 'static> Export<'_, W> {
         let scope = match instances.len() {
             0 => return None,
             1..=TARGETS => format!("{},{}", names::one_of("job", &jobs), names::one_of("instance", &instances)),
-            // A list of thousands is refused by some servers; the jobs' other targets come with it.
+            // Some servers refuse a list of thousands; selecting by job includes other targets of these jobs.
             _ => names::one_of("job", &jobs),
         };
         Some(Group { scope, ..group })
     }
 
-    /// Which metrics are there, with how many series; those that the playbook needs first.
+    /// Returns the metrics that exist, with their number of series; those of the playbook first.
     async fn sized(&mut self, groups: &[Group], request: &Request, window: Window) -> Vec<Metric> {
         let mut metrics: BTreeMap<String, Metric> = BTreeMap::new();
         for group in groups {
@@ -243,7 +244,7 @@ impl<W: Write + Send + 'static> Export<'_, W> {
         metrics
     }
 
-    /// Samples a second of a series, from what is scraped.
+    /// Returns the samples per second of a series, from the scraped targets.
     async fn rate(&mut self, at: Timestamp) -> f64 {
         self.queries += 1;
         let rows =
@@ -252,11 +253,11 @@ impl<W: Write + Send + 'static> Export<'_, W> {
         counted.map_or(USUAL_RATE, |counted| counted / RATE_SECONDS as f64)
     }
 
-    /// Asks for all metrics, in order.
+    /// Queries all metrics, in order.
     async fn all(&mut self, metrics: Vec<Metric>) {
         let Some(last) = metrics.iter().flat_map(|m| &m.pieces).map(|piece| piece.to).max() else { return };
         let rate = self.rate(clock::from_unix_ms(last)).await;
-        // As a list, or the compiler cannot tell that the whole may be sent to another thread.
+        // A list, because the compiler cannot prove `Send` for the iterator.
         let jobs: Vec<Job> = metrics.iter().flat_map(|metric| jobs(metric, rate)).collect();
         let mut jobs = jobs.into_iter().peekable();
         let (prometheus, deadline) = (self.prometheus, self.deadline);
@@ -273,7 +274,7 @@ impl<W: Write + Send + 'static> Export<'_, W> {
         }
         drop(under_way);
         if let Some((name, why)) = rest {
-            // What follows in order, the one at hand with it: a part of it may be there.
+            // Includes the current metric, since a part of it may be missing.
             let from = metrics.iter().position(|metric| metric.name == name).unwrap_or_default();
             for metric in &metrics[from..] {
                 self.leave(metric.name.clone(), why.clone());
@@ -281,7 +282,8 @@ impl<W: Write + Send + 'static> Export<'_, W> {
         }
     }
 
-    /// Writes one answer; where it was too large, its time in halves. Breaks with why nothing more can come.
+    /// Writes one answer; halves the time range if it was too large. Breaks with the reason why nothing more can
+    /// come.
     async fn one(&mut self, opened: Result<Stream, PromError>, job: Job) -> ControlFlow<String> {
         let mut todo = vec![(Some(opened), job)];
         while let Some((opened, job)) = todo.pop() {
@@ -336,16 +338,16 @@ async fn open(prometheus: &Prometheus, job: &Job, deadline: Instant) -> Result<S
     prometheus.stream(&job.selector, clock::from_unix_ms(job.piece.to), length, deadline).await
 }
 
-/// How far back a selector looks for a piece; a range's own beginning belongs to it before Prometheus 3 only.
+/// Returns the range of a selector in milliseconds; only before Prometheus 3 does the range include its start.
 fn span(piece: Piece) -> i64 {
     (piece.to - piece.after).max(1)
 }
 
-/// The questions of one metric: source by source, each in the order of time.
+/// Returns the queries of one metric: source by source, each in order of time.
 fn jobs(metric: &Metric, rate: f64) -> impl Iterator<Item = Job> {
     let part = move |piece: &Piece| {
         let expected = metric.series * piece.seconds() * rate / ANSWER_SAMPLES;
-        // A float to an integer saturates.
+        // A cast from float to integer saturates.
         piece.parts((expected.ceil() as u32).clamp(1, MOST_PARTS)).collect::<Vec<_>>()
     };
     let pieces: Vec<Piece> = metric.pieces.iter().flat_map(part).collect();
@@ -362,14 +364,14 @@ fn jobs(metric: &Metric, rate: f64) -> impl Iterator<Item = Job> {
     })
 }
 
-/// The window, and what the request's diagnosis reads of a series that its queries look back so far.
+/// Returns the window and the times that the request's diagnosis reads, for queries with a range of `reach`.
 fn pieces(request: &Request, window: Window, reach: Duration) -> Vec<Piece> {
     let of = |(from, to): (Timestamp, Timestamp)| Piece { after: clock::unix_ms(from) - 1, to: clock::unix_ms(to) };
     let all = std::iter::once((window.from, window.to)).chain(times(request, reach));
     merged(all.map(of).filter(|piece| piece.after < piece.to).collect())
 }
 
-/// In order, those that touch as one.
+/// Sorts the ranges and merges those that touch or overlap.
 fn merged(mut pieces: Vec<Piece>) -> Vec<Piece> {
     pieces.sort_by_key(|piece| piece.after);
     let mut out: Vec<Piece> = Vec::new();
@@ -382,7 +384,7 @@ fn merged(mut pieces: Vec<Piece>) -> Vec<Piece> {
     out
 }
 
-/// What was left out, by reason, long lists shortened.
+/// Lists what was left out by reason, with long lists shortened.
 fn told(left: BTreeMap<String, Vec<String>>) -> Vec<(String, String)> {
     let listed = |names: Vec<String>| match names.len() {
         n if n > NAMED => format!("{} and {} more", names[..NAMED].join(", "), n - NAMED),

@@ -1,4 +1,4 @@
-//! Which series: every metric that some signal of the engines found reads, in the pool's own scope.
+//! Selection of the series to export: every metric that a signal of the detected engines reads, within the pool.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -11,43 +11,43 @@ use crate::diagnose::{EngineSeen, Found, Request, plan};
 use crate::playbook::Library;
 use crate::signal::{Engine, Fill, Matcher, fill, matchers};
 
-/// Ranges that are longer look for what changes seldom and are served by an hour: a day's maximum tells percent from
-/// shares, an hour's does too.
+/// Upper bound of the exported range. Longer ranges are for values that change rarely, where an hour suffices: an
+/// hour's maximum distinguishes percent from ratios as well as a day's.
 const LONGEST: Duration = Duration::from_secs(3_600);
-/// What a scrape and an alerting rule leave behind.
+/// Metrics written by every scrape and by alerting rules.
 const OWN: [&str; 3] = ["up", "ALERTS", "ALERTS_FOR_STATE"];
-/// What our recording rules write.
+/// Metrics of our recording rules.
 const RECORDED: &str = "llm:.+";
 
-/// A metric that is wanted: a name, or a regular expression of names.
+/// The requirements of a metric, or of a regular expression of names.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Need {
-    /// How far queries look back on it.
+    /// The longest range of the queries that read it.
     pub(super) reach: Duration,
-    /// The playbook of the request can do without it.
+    /// True if the request's playbook does not need it.
     pub(super) later: bool,
 }
 
-/// Metrics of one source, which tells the pool by its own labels.
+/// Metrics of one source, which has its own labels for the pool.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Group {
-    /// Written-out matchers; may be empty.
+    /// Matchers as text; may be empty.
     pub(super) scope: String,
-    /// Its metrics carry no labels of the pool: they belong to the targets (`job`, `instance`) of the series that this
-    /// selects.
+    /// A selector of the series whose targets (`job`, `instance`) expose these metrics; set if the metrics have no
+    /// labels of the pool themselves.
     pub(super) targets_of: Option<String>,
-    /// Names and expressions to what is needed of them.
+    /// Names and regular expressions, each with its requirements.
     pub(super) wanted: BTreeMap<String, Need>,
 }
 
 impl Group {
-    /// Selects all of it.
+    /// Returns a selector of all its metrics.
     pub(super) fn selector(&self) -> String {
         let names: Vec<&str> = self.wanted.keys().map(String::as_str).collect();
         selector("=~", &names.join("|"), &self.scope)
     }
 
-    /// What is needed of a metric that is there: the most of all that ask for it.
+    /// Returns the combined requirements of all entries that match an existing metric.
     pub(super) fn need(&self, name: &str) -> Need {
         let matching = |wanted: &&String| {
             let plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == ':';
@@ -59,9 +59,9 @@ impl Group {
     }
 }
 
-/// `{__name__="name",scope}`.
+/// Returns `{__name__="name",scope}`.
 pub(super) fn selector(op: &str, name: &str, scope: &str) -> String {
-    // Expressions of our own data hold backslashes, a quote never.
+    // Regular expressions of our own data contain backslashes but no quotes.
     let name = name.replace('\\', "\\\\").replace('"', "\\\"");
     match scope {
         "" => format!("{{__name__{op}\"{name}\"}}"),
@@ -69,14 +69,14 @@ pub(super) fn selector(op: &str, name: &str, scope: &str) -> String {
     }
 }
 
-/// `label=~"a|b"`, whatever the values hold.
+/// Returns `label=~"a|b"`, with the values escaped.
 pub(super) fn one_of(label: &str, values: &BTreeSet<String>) -> String {
     let escaped: Vec<String> = values.iter().map(|value| regex::escape(value)).collect();
     let text = escaped.join("|").replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
     format!("{label}=~\"{text}\"")
 }
 
-/// Everything that is wanted: what tells of the pool as a whole first, then engine by engine.
+/// Returns all groups: first the metrics about the pool as a whole, then engine by engine.
 pub(super) fn groups(library: &Library, request: &Request, found: &Found) -> Vec<Group> {
     let asked: BTreeSet<String> = plan(library, request, found).asks.into_iter().map(|ask| ask.signal).collect();
     let engines = found.engines.iter().filter_map(|seen| Some((library.engines.get(&seen.engine)?, seen)));
@@ -84,7 +84,7 @@ pub(super) fn groups(library: &Library, request: &Request, found: &Found) -> Vec
     own(request).into_iter().chain(engines).filter(|group| !group.wanted.is_empty()).collect()
 }
 
-/// What nobody's signals name: targets, alerts and recordings, by the labels that scopes usually have.
+/// Returns metrics that no signal names: targets, alerts and recorded series, by the usual scope labels.
 fn own(request: &Request) -> [Group; 2] {
     let of = |labels: &[(&str, &str)]| {
         let bound = labels.iter().filter_map(|(label, dimension)| {
@@ -106,8 +106,8 @@ fn own(request: &Request) -> [Group; 2] {
     ]
 }
 
-/// What an engine's signals read: by the pool's labels, and what its queries join by target because it carries none of
-/// them (`http_requests_total`, `vllm:cache_config_info`).
+/// Returns the metrics that an engine's signals read: those with the pool's labels, and those without them that
+/// queries join by target (`http_requests_total`, `vllm:cache_config_info`).
 fn of_engine(engine: &Engine, seen: &EngineSeen, request: &Request, asked: &BTreeSet<String>) -> [Group; 2] {
     let scope = matchers(&seen.matchers);
     let (mut wanted, mut joined) = (BTreeMap::new(), BTreeMap::new());
@@ -119,7 +119,7 @@ fn of_engine(engine: &Engine, seen: &EngineSeen, request: &Request, asked: &BTre
         need.reach = need.reach.max(reach.min(LONGEST));
         need.later &= later;
     };
-    // Detection looks back an hour.
+    // Detection reads the last hour.
     let probes = engine.versions.iter().map(|probe| probe.metric.as_str());
     for (_, name) in engine.tell_tales().chain(probes).flat_map(|metric| engine.spellings(metric)) {
         add(&mut wanted, name, LONGEST, false);
@@ -129,7 +129,7 @@ fn of_engine(engine: &Engine, seen: &EngineSeen, request: &Request, asked: &BTre
         let window = entry.window.as_deref().and_then(|w| humantime::parse_duration(w).ok()).unwrap_or(request.window);
         let prefix = engine.prefixes.first().map(|written| (written.as_str(), seen.prefixes.as_slice()));
         let text = fill(query, &Fill { scope: &scope, workload: &scope, window, by: &engine.replica, prefix });
-        // `check` has parsed every query that is shipped; a site's own that does not parse answers nothing either.
+        // `check` has parsed every shipped query; a query of the site that does not parse returns nothing anyway.
         let Ok(expr) = parse(&text) else { continue };
         read(&expr, Duration::ZERO, &mut |selected, reach| {
             let is_joined = engine.kind.is_pool() && !is_scoped(selected, &seen.matchers);
@@ -145,13 +145,13 @@ fn of_engine(engine: &Engine, seen: &EngineSeen, request: &Request, asked: &BTre
     [Group { scope, targets_of: None, wanted }, Group { scope: String::new(), targets_of, wanted: joined }]
 }
 
-/// Whether a selector asks for the labels of the pool.
+/// Returns true if a selector has matchers for the pool's labels.
 fn is_scoped(selected: &VectorSelector, scope: &[Matcher]) -> bool {
     let asks = |label: &str| selected.matchers.matchers.iter().any(|matcher| matcher.name == label);
     scope.iter().filter(|matcher| !matcher.values.iter().all(String::is_empty)).all(|matcher| asks(&matcher.label))
 }
 
-/// A histogram's bucket needs its sum and count, for means; a sum its count.
+/// Adds the sum and count of a histogram's buckets, for means, and the count of a sum.
 fn parts(name: &str) -> Vec<String> {
     match (name.strip_suffix("_bucket"), name.strip_suffix("_sum")) {
         (Some(histogram), _) => ["_bucket", "_sum", "_count"].map(|part| format!("{histogram}{part}")).to_vec(),
@@ -160,7 +160,7 @@ fn parts(name: &str) -> Vec<String> {
     }
 }
 
-/// The names that a selector matches: alternatives each by itself, other expressions whole.
+/// Returns the names that a selector matches: alternatives one by one, other regular expressions whole.
 fn names(selected: &VectorSelector) -> Vec<String> {
     let named = selected.matchers.matchers.iter().chain(selected.matchers.or_matchers.iter().flatten());
     let told = |matcher: &NameMatcher| match &matcher.op {
@@ -172,7 +172,7 @@ fn names(selected: &VectorSelector) -> Vec<String> {
     selected.name.clone().into_iter().chain(named.filter(|m| m.name == "__name__").flat_map(told)).collect()
 }
 
-/// Every selector of an expression with how far it looks back.
+/// Calls `tell` for every selector of an expression with how far back it reads.
 fn read(expr: &Expr, back: Duration, tell: &mut dyn FnMut(&VectorSelector, Duration)) {
     let by = |offset: &Option<Offset>| match offset {
         Some(Offset::Pos(by)) => *by,

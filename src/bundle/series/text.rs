@@ -1,7 +1,7 @@
-//! Series as OpenMetrics text, within a bound of bytes.
+//! Series as OpenMetrics text, within a size limit.
 //!
-//! A series' name and labels are written once and copied for each sample; its values are the text that Prometheus
-//! wrote. Metrics have no `# TYPE`, which makes them `unknown`. Source: OpenMetrics 1.0, "Text format".
+//! A series' name and labels are written once and copied for each sample; values are copied from Prometheus' answer
+//! as text. Metrics have no `# TYPE` line, which makes them `unknown`. Source: OpenMetrics 1.0, "Text format".
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -11,40 +11,40 @@ use std::ops::ControlFlow;
 use crate::prom::Raw;
 use crate::redact::Redactor;
 
-/// How a file ends.
+/// The terminator of an OpenMetrics file.
 const END: &[u8] = b"# EOF\n";
-/// Bytes that are handed on at once.
+/// Buffered bytes that trigger a write.
 const FLUSH: usize = 64 << 10;
 
-/// Writes series.
+/// A writer of OpenMetrics text.
 #[derive(Debug)]
 pub(super) struct Text<W> {
     out: W,
     redactor: Redactor,
     place: &'static str,
-    /// Bytes at most, the end included.
+    /// Maximum bytes of the text, including the terminator.
     most: u64,
-    /// Handed on already.
+    /// Bytes already passed to `out`.
     written: u64,
     buffer: Vec<u8>,
     prefix: Vec<u8>,
-    /// The series of the metric at hand, by the source that told them.
+    /// Hashes of the current metric's series, with the source that returned each.
     told: HashMap<u64, usize>,
-    /// Series and samples so far.
+    /// Series written so far.
     pub(super) series: u64,
     pub(super) samples: u64,
-    /// Series that cannot be written: names that the format does not know, native histograms.
+    /// Series that cannot be written: names that the format does not allow, native histograms.
     pub(super) unwritable: u64,
-    /// Why no more is taken.
+    /// The reason why writing ended early.
     pub(super) end: Option<End>,
 }
 
-/// Why a file ends early.
+/// The reason why a file ends early.
 #[derive(Debug)]
 pub(super) enum End {
-    /// The bound is reached.
+    /// The size limit was reached.
     Full,
-    /// Whoever takes it has gone.
+    /// The receiving end of `out` is gone.
     Broken(io::Error),
 }
 
@@ -66,18 +66,18 @@ impl<W: Write> Text<W> {
         }
     }
 
-    /// Bytes so far.
+    /// Returns the bytes written so far.
     pub(super) fn bytes(&self) -> u64 {
         self.written + self.buffer.len() as u64
     }
 
-    /// Another metric begins.
+    /// Starts the next metric.
     pub(super) fn metric(&mut self) {
         self.told.clear();
     }
 
-    /// Writes the samples after the one time and up to the other, in unix milliseconds. A series that another source
-    /// has told already is left out: a sample twice would spoil the file.
+    /// Writes the samples later than `after` and not later than `to`, in unix milliseconds. Skips a series that
+    /// another source has already returned: a duplicate sample would make the file invalid.
     pub(super) fn take(&mut self, raw: &Raw, source: usize, after: i64, to: i64) -> ControlFlow<()> {
         if self.end.is_some() {
             return ControlFlow::Break(());
@@ -120,7 +120,7 @@ impl<W: Write> Text<W> {
         ControlFlow::Continue(())
     }
 
-    /// Writes the end and hands on what is left.
+    /// Writes the terminator and flushes the buffer.
     pub(super) fn finish(&mut self) {
         if self.end.as_ref().is_none_or(|end| matches!(end, End::Full)) {
             self.buffer.extend_from_slice(END);
@@ -142,7 +142,7 @@ impl<W: Write> Text<W> {
         ControlFlow::Continue(())
     }
 
-    /// `name{label="value"} `, or nothing when the format cannot name it so.
+    /// Sets the prefix `name{label="value"} `; returns false if a name is not allowed.
     fn begin(&mut self, raw: &Raw) -> bool {
         self.prefix.clear();
         let Some(name) = raw.labels.get("__name__").filter(|name| is_name(name, true)) else { return false };
@@ -174,7 +174,7 @@ impl<W: Write> Text<W> {
     }
 }
 
-/// Whether the format can name a metric or a label so.
+/// Returns true if the format allows this name for a metric or a label.
 fn is_name(name: &str, metric: bool) -> bool {
     let fine = |(i, c): (usize, u8)| {
         c == b'_' || c.is_ascii_alphabetic() || (i > 0 && c.is_ascii_digit()) || (metric && c == b':')
@@ -182,12 +182,12 @@ fn is_name(name: &str, metric: bool) -> bool {
     !name.is_empty() && name.bytes().enumerate().all(fine)
 }
 
-/// Whether the text is a number as Go and Rust both read it.
+/// Returns true if both Go and Rust parse the text as a number.
 fn is_number(text: &[u8]) -> bool {
     std::str::from_utf8(text).is_ok_and(|text| text.parse::<f64>().is_ok())
 }
 
-/// ` 1700000000.123` and the line's end.
+/// Appends ` 1700000000.123` and the end of the line.
 fn push_time(buffer: &mut Vec<u8>, ms: i64) {
     buffer.push(b' ');
     if ms < 0 {
