@@ -1,5 +1,5 @@
-//! What can be asked, in Slack and at a shell: one definition makes the parser, the help, docs/commands.md and the
-//! shells' completion. The command line flattens the same arguments beside its own.
+//! The commands, in Slack and in a shell: one definition generates the parser, the help, docs/commands.md and the shell
+//! completion. The command line flattens the same arguments beside its own.
 
 mod help;
 mod words;
@@ -13,7 +13,7 @@ use crate::clock::Moment;
 pub use help::{Topic, document, topics};
 pub use words::{Asked, Misuse, Trouble, parse};
 
-/// What can be asked.
+/// A command.
 #[derive(Debug, Clone, PartialEq, Subcommand)]
 pub enum Command {
     /// Say what is wrong with a pool, why, and what to do; now or at another time.
@@ -51,13 +51,13 @@ pub enum Command {
     Help(Help),
 }
 
-/// Which pool, when, and where to begin.
+/// The arguments of `diagnose`: target, time and playbook.
 #[derive(Debug, Clone, Default, PartialEq, Args)]
 pub struct Diagnose {
     /// A model, namespace, namespace/workload or pod, or as much of its name as tells it apart.
     #[arg(value_name = "TARGET")]
     pub target: Option<String>,
-    /// When.
+    /// The time range.
     #[command(flatten)]
     pub when: When,
     /// The playbook to enter, instead of the one for what is wrong.
@@ -65,7 +65,7 @@ pub struct Diagnose {
     pub playbook: Option<String>,
 }
 
-/// When, and over how long.
+/// A moment, and the length of the range that ends there.
 #[derive(Debug, Clone, Default, PartialEq, Args)]
 pub struct When {
     /// Judge this moment: 14:05 (the last such, UTC), 10m ago, RFC 3339 or unix seconds; now unless told.
@@ -76,7 +76,7 @@ pub struct When {
     pub last: Option<Duration>,
 }
 
-/// Which pools.
+/// The arguments of `health`.
 #[derive(Debug, Clone, Default, PartialEq, Args)]
 pub struct HealthOf {
     /// A model, namespace, namespace/workload or pod, or as much of its name as tells it apart; none for all pools.
@@ -87,26 +87,26 @@ pub struct HealthOf {
     pub at: Option<Moment>,
 }
 
-/// What is to be explained.
+/// The arguments of `explain`.
 #[derive(Debug, Clone, PartialEq, Args)]
 pub struct Explain {
     /// A playbook, cause, signal or engine; or a kind: xid, litellm, flag, log, signal, engine.
     #[arg(value_name = "ID")]
     pub id: String,
-    /// Of a kind: 79, 429, --swap-space, "a line of the log", kv_cache_usage, sglang.
+    /// The name within a kind: 79, 429, --swap-space, "a line of the log", kv_cache_usage, sglang.
     #[arg(value_name = "NAME", allow_hyphen_values = true)]
     pub name: Option<String>,
 }
 
-/// Which incidents.
+/// The arguments of `incidents`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Args)]
 pub struct Incidents {
-    /// Which.
+    /// The incidents to list.
     #[arg(value_enum, default_value_t = Which::Open)]
     pub which: Which,
 }
 
-/// Which incidents.
+/// The incidents of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Which {
     /// Those in which something still fires.
@@ -117,7 +117,7 @@ pub enum Which {
     All,
 }
 
-/// Which incident.
+/// The argument that selects an incident.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
 pub struct OfIncident {
     /// The incident's id or its end; in an incident's thread that one, else the newest.
@@ -125,7 +125,7 @@ pub struct OfIncident {
     pub incident: Option<String>,
 }
 
-/// What to do with silences.
+/// The arguments of `silence`.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
 pub struct Silence {
     /// `list`, `expire`, or the incident; in an incident's thread the duration alone.
@@ -136,7 +136,7 @@ pub struct Silence {
     pub which: Option<String>,
 }
 
-/// Which pools.
+/// The arguments of `capacity`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
 pub struct CapacityOf {
     /// A model, namespace, namespace/workload or pod, or as much of its name as tells it apart.
@@ -144,7 +144,7 @@ pub struct CapacityOf {
     pub target: Option<String>,
 }
 
-/// What is to be explained.
+/// The arguments of `help`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
 pub struct Help {
     /// One command alone.
@@ -152,22 +152,22 @@ pub struct Help {
     pub command: Option<String>,
 }
 
-/// What a person wants of silences.
+/// An operation on silences.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Silencing {
-    /// See those that are active.
+    /// List the active silences.
     List,
-    /// End one, by its id.
+    /// Expire a silence, by its id.
     Expire(String),
-    /// Silence an incident's alerts; of the thread when none is named.
+    /// Silence an incident's alerts; without an id, those of the thread's incident.
     Make(Option<String>, Duration),
 }
 
 impl Silence {
-    /// What is meant.
+    /// Parses the arguments.
     ///
     /// # Errors
-    /// A sentence with the way to write it.
+    /// A sentence with the correct syntax.
     pub fn meant(&self) -> Result<Silencing, String> {
         let long = |text: &str| span(text).map_err(|error| format!("`{text}`: {error}"));
         match (self.what.as_str(), self.which.as_deref()) {
@@ -183,7 +183,7 @@ impl Silence {
     }
 }
 
-/// A duration between a second and a month.
+/// Parses a duration between one second and 31 days.
 fn span(text: &str) -> Result<Duration, String> {
     match humantime::parse_duration(text) {
         Ok(d) if d >= Duration::from_secs(1) && d <= Duration::from_secs(31 * 86_400) => Ok(d),
@@ -192,14 +192,14 @@ fn span(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// What a command is for, as its help says; empty when there is no such command.
+/// Returns the purpose of a command, as its help says it; empty if there is no such command.
 pub fn about(command: &str) -> String {
     let all = definition();
     let about = all.find_subcommand(command).and_then(clap::Command::get_about);
     about.map(ToString::to_string).unwrap_or_default()
 }
 
-/// The definition as clap has it: the commands of Slack.
+/// Returns the clap definition of the Slack commands.
 fn definition() -> clap::Command {
     Command::augment_subcommands(clap::Command::new("llm-diagnose").no_binary_name(true))
         .disable_help_subcommand(true)
