@@ -183,8 +183,7 @@ pub(super) struct Attempt {
 }
 
 impl Attempt {
-    /// Writes the audit entry; `None` if that fails, and the user is told: an act that cannot be audited is not carried
-    /// out.
+    /// Writes the audit entry. `None` if that fails: the act is not carried out, and the user is told.
     pub(super) async fn begin(desk: &Desk, inbound: &Inbound, what: &str, incident: Option<&str>) -> Option<Self> {
         let entry = AuditEntry::begun(&inbound.who.user, &inbound.place.channel, what, incident, desk.store.now());
         let written = desk.store.audit(&entry).await.map(|()| true);

@@ -57,7 +57,8 @@ impl Refusal {
 /// included. Other members of the workspace may look; they may note and act in configured channels; and they may note
 /// everywhere while nobody is configured.
 ///
-/// Missing data from Slack never counts against users who are configured by id. All others may only look meanwhile.
+/// Without the user's data from Slack, only users who are configured by id may do more than look; without our own
+/// workspace's id, nobody may.
 pub fn may(who: &Who, facts: &Facts, place: &Place, power: Power, powers: &Powers) -> Result<(), Refusal> {
     if who.is_bot || facts.user.as_ref().is_some_and(|user| user.is_bot) {
         return Err(Refusal::Bot);

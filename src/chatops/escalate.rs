@@ -98,7 +98,7 @@ fn person(whom: &str) -> Option<Span> {
     }
 }
 
-/// Mentions them in the incident's thread, together with the headline and the hint of the cause.
+/// Mentions the user or group in the incident's thread, with the headline and the escalation hint of the cause.
 async fn call(
     desk: &Desk,
     inbound: &Inbound,

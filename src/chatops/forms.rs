@@ -11,13 +11,13 @@ use crate::slack::Inbound;
 const TITLE_CHARS: usize = 24;
 /// The longest text or value of a menu option, in characters.
 pub(super) const OPTION_CHARS: usize = 75;
-/// The most options of a menu; Slack accepts 100.
+/// Maximum number of options of a menu; Slack accepts 100.
 pub(super) const OPTIONS: usize = 99;
-/// The most bytes of blocks on a page of evidence, below Slack's limit for all blocks together.
+/// Maximum number of bytes of blocks on a page of evidence, below Slack's limit for all blocks together.
 const PAGE_BYTES: usize = 9_000;
-/// The most blocks on a page of evidence; Slack accepts 100, [`render::slack_blocks`] emits at most 40.
+/// Maximum number of blocks on a page of evidence; Slack accepts 100, [`render::slack_blocks`] emits at most 40.
 const PAGE_BLOCKS: usize = 36;
-/// The most bytes of lines under one title.
+/// Maximum number of bytes of lines under one title.
 const SECTION_BYTES: usize = 2_000;
 
 /// The private metadata of a modal. Slack stores it while the user fills in the form; it is untrusted input.

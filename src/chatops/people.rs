@@ -15,7 +15,7 @@ use crate::slack::{self, Inbound, Slack, SlackError, User};
 const BELIEVED: Duration = Duration::from_secs(300);
 /// The time for which a stale answer is used while Slack does not answer.
 const STANDS_IN: Duration = Duration::from_secs(24 * 3_600);
-/// The most users and groups in a cache.
+/// Maximum number of users and groups in a cache.
 const REMEMBERED: u64 = 10_000;
 /// The timeout of one API call: a modal must be opened within 3 seconds of the press.
 const ASKING: Duration = Duration::from_millis(1_000);

@@ -8,9 +8,9 @@ use tokio::sync::Semaphore;
 
 /// The retention of request ids; Slack retries within minutes, and signatures are valid for five.
 const REMEMBER: Duration = Duration::from_secs(15 * 60);
-/// The most ids in the cache.
+/// Maximum number of ids in the cache.
 const REMEMBERED: u64 = 20_000;
-/// The most requests handled concurrently; the user is asked to repeat further ones.
+/// Maximum number of requests handled concurrently; further ones get a busy notice.
 const AT_ONCE: usize = 64;
 
 /// The ids of recent requests, and the slots for concurrent work.

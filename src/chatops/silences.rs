@@ -13,7 +13,7 @@ use crate::render::{self, Act, Button, ButtonLook, Line, Part, Piece, Span, Tone
 use crate::slack::Inbound;
 use crate::store::{AuditResult, Incident};
 
-/// The button that ends a silence; its value is the silence's id.
+/// The action of the button that expires a silence; its value is the silence's id.
 pub(super) const EXPIRE: &str = "expire";
 /// The prefix of the incident's id in a silence's comment.
 const ABOUT: &str = "llm-diagnose incident ";

@@ -28,7 +28,7 @@ pub(crate) const LONGEST_FOLLOWUP: Duration = Duration::from_secs(15 * 60);
 const AT_ONCE: u32 = 4;
 /// The lease of a follow-up, in milliseconds; afterwards another replica may take it.
 const LEASE_MS: i64 = 60_000;
-/// The longest delay after its due time at which a follow-up is still posted.
+/// The time after the last due time until which failed posts are retried.
 const WORTH: Duration = Duration::from_secs(15 * 60);
 /// The longest pause between two polls for due follow-ups.
 const IDLE: Duration = Duration::from_secs(5);
@@ -41,7 +41,7 @@ struct Check {
     action: String,
     channel: String,
     thread: Option<String>,
-    /// The deadline for its post, in unix milliseconds.
+    /// The end of the retries of its post, in unix milliseconds.
     until_ms: i64,
 }
 

@@ -18,7 +18,7 @@ use crate::store::{Called, Digest, Held, Incident, Look, Mention, Place, Spoken,
 /// The shortest time between two edits of a digest: a storm would use up the workspace's limit for edits.
 const BETWEEN_EDITS: Duration = Duration::from_secs(5);
 
-/// The most pools that a mention names.
+/// Maximum number of pools that a mention names.
 const NAMED: usize = 5;
 
 /// Returns the name of an incident's pool: cluster, namespace and model; the alert's name if it has none of these

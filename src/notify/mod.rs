@@ -42,7 +42,7 @@ const MOST_TRIES: u32 = 130;
 const MOST_POST_TRIES: u32 = 15;
 /// Tries of a chart.
 const MOST_PICTURE_TRIES: u32 = 3;
-/// The most times that a deleted incident message is posted again.
+/// Maximum number of times that a deleted incident message is posted again.
 const MOST_REPOSTS: u32 = 2;
 /// The first pause after an error; it doubles up to [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_secs(1);

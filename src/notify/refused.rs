@@ -22,7 +22,7 @@ pub const LONGEST_REFUSED: Duration = Duration::from_secs(300);
 const LOOK: Duration = Duration::from_secs(60);
 /// The age after which a rejection is dropped if nothing waits for it and only a new message could disprove it.
 const FORGET: Duration = Duration::from_secs(86_400);
-/// The most users who are notified.
+/// Maximum number of users who are notified.
 const TOLD: usize = 10;
 /// The timeout for notifying them.
 const TELL: Duration = Duration::from_secs(20);

@@ -29,7 +29,7 @@ const SKEW: Duration = Duration::from_secs(120);
 const SHARED: Duration = Duration::from_millis(500);
 /// The step to which the start of a search is rounded, in seconds, so that several searches share one result.
 const STEP: i64 = 600;
-/// The most places and channels in a cache.
+/// Maximum number of places and channels in a cache.
 const REMEMBERED: u64 = 1_000;
 
 /// The key of a search: the channel's id, the thread and the start time.

@@ -13,7 +13,7 @@ use crate::clock;
 use crate::health::DIMENSIONS;
 use crate::store::{Incident, StoreError};
 
-/// The most incidents in a list.
+/// Maximum number of incidents in a list.
 const MOST: u32 = 100;
 
 /// Returns the fleet's health: 200 for any state, which is in the body; 400 for a parameter that selects nothing.

@@ -109,7 +109,7 @@ impl Access {
     /// configured for them, the pages are open to requests for loopback, `listen`, or the host of `public_url`.
     ///
     /// # Errors
-    /// When a secret's file cannot be read or is empty, or the header's name is none.
+    /// When a secret's file cannot be read or is empty, or the header's name is invalid.
     pub fn new(config: &Config, webhook: &Webhook, listen: SocketAddr, public_url: &str) -> anyhow::Result<Self> {
         let mut accepted = Vec::new();
         if let Some(path) = &config.bearer_token_file {

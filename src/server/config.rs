@@ -15,19 +15,19 @@ use crate::exporter::Allowed;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Limits {
-    /// The most open connections; at least 1. A further one closes the one that has gone longest without a complete
-    /// request.
+    /// Maximum number of open connections, at least 1. At the limit a new one closes the one that has gone longest
+    /// without a complete request.
     pub connections: usize,
-    /// From the start of a connection or request to the end of its head; defaults to 10s.
+    /// The longest time from the start of a connection or request to the end of its head; defaults to 10s.
     #[serde(deserialize_with = "duration")]
     #[schemars(with = "String")]
     pub header_timeout: Duration,
-    /// From the head to the end of the body, and the longest time in which a client reads nothing of its response;
-    /// defaults to 30s.
+    /// The longest time from the head to the end of the body, and the longest time in which a client reads nothing of
+    /// its response; defaults to 30s.
     #[serde(deserialize_with = "duration")]
     #[schemars(with = "String")]
     pub body_timeout: Duration,
-    /// Between two requests; defaults to 1m.
+    /// The longest pause between two requests; defaults to 1m.
     #[serde(deserialize_with = "duration")]
     #[schemars(with = "String")]
     pub idle_timeout: Duration,

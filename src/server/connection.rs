@@ -22,7 +22,7 @@ use tracing::debug;
 
 use super::config::Limits;
 
-/// The most bytes that are read ahead of a request; its head must fit.
+/// Maximum number of bytes that are read ahead of a request; its head must fit.
 const HEAD_BYTES: usize = 32 << 10;
 
 /// The phase of a connection. At the limit, connections are closed in this order.

@@ -24,17 +24,17 @@ use crate::store::Incident;
 const PICTURE_WITHIN: Duration = Duration::from_secs(2);
 /// The time to live of a chart; its key includes the incident's revision.
 const PICTURE_KEPT: Duration = Duration::from_secs(20);
-/// The most charts in the cache: some ten kilobytes each.
+/// Maximum number of charts in the cache: some ten kilobytes each.
 const PICTURES: u64 = 64;
 /// The timeout of the numbers.
 const NUMBERS_WITHIN: Duration = Duration::from_secs(3);
 /// The time to live of the numbers, and of their absence.
 const NUMBERS_KEPT: Duration = Duration::from_secs(30);
-/// The most incidents with cached numbers: with many replicas some hundred kilobytes each.
+/// Maximum number of incidents with cached numbers: with many replicas some hundred kilobytes each.
 const NUMBERS: u64 = 32;
 /// The time to live of the fleet's health.
 const HEALTH_KEPT: Duration = Duration::from_secs(5);
-/// The most health results in the cache.
+/// Maximum number of health results in the cache.
 const HEALTHS: u64 = 16;
 
 /// The alternative text of a chart and its `<svg>`.

@@ -19,15 +19,15 @@ use crate::store::{Incident, StoreError};
 
 /// Incidents per page.
 const SHOWN: usize = 40;
-/// The most open incidents listed before the others; more of them are a storm, listed by `state=open`.
+/// Maximum number of open incidents listed before the others; more of them are a storm, listed by `state=open`.
 const OPEN: u32 = 60;
-/// The most incidents that a search reads per page; the next page continues there.
+/// Maximum number of incidents that a search reads per page; the next page continues there.
 const LOOKED_AT: usize = 400;
 /// Incidents that a search reads at once.
 const BATCH: u32 = 50;
-/// The most log entries on an incident's page.
+/// Maximum number of log entries on an incident's page.
 const EVENTS: u32 = 500;
-/// The most bundles on an incident's page.
+/// Maximum number of bundles on an incident's page.
 const BUNDLES: usize = 10;
 
 fn words(shared: &Shared) -> &Words {

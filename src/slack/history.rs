@@ -13,7 +13,7 @@ use super::{Slack, SlackError};
 const MARK: &str = "llm_diagnose";
 /// Messages per page; Slack advises at most 200.
 const PAGE: &str = "200";
-/// The most pages to read.
+/// Maximum number of pages to read.
 const PAGES: usize = 5;
 
 /// The invisible metadata by which a message is found again.
@@ -47,9 +47,9 @@ impl Mark {
 /// A marked message that was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
-    /// Its timestamp.
+    /// The message's timestamp.
     pub ts: String,
-    /// Its mark.
+    /// The message's mark.
     pub mark: Mark,
     /// The id of the file that it shares.
     pub file: Option<String>,

@@ -10,7 +10,7 @@ use crate::redact::unreached;
 
 /// Channels per page of a list; Slack advises at most 200 and accepts 999.
 const PAGE: &str = "200";
-/// The most pages to read: Slack allows 20 a minute.
+/// Maximum number of pages to read: Slack allows 20 a minute.
 const PAGES: usize = 15;
 
 /// The body and the relevant headers of `auth.test`.
@@ -28,9 +28,9 @@ pub struct Introduction {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct ChannelInfo {
-    /// Its id.
+    /// The channel's id.
     pub id: String,
-    /// Its name without `#`.
+    /// The channel's name without `#`.
     pub name: String,
     /// True if we are a member.
     pub is_member: bool,

@@ -13,7 +13,7 @@ use super::inbound::{Inbound, Place, What, Who};
 const TEXT: usize = 4_000;
 /// The longest id, in characters; Slack allows 255.
 const ID: usize = 255;
-/// The most fields of a form; Slack allows 100 blocks.
+/// Maximum number of fields of a form; Slack allows 100 blocks.
 const FIELDS: usize = 100;
 
 /// A parsed payload.

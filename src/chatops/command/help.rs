@@ -28,7 +28,7 @@ const EXAMPLES: [(&str, &[&str]); 14] = [
 /// The help of one command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Topic {
-    /// Its name.
+    /// The command's name.
     pub name: String,
     /// The usage line: `[TARGET] [at TIME] [last DURATION] [playbook ID]`.
     pub usage: String,

@@ -19,22 +19,22 @@ pub enum Command {
     /// Say what is wrong with a pool, why, and what to do; now or at another time.
     #[command(visible_alias = "d")]
     Diagnose(Diagnose),
-    /// Look at every pool: healthy, warning, critical or unknown, by the thresholds that the playbooks alert on.
+    /// Show the health of every pool: healthy, warning, critical or unknown, by the thresholds that the playbooks alert on.
     Health(HealthOf),
     /// Explain a playbook or cause, or what a code, an Xid, a flag, a line of a log, a signal or an engine means.
     Explain(Explain),
     /// List incidents with their causes.
     #[command(alias = "incident")]
     Incidents(Incidents),
-    /// Say why an incident's cause was named: everything that was checked.
+    /// Show why an incident's cause was named: everything that was checked.
     #[command(alias = "evidence")]
     Why(OfIncident),
-    /// Say where an incident stands.
+    /// Show the current state of an incident.
     Status(OfIncident),
     /// Diagnose an incident once more: now while it is open, else as of its last diagnosis.
     #[command(alias = "rerun")]
     Again(OfIncident),
-    /// Make one file of everything known about an incident, to hand on.
+    /// Build one file of everything known about an incident, to hand over.
     Bundle(OfIncident),
     /// List silences, end one, or silence an incident's alerts.
     #[command(alias = "silences")]
@@ -43,7 +43,7 @@ pub enum Command {
     Capacity(CapacityOf),
     /// List the playbooks.
     Playbooks,
-    /// Tell how often named causes were right: as measured, and as people here found.
+    /// Show how often named causes were right: as measured, and by feedback of users here.
     Accuracy,
     /// Check what the service needs: Prometheus, Slack, store, playbooks, and which signals are missing.
     Doctor,
@@ -54,13 +54,13 @@ pub enum Command {
 /// The arguments of `diagnose`: target, time and playbook.
 #[derive(Debug, Clone, Default, PartialEq, Args)]
 pub struct Diagnose {
-    /// A model, namespace, namespace/workload or pod, or as much of its name as tells it apart.
+    /// A model, namespace, namespace/workload or pod, or an unambiguous part of its name.
     #[arg(value_name = "TARGET")]
     pub target: Option<String>,
     /// The time range.
     #[command(flatten)]
     pub when: When,
-    /// The playbook to enter, instead of the one for what is wrong.
+    /// The playbook to enter, instead of the one chosen by the failing checks.
     #[arg(long, value_name = "ID")]
     pub playbook: Option<String>,
 }
@@ -68,10 +68,10 @@ pub struct Diagnose {
 /// A moment, and the length of the range that ends there.
 #[derive(Debug, Clone, Default, PartialEq, Args)]
 pub struct When {
-    /// Judge this moment: 14:05 (the last such, UTC), 10m ago, RFC 3339 or unix seconds; now unless told.
+    /// The moment to judge: 14:05 (the most recent one, UTC), 10m ago, RFC 3339 or unix seconds; defaults to now.
     #[arg(long, value_name = "TIME", value_parser = Moment::parse)]
     pub at: Option<Moment>,
-    /// Judge this much time up to then as one whole, compared with what was before.
+    /// The period up to then, judged as a whole and compared with the time before it.
     #[arg(long, value_name = "DURATION", value_parser = span)]
     pub last: Option<Duration>,
 }
@@ -79,10 +79,10 @@ pub struct When {
 /// The arguments of `health`.
 #[derive(Debug, Clone, Default, PartialEq, Args)]
 pub struct HealthOf {
-    /// A model, namespace, namespace/workload or pod, or as much of its name as tells it apart; none for all pools.
+    /// A model, namespace, namespace/workload or pod, or an unambiguous part of its name; none for all pools.
     #[arg(value_name = "TARGET")]
     pub target: Option<String>,
-    /// Look at this moment: 14:05 (the last such, UTC), 10m ago, RFC 3339 or unix seconds; now unless told.
+    /// The moment to judge: 14:05 (the most recent one, UTC), 10m ago, RFC 3339 or unix seconds; defaults to now.
     #[arg(long, value_name = "TIME", value_parser = Moment::parse)]
     pub at: Option<Moment>,
 }
@@ -109,18 +109,18 @@ pub struct Incidents {
 /// The incidents of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Which {
-    /// Those in which something still fires.
+    /// Incidents with firing alerts.
     Open,
-    /// Those of the last 24 hours.
+    /// Incidents of the last 24 hours.
     Today,
-    /// The newest of all.
+    /// The newest incidents, open or resolved.
     All,
 }
 
 /// The argument that selects an incident.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
 pub struct OfIncident {
-    /// The incident's id or its end; in an incident's thread that one, else the newest.
+    /// The incident's id or its end; defaults to the incident of the thread, else the newest.
     #[arg(value_name = "INCIDENT")]
     pub incident: Option<String>,
 }
@@ -131,7 +131,7 @@ pub struct Silence {
     /// `list`, `expire`, or the incident; in an incident's thread the duration alone.
     #[arg(value_name = "list|expire|INCIDENT", default_value = "list")]
     pub what: String,
-    /// The silence that is to end, or for how long: 1h, 4h.
+    /// The id of the silence to end, or the duration of a new one: 1h, 4h.
     #[arg(value_name = "ID|DURATION")]
     pub which: Option<String>,
 }
@@ -139,7 +139,7 @@ pub struct Silence {
 /// The arguments of `capacity`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
 pub struct CapacityOf {
-    /// A model, namespace, namespace/workload or pod, or as much of its name as tells it apart.
+    /// A model, namespace, namespace/workload or pod, or an unambiguous part of its name.
     #[arg(value_name = "TARGET")]
     pub target: Option<String>,
 }
@@ -147,7 +147,7 @@ pub struct CapacityOf {
 /// The arguments of `help`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
 pub struct Help {
-    /// One command alone.
+    /// The command to explain; defaults to all.
     #[arg(value_name = "COMMAND")]
     pub command: Option<String>,
 }

@@ -168,8 +168,7 @@ fn nearly<'a>(commands: &'a clap::Command, word: &str) -> Option<&'a str> {
     near.min().map(|(_, name)| name)
 }
 
-/// Finds an option of a command by its long name or alias; returns true if it takes a value, `None` if there is no such
-/// option.
+/// Returns true if an option of the command takes a value; `None` if it has no option with this name or alias.
 fn option(command: &clap::Command, word: &str) -> Option<bool> {
     let has = |arg: &&clap::Arg| {
         let aliases = arg.get_visible_aliases().unwrap_or_default();
@@ -256,7 +255,7 @@ fn plain(text: &str) -> String {
     typed.collect::<String>().replace(['\u{2014}', '\u{2013}'], "--").replace(['`', '*'], "")
 }
 
-/// Returns true for characters that set the text direction or have no width.
+/// Returns true for invisible characters: direction marks, zero width, private use.
 fn is_unseen(c: char) -> bool {
     matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}' | '\u{e000}'..='\u{f8ff}')
 }

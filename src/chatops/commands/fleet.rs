@@ -26,9 +26,9 @@ use crate::store::Incident;
 
 /// Timeout for the list of pools.
 const LISTING: Duration = Duration::from_secs(5);
-/// The most missing signals that are listed.
+/// Maximum number of missing signals that are listed.
 const FEW: usize = 4;
-/// The most targets with a button.
+/// Maximum number of targets with a button.
 const OFFERED: usize = 4;
 
 /// The pools in Prometheus, with the errors of the servers that did not answer.
@@ -108,8 +108,7 @@ async fn found(desk: &Desk, reply: &Reply<'_>, typed: &str, at: Timestamp) -> Re
     Ok(found.collect())
 }
 
-/// Builds the message that there are no pools; it says when there is data, and for a moment in the past, whether there
-/// are pools now.
+/// Builds the message that there are no pools, with the period that has data and, for a past moment, the pools of now.
 async fn nothing(desk: &Desk, reply: &Reply<'_>, at: Timestamp) -> Message {
     let words = &desk.words;
     let within = LISTING.min(desk.diagnosing.deadline);

@@ -12,13 +12,13 @@ use crate::health::{Health, Pool, State};
 use crate::render::{self, Line, Message, Part, Tone};
 use crate::signal::{Unit, format_value};
 
-/// The most pools in an overview.
+/// Maximum number of pools in an overview.
 const POOLS: usize = 20;
-/// The most failing checks listed per pool.
+/// Maximum number of failing checks listed per pool.
 const FEW: usize = 4;
-/// The most numbers of a pool that is shown alone.
+/// Maximum number of healthy values of a pool that is shown alone.
 const NUMBERS: usize = 10;
-/// The most pools with a button for their diagnosis.
+/// Maximum number of pools with a button for their diagnosis.
 const OFFERED: usize = 4;
 
 /// Renders the health of the fleet, now or at `at`: a section per pool with its failing checks, and buttons that

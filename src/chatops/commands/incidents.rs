@@ -8,7 +8,7 @@ use crate::render::{self, Act, Line, Message, Part, Tone};
 use crate::slack::Inbound;
 use crate::store::{Incident, Store, StoreError};
 
-/// The most incidents in a list.
+/// Maximum number of incidents in a list.
 const LISTED: u32 = 20;
 /// The number of recent incidents that can be selected by a part of their id.
 const KNOWN: u32 = 2_000;

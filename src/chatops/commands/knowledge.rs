@@ -13,7 +13,7 @@ const MEASURED: &str = include_str!("../../../docs/accuracy.md");
 const MEASURED_AT: &str = "https://github.com/llm-diagnose/llm-diagnose/blob/main/docs/accuracy.md";
 /// The address of the runbooks.
 const RUNBOOKS: &str = "https://github.com/llm-diagnose/llm-diagnose/blob/main/docs/runbooks";
-/// The most lines of an explanation from a table.
+/// Maximum number of lines of an explanation from a table.
 const LINES: usize = 40;
 
 /// Explains a playbook, cause, code, flag, log line, signal or engine.

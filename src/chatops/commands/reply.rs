@@ -46,7 +46,7 @@ pub(in crate::chatops) struct Reply<'a> {
     done: CancellationToken,
 }
 
-/// The most characters of the command that a progress message repeats.
+/// Maximum number of characters of the command that a progress message repeats.
 const REPEATED_CHARS: usize = 60;
 
 impl<'a> Reply<'a> {
@@ -77,7 +77,7 @@ impl<'a> Reply<'a> {
         self.place.channel.starts_with('D')
     }
 
-    /// Returns the place of a public message: the request's thread, or a thread under the request.
+    /// Returns the place of a public message: the request's thread, a new thread under a mention, else the channel.
     pub(super) fn destination(&self) -> Destination<'_> {
         let own = self.place.message.as_deref().filter(|_| self.is_open && !self.is_direct());
         Destination { channel: &self.place.channel, thread: self.place.thread.as_deref().or(own) }

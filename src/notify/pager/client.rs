@@ -15,7 +15,7 @@ use crate::store::Incident;
 
 /// The timeout of one call.
 const CALL: Duration = Duration::from_secs(10);
-/// The most characters of an error response in the log.
+/// Maximum number of characters of an error response in the log.
 const SHOWN: usize = 300;
 
 /// The client of a configured pager.

@@ -14,7 +14,7 @@ use crate::redact::address;
 #[derive(Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Pager {
-    /// Its name: in logs, metrics, and for `slack.escalate`.
+    /// The name: in logs, metrics, and for `slack.escalate`.
     pub name: String,
     /// The protocol.
     pub kind: PagerKind,
@@ -24,7 +24,7 @@ pub struct Pager {
     /// Labels that a firing alert must have; empty takes every incident.
     #[serde(default)]
     pub labels: BTreeMap<String, String>,
-    /// Its address; optional for PagerDuty.
+    /// The address; optional for PagerDuty.
     #[serde(default)]
     pub url: Option<String>,
     /// A file with PagerDuty's routing key (the one that Alertmanager uses), or the webhook's signing secret.

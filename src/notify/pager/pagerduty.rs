@@ -18,7 +18,7 @@ use crate::store::Incident;
 pub(super) const URL: &str = "https://events.pagerduty.com/v2/enqueue";
 /// PagerDuty's limit for a summary.
 const SUMMARY_CHARS: usize = 1_024;
-/// The most characters of one detail; an event may have 512 kB in all.
+/// Maximum number of characters of one detail; an event may have 512 kB in all.
 const DETAIL_CHARS: usize = 4_000;
 
 /// The summary of a call that resolved a page.

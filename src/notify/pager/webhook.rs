@@ -1,5 +1,5 @@
-//! The generic webhook: our own versioned JSON, signed according to Standard Webhooks, which receivers can
-//! verify with existing libraries.
+//! The generic webhook: our own versioned JSON, signed according to Standard Webhooks, so receivers can use
+//! existing libraries.
 //!
 //! Source: <https://github.com/standard-webhooks/standard-webhooks>, specification 1.0.0: `webhook-id`,
 //! `webhook-timestamp` and `webhook-signature: v1,base64(HMAC-SHA256(secret, id.timestamp.body))`.

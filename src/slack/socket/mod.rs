@@ -36,13 +36,13 @@ const GOOD: Duration = Duration::from_secs(30);
 /// Timeouts and intervals; the defaults follow from Slack's limit of 3 seconds and from its silent connection losses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timing {
-    /// From an envelope to its acknowledgement; Slack waits 3 seconds.
+    /// The time from an envelope to its acknowledgement; Slack waits 3 seconds.
     pub ack: Duration,
-    /// Between two pings.
+    /// The interval between two pings.
     pub ping: Duration,
     /// The silence, even to pings, after which a connection is dead.
     pub idle: Duration,
-    /// From connecting to `hello`.
+    /// The time from connecting to `hello`.
     pub open: Duration,
     /// The time for which an ending connection is read after its successor is ready.
     pub linger: Duration,
