@@ -14,7 +14,7 @@ pub enum Power {
     Act,
 }
 
-/// The reason of a refusal.
+/// The reason for a refusal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refusal {
     /// The user is a bot.

@@ -240,7 +240,7 @@ fn is_about_token(code: &str) -> bool {
     SlackError::Refused { code: code.to_owned(), detail: String::new() }.is_about_token()
 }
 
-/// Returns the manual fix of a rejection, for logs and readiness.
+/// Returns the manual fix for a rejection, for logs and readiness.
 pub fn todo(code: &str) -> &'static str {
     match code {
         "not_in_channel" | "channel_not_found" => {

@@ -44,7 +44,7 @@ pub(super) type Drawn = Option<Arc<(String, String)>>;
 #[derive(Debug)]
 pub struct Pages {
     pub(super) access: Access,
-    /// Redacts everything that leaves the service.
+    /// Redacts the pages, tickets and JSON.
     pub(super) redactor: Redactor,
     numbers: Cache<(String, bool), Option<Arc<facts::Seen>>>,
     pictures: Cache<(String, i64), Drawn>,

@@ -69,8 +69,7 @@ async fn answer(shared: &Shared, sender: Option<String>, body: Body) -> Result<A
         Err(Refusal::BrokenOff(error)) => Err((StatusCode::BAD_REQUEST, "broken_off", error)),
         Err(Refusal::Busy) => Err(not_now("busy", "too many large bodies at once: retry".to_owned())),
         Err(Refusal::TooLarge(beginning)) => {
-            // Alertmanager repeats it without notifying anybody, so an incident does; repetitions belong to the same
-            // one.
+            // Alertmanager repeats it without reporting it, so an incident does; repetitions join the same incident.
             if let Some(group) = AlertGroup::too_large(&beginning) {
                 store(shared, AlertGroup { sender, ..group }).await?;
             }

@@ -55,8 +55,8 @@ pub struct Config {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Storm {
-    /// The number of new incidents of a channel within `within` from which further ones go into a digest; 0 never
-    /// collapses.
+    /// The number of new incidents of a channel within `within` from which further ones go into a digest; 0
+    /// disables this.
     pub incidents: u32,
     /// The period in which they are counted; defaults to 5m.
     #[serde(deserialize_with = "duration")]

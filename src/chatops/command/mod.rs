@@ -19,7 +19,7 @@ pub enum Command {
     /// Say what is wrong with a pool, why, and what to do; now or at another time.
     #[command(visible_alias = "d")]
     Diagnose(Diagnose),
-    /// Show the health of every pool: healthy, warning, critical or unknown, by the thresholds that the playbooks alert on.
+    /// Show the health of every pool: healthy, warning, critical or unknown, by the alert thresholds of the playbooks.
     Health(HealthOf),
     /// Explain a playbook or cause, or what a code, an Xid, a flag, a line of a log, a signal or an engine means.
     Explain(Explain),

@@ -25,7 +25,7 @@ pub(super) use reply::Reply;
 
 /// The action prefix of buttons that run a command; the button's value is the command line.
 pub(super) const ASK: &str = "ask-";
-/// The number of query deadlines that an answer may take: a list of pools, a health check, and up to three diagnoses.
+/// The number of query deadlines that a command may take: a list of pools, a health check, and up to three diagnoses.
 const PHASES: u32 = 4;
 /// The longest command line of a button; Slack accepts values of 2,000 characters.
 const LINE_CHARS: usize = 1_900;

@@ -109,7 +109,7 @@ impl SocketState {
         });
     }
 
-    /// Records the reason of a failure; returns true if it differs from the previous one.
+    /// Records the reason for a failure; returns true if it differs from the previous one.
     fn failed(&self, why: &str) -> bool {
         let mut is_news = false;
         self.status.send_modify(|status| {
