@@ -19,7 +19,6 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 /// The poll interval of that wait.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// Calls the configured user group, user or pager.
 pub(super) async fn escalate(desk: &Desk, inbound: &Inbound, incident: &Incident) {
     let what = Act::Escalate;
     if !incident.open {

@@ -80,7 +80,6 @@ pub(super) fn input(id: &str, label: &str, optional: bool, element: Value) -> Va
     json!({ "type": "input", "block_id": id, "label": plain(label, 2_000), "optional": optional, "element": element })
 }
 
-/// Builds a text input.
 pub(super) fn text_box(id: &str, lines: bool, most: usize, hint: &str) -> Value {
     let mut element = json!({ "type": "plain_text_input", "action_id": id, "multiline": lines, "max_length": most });
     if !hint.is_empty() {
@@ -89,7 +88,6 @@ pub(super) fn text_box(id: &str, lines: bool, most: usize, hint: &str) -> Value 
     element
 }
 
-/// Builds an option of a menu.
 pub(super) fn option(label: &str, value: &str) -> Value {
     json!({ "text": plain(label, OPTION_CHARS), "value": value })
 }

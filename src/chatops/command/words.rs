@@ -27,7 +27,7 @@ pub struct Asked {
 /// The reason why a line cannot be parsed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Trouble {
-    /// The line is longer than [`MOST_CHARS`].
+    /// The line is longer than 2,000 characters.
     TooLong,
     /// The first word resembles a command: the line with that command, and the line with the word as a target.
     Nearly {

@@ -280,7 +280,6 @@ pub(super) async fn again(desk: &Desk, reply: &Reply<'_>, incident: &Incident) {
     reply.say(&dated(desk, diagnosis_message(desk, &diagnosis, Some(prometheus)), over)).await;
 }
 
-/// Renders a diagnosis as an answer.
 pub(super) fn diagnosis_message(desk: &Desk, diagnosis: &Diagnosis, prometheus: Option<&Prometheus>) -> Message {
     render::diagnosis_message(diagnosis, prometheus.map(|prometheus| prometheus.url.as_str()), &desk.words)
 }
