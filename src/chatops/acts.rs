@@ -1,4 +1,4 @@
-//! Buttons, forms and menus: authority, then the audit log, then the effect.
+//! Buttons, forms and menus: authorise, write the audit log, then take effect.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,19 +15,19 @@ use crate::render::{Act, Line, MENU};
 use crate::slack::{Ack, Inbound, What};
 use crate::store::{AuditEntry, AuditResult, Incident, StoreError};
 
-/// An incident's id is a ULID; what is longer than this with a step's hash is none.
+/// The longest accepted button value: an incident's id (a ULID) and a step's hash fit.
 const VALUE_CHARS: usize = 100;
-/// An incident's id has 26.
+/// The longest accepted incident id; a ULID has 26 characters.
 const ID_CHARS: usize = 40;
 
-/// A button was pressed.
+/// Handles a button press.
 pub(super) async fn press(desk: &Desk, inbound: &Inbound, action: &str, value: &str) {
-    // The menu tells back the action and the value of the button that stands in it.
+    // The value of a menu option holds the action and the value of the button that it stands for.
     let (action, value) = match value.split_once(' ') {
         Some(chosen) if action == MENU => chosen,
         _ => (action, value),
     };
-    // Of several of one kind, which one: `verify:2`.
+    // An index distinguishes several buttons of one kind: `verify:2`.
     let name = action.split_once(':').map_or(action, |(name, _)| name);
     if value.len() > VALUE_CHARS {
         desk.metrics.act("unknown", "refused");
@@ -64,7 +64,7 @@ pub(super) async fn press(desk: &Desk, inbound: &Inbound, action: &str, value: &
     }
 }
 
-/// What an act needs.
+/// Returns the power that an act needs.
 fn power(act: Act) -> Power {
     match act {
         Act::Evidence | Act::Digest => Power::Look,
@@ -73,7 +73,7 @@ fn power(act: Act) -> Power {
     }
 }
 
-/// A modal was sent.
+/// Handles a submitted modal.
 pub(super) async fn submit(desk: &Arc<Desk>, mut inbound: Inbound, slot: OwnedSemaphorePermit) -> Ack {
     let What::Submit { form, about, values } = inbound.what.clone() else { return Ack::Received };
     let refused = |key: &str| Ack::View(forms::notice(&desk.words, desk.words.line(key, &[])));
@@ -109,18 +109,18 @@ pub(super) async fn submit(desk: &Arc<Desk>, mut inbound: Inbound, slot: OwnedSe
     }
 }
 
-/// Whether they may.
+/// Checks that the user has this power.
 pub(super) async fn decide(desk: &Desk, inbound: &Inbound, power: Power) -> Result<(), Refusal> {
     let facts = desk.people.facts(&desk.slack, inbound, &desk.config).await;
     may(&inbound.who, &facts, &inbound.place, power, &desk.config.act)
 }
 
-/// An incident's id as it may be: what is none is neither looked for nor written down.
+/// Returns a well-formed incident id; other text is neither looked up nor written to the audit log.
 fn plausible(id: &str) -> Option<&str> {
     Some(id).filter(|id| !id.is_empty() && id.len() <= ID_CHARS && id.bytes().all(|b| b.is_ascii_alphanumeric()))
 }
 
-/// Whether they may; else they are told, and it is written down and counted.
+/// Returns true if the user has this power; otherwise replies with the refusal, audits and counts it.
 pub(super) async fn permit(desk: &Desk, inbound: &Inbound, what: &str, incident: Option<&str>, power: Power) -> bool {
     let Err(refusal) = decide(desk, inbound, power).await else { return true };
     write_refusal(desk, inbound, what, incident, refusal).await;
@@ -130,7 +130,7 @@ pub(super) async fn permit(desk: &Desk, inbound: &Inbound, what: &str, incident:
     false
 }
 
-/// As [`permit`], for a form: the refusal takes its place.
+/// Like [`permit`], for a form: the returned view with the refusal replaces the form.
 pub(super) async fn permitted(
     desk: &Desk,
     inbound: &Inbound,
@@ -154,7 +154,7 @@ async fn write_refusal(desk: &Desk, inbound: &Inbound, what: &str, incident: Opt
     }
 }
 
-/// The incident of a button; they are told when it is gone.
+/// Finds the incident of a button; tells the user when it no longer exists.
 pub(super) async fn find(desk: &Desk, inbound: &Inbound, what: &str, id: &str) -> Option<Incident> {
     let key = match known(desk, id).await {
         Ok(incident) => return Some(incident),
@@ -165,7 +165,7 @@ pub(super) async fn find(desk: &Desk, inbound: &Inbound, what: &str, id: &str) -
     None
 }
 
-/// The incident with this id, else the phrase that says why there is none.
+/// Finds the incident with this id; the error is the key of the phrase with the reason.
 async fn known(desk: &Desk, id: &str) -> Result<Incident, &'static str> {
     let Some(id) = plausible(id) else { return Err("act-gone") };
     match desk.store.incident(id).await {
@@ -177,20 +177,21 @@ async fn known(desk: &Desk, id: &str) -> Result<Incident, &'static str> {
     }
 }
 
-/// An act from its line in the audit log to its end.
+/// An act, from its first entry in the audit log to its end.
 pub(super) struct Attempt {
     entry: AuditEntry,
 }
 
 impl Attempt {
-    /// Writes the line; none, and they are told, when that is impossible: what is not written down is not done.
+    /// Writes the audit entry. `None` if that fails: the act is not carried out, and the user is told.
     pub(super) async fn begin(desk: &Desk, inbound: &Inbound, what: &str, incident: Option<&str>) -> Option<Self> {
         let entry = AuditEntry::begun(&inbound.who.user, &inbound.place.channel, what, incident, desk.store.now());
         let written = desk.store.audit(&entry).await.map(|()| true);
         Self::written(desk, inbound, entry, written, "").await
     }
 
-    /// As [`Self::begin`], once within a time for an incident: who comes later, or at the same moment, is told `already`.
+    /// Like [`Self::begin`], at most once within a time per incident: later and concurrent callers get the phrase
+    /// `already`.
     pub(super) async fn begin_once(
         desk: &Desk,
         inbound: &Inbound,
@@ -229,17 +230,17 @@ impl Attempt {
         }
     }
 
-    /// The id of its line in the audit log.
+    /// The id of the entry in the audit log.
     pub(super) fn id(&self) -> &str {
         &self.entry.id
     }
 
-    /// It turns out to be about an incident.
+    /// Sets the incident, where it becomes known only during the act.
     pub(super) fn about(&mut self, incident: &str) {
         self.entry.incident = Some(incident.to_owned());
     }
 
-    /// Says how it ended; what was done changes the incident's message.
+    /// Writes the result to the audit log; a completed act also updates the incident's message.
     pub(super) async fn end(mut self, desk: &Desk, result: AuditResult, target: &str, detail: &str) {
         self.entry.result = result;
         self.entry.target = forms::cut(target, 200);
@@ -258,7 +259,7 @@ impl Attempt {
         }
     }
 
-    /// Ends it by what a change of the store said: done, or `not` for the person when there was nothing to do.
+    /// Ends the act by the result of a store update; replies with the phrase `not` if nothing was changed.
     async fn ended(self, desk: &Desk, inbound: &Inbound, changed: Result<bool, StoreError>, not: &str) -> bool {
         match changed {
             Ok(true) => {
@@ -303,13 +304,13 @@ async fn again(desk: &Desk, inbound: &Inbound, incident: &Incident) {
     }
 }
 
-/// The incident is over, so there is nothing to do.
+/// Replies that the incident has already ended.
 pub(super) async fn over(desk: &Desk, inbound: &Inbound, act: Act) {
     desk.metrics.act(act.as_str(), AuditResult::Failed.as_str());
     say(desk, inbound, "act-over").await;
 }
 
-/// Opens a modal; they are told when that is too late.
+/// Opens a modal; tells the user if Slack's trigger has expired.
 pub(super) async fn open(desk: &Desk, inbound: &Inbound, what: &str, view: &serde_json::Value) -> bool {
     let answer = match &inbound.place.trigger {
         Some(trigger) => desk.slack.open_view(trigger, view).await.map_err(|error| error.to_string()),
@@ -335,7 +336,7 @@ async fn evidence(desk: &Desk, inbound: &Inbound, incident: &Incident) {
     }
 }
 
-/// The refusal of somebody else's sentence: what went wrong, in its own words.
+/// Replies with a phrase that quotes an error of another system.
 pub(super) async fn failed(desk: &Desk, inbound: &Inbound, key: &str, error: &str) {
     tell(desk, inbound, desk.words.line(key, &[("error", Line::of(error).into())])).await;
 }

@@ -1,40 +1,40 @@
-//! Who may do what. Pure: [`super::people`] finds out the facts.
+//! Authorisation: decides who may do what. Pure; [`super::people`] collects the facts.
 
 use super::people::Facts;
 use crate::slack::{Place, Powers, Who};
 
-/// What somebody wants.
+/// The power that a request needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Power {
     /// Read: evidence, diagnoses, lists.
     Look,
-    /// Change what we say ourselves: acknowledge, run again, right or wrong, verify.
+    /// Change our own state: acknowledge, diagnose again, rate a cause as right or wrong, verify.
     Note,
-    /// Change something outside: silence, call people.
+    /// Change something outside: create silences, call people.
     Act,
 }
 
-/// Why somebody may not.
+/// The reason for a refusal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refusal {
-    /// A program.
+    /// The user is a bot.
     Bot,
-    /// Another workspace, or somebody of another organisation in a shared channel.
+    /// The user belongs to another workspace or, in a shared channel, to another organisation.
     Stranger,
-    /// A guest whom the configuration does not name.
+    /// The user is a guest whom the configuration does not name.
     Guest,
     /// The account is closed.
     Gone,
-    /// Nobody is configured to act.
+    /// The configuration names nobody who may act.
     Nobody,
-    /// Others are configured to act.
+    /// The configuration names others, but not this user.
     NotNamed,
-    /// Slack did not tell who they are, so it cannot be decided.
+    /// Slack did not return the user's data, so no decision is possible.
     Unknown,
 }
 
 impl Refusal {
-    /// Its phrase.
+    /// The key of its phrase.
     pub(super) fn key(self) -> &'static str {
         match self {
             Self::Bot => "refused-bot",
@@ -47,16 +47,18 @@ impl Refusal {
         }
     }
 
-    /// As the audit log names it.
+    /// The name in the audit log.
     pub(super) fn as_str(self) -> &'static str {
         self.key().trim_start_matches("refused-")
     }
 }
 
-/// Decides. Whoever is configured, by id or through a user group, may do everything, guests included. Other members of
-/// the workspace may look; they may note and act in configured channels; and note everywhere while nobody is configured.
+/// Checks that a user has a power. Users who are configured by id or through a user group may do everything, guests
+/// included. Other members of the workspace may look; they may note and act in configured channels; and they may note
+/// everywhere while nobody is configured.
 ///
-/// What Slack did not tell is never held against those who are named by id, nor for anybody who wants more than to look.
+/// Without the user's data from Slack, only users who are configured by id may do more than look; without our own
+/// workspace's id, nobody may.
 pub fn may(who: &Who, facts: &Facts, place: &Place, power: Power, powers: &Powers) -> Result<(), Refusal> {
     if who.is_bot || facts.user.as_ref().is_some_and(|user| user.is_bot) {
         return Err(Refusal::Bot);
@@ -87,7 +89,7 @@ pub fn may(who: &Who, facts: &Facts, place: &Place, power: Power, powers: &Power
         _ if channels.contains(&place.channel) => Ok(()),
         Power::Note if nobody => Ok(()),
         Power::Act if nobody => Err(Refusal::Nobody),
-        // Slack did not tell who is in a group that might name them.
+        // Slack did not return the members of a group that may contain the user.
         Power::Note | Power::Act if facts.groups_unknown => Err(Refusal::Unknown),
         Power::Note | Power::Act => Err(Refusal::NotNamed),
     }

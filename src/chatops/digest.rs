@@ -1,4 +1,4 @@
-//! "Show incidents": those of a digest, worst first, a page at a time.
+//! "Show incidents": the incidents of a digest, most severe first, page by page.
 
 use std::cmp::Reverse;
 
@@ -11,10 +11,10 @@ use crate::render::{Act, Button, ButtonLook, Line, Part, Tone};
 use crate::slack::Inbound;
 use crate::store::{AuditResult, Incident, Spoken};
 
-/// Incidents of a page.
+/// Incidents per page.
 const PAGE: usize = 15;
 
-/// The incidents that a digest speaks for, from the one with this number on.
+/// Lists the incidents of a digest, starting at index `from`.
 pub(super) async fn list(desk: &Desk, inbound: &Inbound, id: &str, from: &str) {
     let words = &desk.words;
     let Spoken { mut incidents, unreadable, .. } = match desk.store.digest_incidents(id).await {

@@ -1,4 +1,4 @@
-//! "Escalate": calls a user group, a person, or a pager.
+//! "Escalate": calls a user group, a user or a pager.
 
 use std::time::Duration;
 
@@ -12,14 +12,13 @@ use crate::render::{Act, Line, Part, Span, Tone};
 use crate::slack::{Inbound, is_person};
 use crate::store::{AuditEntry, AuditResult, Incident};
 
-/// Nobody is called twice for one incident within this time.
+/// The minimum time between two escalations of one incident.
 const ONCE_WITHIN: Duration = Duration::from_secs(300);
-/// How long the answer waits for the delivery.
+/// The longest wait of the answer for the delivery.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
-/// How often it looks.
+/// The poll interval of that wait.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// Calls whoever is configured.
 pub(super) async fn escalate(desk: &Desk, inbound: &Inbound, incident: &Incident) {
     let what = Act::Escalate;
     if !incident.open {
@@ -34,7 +33,7 @@ pub(super) async fn escalate(desk: &Desk, inbound: &Inbound, incident: &Incident
     let Some(span) = person(whom) else { return page(desk, inbound, incident, whom, attempt).await };
     match call(desk, inbound, incident, span, attempt.id()).await {
         Ok(Put::Stands) => {
-            // The id would be noise; the post in the thread names them.
+            // The id is not readable; the post in the thread mentions them.
             attempt.end(desk, AuditResult::Done, whom, "").await;
             say(desk, inbound, "escalate-done").await;
         }
@@ -49,8 +48,8 @@ pub(super) async fn escalate(desk: &Desk, inbound: &Inbound, incident: &Incident
     }
 }
 
-/// Lets a pager call. The delivery writes how that ended into the attempt's line of the audit log, so that any replica may
-/// make it; what takes longer is told by the thread alone.
+/// Calls a pager. The delivery writes its result to the attempt's audit entry, so any replica may make it; a result
+/// after [`ANSWER_WITHIN`] is reported in the thread only.
 async fn page(desk: &Desk, inbound: &Inbound, incident: &Incident, pager: &str, attempt: Attempt) {
     if let Err(error) = desk.store.page(&incident.id, pager, attempt.id(), desk.store.now()).await {
         let error = error.to_string();
@@ -63,7 +62,7 @@ async fn page(desk: &Desk, inbound: &Inbound, incident: &Incident, pager: &str, 
     tell_end(desk, inbound, attempt.id(), done, waits).await;
 }
 
-/// Tells how a delivery that calls somebody ended; `waits` when that takes long.
+/// Replies with the result of the delivery, or with `waits` when it takes longer than [`ANSWER_WITHIN`].
 async fn tell_end(desk: &Desk, inbound: &Inbound, escalation: &str, done: Line, waits: Line) {
     let ended = tokio::time::timeout(ANSWER_WITHIN, ended(desk, escalation)).await;
     match ended.ok().flatten() {
@@ -73,7 +72,7 @@ async fn tell_end(desk: &Desk, inbound: &Inbound, escalation: &str, done: Line, 
     }
 }
 
-/// The line of the audit log once it says how the attempt ended; none when it cannot be read.
+/// Waits for the audit entry to have a result and returns it; `None` if it cannot be read.
 async fn ended(desk: &Desk, id: &str) -> Option<AuditEntry> {
     let mut looks = tokio::time::interval(LOOK);
     loop {
@@ -89,7 +88,7 @@ async fn ended(desk: &Desk, id: &str) -> Option<AuditEntry> {
     }
 }
 
-/// A user group's or user's id as Slack writes it; none when it is a pager's name.
+/// Returns the mention of a user group or user id; `None` for the name of a pager.
 fn person(whom: &str) -> Option<Span> {
     match (is_person(whom), whom.starts_with('S')) {
         (true, true) => Some(Span::Group(whom.to_owned())),
@@ -98,7 +97,7 @@ fn person(whom: &str) -> Option<Span> {
     }
 }
 
-/// Mentions them in the incident's thread, with what is known, so that they need not read upwards.
+/// Mentions the user or group in the incident's thread, with the headline and the escalation hint of the cause.
 async fn call(
     desk: &Desk,
     inbound: &Inbound,
@@ -109,7 +108,7 @@ async fn call(
     let words = &desk.words;
     let told = desk.notifier.message(incident);
     let asks = [("who", Span::User(inbound.who.user.clone()).into()), ("headline", told.headline.into())];
-    // Only the text above an attachment notifies.
+    // Slack notifies only for mentions above an attachment.
     let call = Line(vec![whom]).plain(" ").then(words.line("escalate-asks", &asks));
     let mut parts = Vec::new();
     if let Some(hint) = incident.diagnosis.as_ref().and_then(|d| d.root()).and_then(|root| root.escalate.clone()) {

@@ -1,4 +1,4 @@
-//! Was the named cause right? What people say, kept for `llm-diagnose feedback`.
+//! Feedback: users rate the named cause as right or wrong; stored for `llm-diagnose feedback`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,12 +16,12 @@ use crate::render::Act;
 use crate::slack::{Ack, Inbound};
 use crate::store::{AuditResult, Feedback, Incident};
 
-/// Of a cause that no playbook knows.
+/// The option for a cause that no playbook has.
 const OTHER: &str = "other";
-/// Of a comment, in characters.
+/// The longest comment, in characters.
 const COMMENT_CHARS: usize = 1_000;
 
-/// "Right": the named cause was it.
+/// Handles "Right": the named cause is correct.
 pub(super) async fn right(desk: &Desk, inbound: &Inbound, incident: &Incident) {
     let Some(root) = incident.diagnosis.as_ref().and_then(|d| d.root()) else {
         desk.metrics.act(Act::Right.as_str(), AuditResult::Failed.as_str());
@@ -39,7 +39,7 @@ pub(super) async fn right(desk: &Desk, inbound: &Inbound, incident: &Incident) {
     give(desk, inbound, &said, &root.title).await;
 }
 
-/// "Wrong": asks which one it was.
+/// Handles "Wrong": opens the form that asks for the actual cause.
 pub(super) async fn ask(desk: &Desk, inbound: &Inbound, incident: &Incident) {
     let words = &desk.words;
     let mut options: Vec<Value> = causes(desk, incident)
@@ -62,7 +62,7 @@ pub(super) async fn ask(desk: &Desk, inbound: &Inbound, incident: &Incident) {
     open(desk, inbound, Act::Wrong.as_str(), &view).await;
 }
 
-/// The form that [`ask`] opened was sent.
+/// Handles the submitted form of [`ask`].
 pub(super) fn wrong(
     desk: &Arc<Desk>,
     inbound: Inbound,
@@ -119,7 +119,7 @@ fn named(incident: &Incident) -> Option<String> {
     incident.diagnosis.as_ref().and_then(|d| d.root()).map(|root| root.id.clone())
 }
 
-/// What the diagnosed symptom may be explained by.
+/// Returns all causes that the playbooks link to the diagnosed symptom.
 fn causes<'a>(desk: &'a Desk, incident: &Incident) -> Vec<Node<'a>> {
     let playbook = incident.entered().unwrap_or_default();
     desk.library.reachable(playbook).into_iter().skip(1).collect()

@@ -1,4 +1,4 @@
-//! Modals: their shape, what they remember, and the evidence on its pages.
+//! Modals: their layout, their private metadata, and the pages of evidence.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -7,28 +7,28 @@ use crate::diagnose::Diagnosis;
 use crate::render::{self, Line, Part, Words};
 use crate::slack::Inbound;
 
-/// Of a modal's title and its buttons.
+/// The longest title or button label of a modal, in characters.
 const TITLE_CHARS: usize = 24;
-/// Of an option's text and value.
+/// The longest text or value of a menu option, in characters.
 pub(super) const OPTION_CHARS: usize = 75;
-/// Of a menu; Slack takes 100.
+/// Maximum number of options of a menu; Slack accepts 100.
 pub(super) const OPTIONS: usize = 99;
-/// Of a page of evidence, in bytes of its blocks: below what all blocks together may hold.
+/// Maximum number of bytes of blocks on a page of evidence, below Slack's limit for all blocks together.
 const PAGE_BYTES: usize = 9_000;
-/// Of a page of evidence; Slack takes 100 blocks, [`render::slack_blocks`] makes 40.
+/// Maximum number of blocks on a page of evidence; Slack accepts 100, [`render::slack_blocks`] emits at most 40.
 const PAGE_BLOCKS: usize = 36;
-/// Lines that stay together under one title.
+/// Maximum number of bytes of lines under one title.
 const SECTION_BYTES: usize = 2_000;
 
-/// What a modal remembers while somebody fills it in; kept by Slack, and read as untrusted as all the rest.
+/// The private metadata of a modal. Slack stores it while the user fills in the form; it is untrusted input.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct About {
     pub(super) incident: String,
-    /// Where the answer belongs.
+    /// The channel of the answer.
     pub(super) channel: String,
     pub(super) thread: Option<String>,
-    /// Of evidence, the page that comes next.
+    /// The index of the next page of evidence.
     pub(super) page: usize,
 }
 
@@ -43,7 +43,7 @@ impl About {
     }
 }
 
-/// A modal; without `submit` there is nothing to send.
+/// Builds a modal; without `submit` it has no submit button.
 pub(super) fn modal(
     words: &Words,
     title: &str,
@@ -55,7 +55,7 @@ pub(super) fn modal(
     let mut view = json!({
         "type": "modal", "callback_id": form, "title": plain(title, TITLE_CHARS),
         "close": plain(&words.text("form-close", &[]), TITLE_CHARS), "blocks": blocks,
-        // It only holds ids and timestamps, far below the 3,000 characters that Slack keeps.
+        // It holds only ids and timestamps, far below Slack's limit of 3,000 characters.
         "private_metadata": serde_json::to_string(about).unwrap_or_default(),
     });
     if let Some(submit) = submit {
@@ -64,23 +64,22 @@ pub(super) fn modal(
     view
 }
 
-/// A modal that only says something.
+/// Builds a modal that shows one sentence.
 pub(super) fn notice(words: &Words, line: Line) -> Value {
     let blocks = render::slack_blocks(&[Part::Paragraph(line)]);
     modal(words, &words.text("form-notice", &[]), None, "notice", &About::default(), blocks)
 }
 
-/// Text that is no markup, cut to what Slack takes.
+/// Builds a plain text object, truncated to `most` characters.
 pub(super) fn plain(text: &str, most: usize) -> Value {
     json!({ "type": "plain_text", "text": cut(text, most), "emoji": false })
 }
 
-/// A field with its label.
+/// Builds an input block with its label.
 pub(super) fn input(id: &str, label: &str, optional: bool, element: Value) -> Value {
     json!({ "type": "input", "block_id": id, "label": plain(label, 2_000), "optional": optional, "element": element })
 }
 
-/// A box for text.
 pub(super) fn text_box(id: &str, lines: bool, most: usize, hint: &str) -> Value {
     let mut element = json!({ "type": "plain_text_input", "action_id": id, "multiline": lines, "max_length": most });
     if !hint.is_empty() {
@@ -89,12 +88,11 @@ pub(super) fn text_box(id: &str, lines: bool, most: usize, hint: &str) -> Value 
     element
 }
 
-/// An option of a menu.
 pub(super) fn option(label: &str, value: &str) -> Value {
     json!({ "text": plain(label, OPTION_CHARS), "value": value })
 }
 
-/// At most so many UTF-16 units, as Slack counts; control and direction characters become blanks.
+/// Truncates text to `most` UTF-16 units, as Slack counts; control and direction characters become spaces.
 pub(super) fn cut(text: &str, most: usize) -> String {
     let clean = |c: char| if render::is_unseen(c) { ' ' } else { c };
     let text: String = text.chars().map(clean).collect();
@@ -110,7 +108,7 @@ pub(super) fn cut(text: &str, most: usize) -> String {
     kept.chain(['…']).collect()
 }
 
-/// One page of everything that was checked; the button leads to the next.
+/// Builds one page of all evidence; the submit button opens the next page.
 pub(super) fn evidence(diagnosis: &Diagnosis, words: &Words, about: &About) -> Value {
     let parts: Vec<Part> = render::evidence_parts(diagnosis, words).into_iter().flat_map(divided).collect();
     let pages = paged(&parts);
@@ -127,7 +125,7 @@ pub(super) fn evidence(diagnosis: &Diagnosis, words: &Words, about: &About) -> V
     modal(words, &title, more.then_some(&next), "evidence", &about, blocks)
 }
 
-/// A part whose lines do not fit under one title, as several.
+/// Splits a section whose lines exceed [`SECTION_BYTES`] into several with the same title.
 fn divided(part: Part) -> Vec<Part> {
     let (title, lines) = match part {
         Part::Section(title, lines) => (title, lines),

@@ -1,7 +1,7 @@
-//! chatops: what people ask and do in Slack, from whichever way it came.
+//! chatops: handles the commands, button presses, forms and mentions of Slack users, over either transport.
 //!
-//! [`Desk::receive`] answers Slack at once; the work itself runs in a bounded number of tasks. Looking is for everybody,
-//! acting is decided by [`authority`] and written down.
+//! [`Desk::receive`] acknowledges the request at once; the work runs in a bounded number of tasks. Every workspace
+//! member may read; [`authority`] decides who may act, and every act is written to the audit log.
 
 mod acts;
 mod authority;
@@ -46,56 +46,56 @@ pub use silences::SilenceRequest;
 pub(crate) use commands::{listed, measured, named_id};
 pub(crate) use verify::LONGEST_FOLLOWUP;
 
-/// Of Slack's 3 seconds, what a menu's options may take.
+/// Timeout for the options of a menu, within Slack's limit of 3 seconds.
 const OPTIONS: Duration = Duration::from_millis(2_000);
 
-/// Everything that an answer may need.
+/// Everything that a handler may need.
 #[derive(Debug)]
 pub struct Desk {
-    /// The knowledge.
+    /// The playbooks and signals.
     pub library: Arc<Library>,
-    /// The state.
+    /// The store.
     pub store: Store,
-    /// Where evidence is asked.
+    /// The Prometheus servers, each with the alert labels that select it.
     pub prometheus: Vec<(Prometheus, BTreeMap<String, String>)>,
-    /// How exporters are read where those cannot tell.
+    /// Scrapes exporters for signals that Prometheus lacks.
     pub reader: Reader,
-    /// Which exporters.
+    /// The configured exporters.
     pub exporters: exporter::Config,
-    /// Where the replicas' logs are read.
+    /// The sources of the replicas' logs.
     pub logs: diagnose::LogSources,
-    /// How diagnoses are made.
+    /// Window, baseline and deadline of a diagnosis.
     pub diagnosing: diagnose::Config,
-    /// Where silences are made.
+    /// The Alertmanagers in which silences are created.
     pub alertmanagers: Vec<Alertmanager>,
-    /// Where answers go.
+    /// The Slack Web API client.
     pub slack: Slack,
-    /// Who may do what, and how often.
+    /// Permissions, rate limits and channels.
     pub config: slack::Config,
-    /// The messages of incidents.
+    /// The delivery of incident messages.
     pub notifier: Arc<Notifier>,
-    /// What is said.
+    /// The phrases of all messages.
     pub words: Arc<Words>,
-    /// What is counted.
+    /// The service's own metrics.
     pub metrics: Arc<Metrics>,
-    /// Tells the diagnose loop that something is due.
+    /// Wakes the diagnose loop because a diagnosis is due.
     pub wake: Arc<tokio::sync::Notify>,
-    /// Tells the deliver loop that a message says something new.
+    /// Wakes the deliver loop because a message has changed.
     pub deliveries: Arc<tokio::sync::Notify>,
-    /// Makes bundles.
+    /// The builder of bundles.
     pub workshop: Arc<Workshop>,
-    /// Ended when the service stops.
+    /// The running tasks; joined at shutdown.
     pub tasks: TaskTracker,
-    /// What arrived lately: Slack repeats what it thinks was lost.
+    /// The ids of recent requests: Slack retries those without an acknowledgement.
     pub seen: Recent,
-    /// Who may do what, and how often they asked.
+    /// Cached facts about users, and their rate limits.
     pub people: People,
-    /// What `doctor` looks at.
+    /// The checks of the `doctor` command.
     pub examination: Examination,
 }
 
 impl Desk {
-    /// Takes what somebody did and answers at once: within 2 seconds for a menu's options, else in microseconds.
+    /// Accepts a request and acknowledges it: within 2 seconds for a menu's options, otherwise in microseconds.
     pub async fn receive(self: &Arc<Self>, inbound: Inbound) -> Ack {
         if self.seen.is_repeated(&inbound.id).await {
             self.metrics.inbound(kind(&inbound.what), "repeated");
@@ -114,7 +114,7 @@ impl Desk {
             return Ack::Received;
         }
         let turn = match &inbound.what {
-            // What was begun may be finished.
+            // The user already has the form open, so no rate limit applies.
             What::Submit { .. } | What::Suggest { .. } | What::Joined => Turn::Now,
             What::Command { .. } | What::Mention { .. } | What::Press { .. } => self.people.turn(&inbound).await,
         };
@@ -131,7 +131,7 @@ impl Desk {
             return Ack::Say(self.words.text("busy", &[]));
         };
         let span = info_span!("chat", kind = kind(&inbound.what), user = inbound.who.user);
-        // A form is answered by what is wrong with it, or by the next one; both are known without asking anybody.
+        // The acknowledgement of a form carries its validation errors or the next form; neither needs a call to Slack.
         if let What::Submit { form, about, values } = &inbound.what {
             if form == targets::FORM {
                 return targets::submit(self, &inbound, about, values, slot).instrument(span).await;
@@ -164,7 +164,7 @@ impl Desk {
         Ack::Received
     }
 
-    /// The options of a menu; none for those who may not look, and none when too much is asked at once.
+    /// Returns the options of a menu; none if the user may not read, or if all slots are in use.
     async fn suggest(&self, inbound: &Inbound, action: &str, typed: &str) -> Ack {
         let Ok(_slot) = self.seen.slots.try_acquire() else {
             self.metrics.inbound("suggest", "busy");
@@ -183,7 +183,7 @@ impl Desk {
     }
 }
 
-/// As metrics and logs name it.
+/// Returns the kind of a request as metrics and logs name it.
 fn kind(what: &What) -> &'static str {
     match what {
         What::Command { .. } => "command",

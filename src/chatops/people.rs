@@ -1,4 +1,4 @@
-//! What is known of people, and how often they may ask.
+//! Facts about Slack users for authorisation, and their rate limits.
 
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;
@@ -11,44 +11,44 @@ use tracing::warn;
 
 use crate::slack::{self, Inbound, Slack, SlackError, User};
 
-/// How long an answer of Slack's about a person or a group is believed.
+/// The time to live of Slack's answers about users and groups.
 const BELIEVED: Duration = Duration::from_secs(300);
-/// How long its last answer stands in while Slack is slow or away.
+/// The time for which a stale answer is used while Slack does not answer.
 const STANDS_IN: Duration = Duration::from_secs(24 * 3_600);
-/// How many people and groups are remembered.
+/// Maximum number of users and groups in a cache.
 const REMEMBERED: u64 = 10_000;
-/// How long one question may take: a modal must be opened within 3 seconds of the press.
+/// The timeout of one API call: a modal must be opened within 3 seconds of the press.
 const ASKING: Duration = Duration::from_millis(1_000);
-/// How long somebody who was told to slow down is not told again.
+/// The time before a rate-limited user gets another notice.
 const TOLD: Duration = Duration::from_secs(60);
-/// From so many rates on, those that are full again are forgotten.
+/// The number of rate limiters above which idle ones are removed.
 const RATES: usize = 10_000;
 
-/// What decides what somebody may do.
+/// The facts that authorisation needs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Facts {
-    /// Our own workspace; none when Slack did not tell.
+    /// Our own workspace; `None` if Slack did not answer.
     pub own_team: Option<String>,
-    /// Who they are; none when Slack did not tell.
+    /// The user; `None` if Slack did not answer.
     pub user: Option<User>,
-    /// Of the configured user groups, those that they are in.
+    /// The configured user groups to which the user belongs.
     pub groups: BTreeSet<String>,
-    /// Whether Slack did not tell of a group.
+    /// True if Slack did not return the members of a group.
     pub groups_unknown: bool,
 }
 
-/// Whether something may be worked on.
+/// The decision of the rate limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Turn {
-    /// It may.
+    /// Within the limits.
     Now,
-    /// They ask too often, and are to be told once.
+    /// Over a limit: reply with a notice.
     Tell,
-    /// They were told.
+    /// Over a limit, and the user already got the notice: no reply.
     Silence,
 }
 
-/// Answers of Slack's about people, and their rates.
+/// Cached facts about users, and the rate limits per user, per channel and in total.
 #[derive(Debug)]
 pub struct People {
     own_team: OnceCell<String>,
@@ -61,7 +61,7 @@ pub struct People {
 }
 
 impl People {
-    /// Nobody is known yet; the rates are the configuration's.
+    /// Creates empty caches, with the configured rate limits.
     pub fn new(config: &slack::Config) -> Self {
         let [user, channel, everybody] =
             config.commands_per_minute.map(|n| Quota::per_minute(NonZeroU32::new(n).unwrap_or(NonZeroU32::MIN)));
@@ -76,7 +76,8 @@ impl People {
         }
     }
 
-    /// Counts something that somebody did. Their own rate comes first, so that one person cannot use up the others'.
+    /// Counts a request against the rate limits. The user's own limit comes first, so one user cannot use up the
+    /// others'.
     pub async fn turn(&self, inbound: &Inbound) -> Turn {
         let user = format!("{}/{}", inbound.who.team, inbound.who.user);
         for rates in [&self.by_user, &self.by_channel] {
@@ -95,7 +96,7 @@ impl People {
         }
     }
 
-    /// What decides what the person may do; asks Slack for what is not known.
+    /// Returns the facts for authorisation; queries Slack for those that are not cached.
     pub async fn facts(&self, slack: &Slack, inbound: &Inbound, config: &slack::Config) -> Facts {
         let own = self.own_team.get_or_try_init(|| async {
             match tokio::time::timeout(ASKING, slack.identity()).await {
@@ -125,7 +126,7 @@ impl People {
     }
 }
 
-/// Answers that are believed for a while, and stand in for longer.
+/// A cache of fresh answers, with stale ones as fallback.
 #[derive(Debug)]
 struct Remembered<T: Clone + Send + Sync + 'static> {
     fresh: Cache<String, T>,
@@ -140,7 +141,7 @@ impl<T: Clone + Send + Sync + 'static> Default for Remembered<T> {
 }
 
 impl<T: Clone + Send + Sync + 'static> Remembered<T> {
-    /// The answer for `key`; none when there is none and there was none.
+    /// Returns the answer for `key`, fetched, cached or stale; `None` if there is none.
     async fn get<F>(&self, key: &str, ask: impl FnOnce() -> F) -> Option<T>
     where
         F: Future<Output = Result<T, SlackError>>,

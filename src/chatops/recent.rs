@@ -1,4 +1,4 @@
-//! Deduplication of what Slack delivers, and the limit of work at once.
+//! Deduplication of Slack's requests, and the limit of concurrent work.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,14 +6,14 @@ use std::time::Duration;
 use moka::future::Cache;
 use tokio::sync::Semaphore;
 
-/// How long a repetition is recognised; Slack repeats within minutes, and signatures are valid for five.
+/// The retention of request ids; Slack retries within minutes, and signatures are valid for five.
 const REMEMBER: Duration = Duration::from_secs(15 * 60);
-/// How many ids are remembered.
+/// Maximum number of ids in the cache.
 const REMEMBERED: u64 = 20_000;
-/// How many deliveries are worked on at once; further ones are told to try again.
+/// Maximum number of requests handled concurrently; further ones get a busy notice.
 const AT_ONCE: usize = 64;
 
-/// The ids of recent deliveries, and the slots of work.
+/// The ids of recent requests, and the slots for concurrent work.
 #[derive(Debug)]
 pub struct Recent {
     ids: Cache<String, ()>,
@@ -28,11 +28,11 @@ impl Default for Recent {
 }
 
 impl Recent {
-    /// Remembers the id of a delivery; false for exactly one of all callers with this id, true for the others.
+    /// Records a request id; returns false for exactly one of all callers with this id, true for the others.
     ///
-    /// An empty id is never repeated.
+    /// An empty id is never a repetition.
     pub(super) async fn is_repeated(&self, id: &str) -> bool {
-        // `or_insert` looks and inserts in two steps, so that two copies that arrive together would both be new.
+        // `or_insert` reads and inserts in two steps, so two concurrent copies would both count as new.
         !id.is_empty() && !self.ids.entry_by_ref(id).or_insert_with(std::future::ready(())).await.is_fresh()
     }
 }

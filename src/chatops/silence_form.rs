@@ -1,4 +1,4 @@
-//! "Silence": a modal that shows the matchers before, and what becomes of it.
+//! "Silence": a modal that shows the matchers before the silence is created.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,14 +15,14 @@ use crate::render::{self, Act, Line, Part};
 use crate::slack::{Ack, Inbound};
 use crate::store::{AuditResult, Incident};
 
-/// The choices beside a custom duration.
+/// The fixed durations, each with the key of its phrase.
 const DURATIONS: [(&str, &str); 2] = [("1h", "silence-1h"), ("4h", "silence-4h")];
-/// The choice of a duration that is written.
+/// The option for a duration that the user types.
 const CUSTOM: &str = "custom";
-/// Of a comment, in characters.
+/// The longest comment, in characters.
 const COMMENT_CHARS: usize = 1_000;
 
-/// Shows what would be silenced, and asks how long and why.
+/// Opens the form: shows the matchers, asks for a duration and a comment.
 pub(super) async fn ask(desk: &Desk, inbound: &Inbound, incident: &Incident) {
     let matchers = selectable(incident);
     if !incident.open || alertmanager::shared(&incident.alerts).is_empty() {
@@ -39,7 +39,7 @@ pub(super) async fn ask(desk: &Desk, inbound: &Inbound, incident: &Incident) {
         "type": "multi_static_select", "action_id": "labels", "options": labels,
         "placeholder": forms::plain(&words.text("silence-which", &[]), 150),
     });
-    // Without the alerts' names the other labels would silence everything of their pool: that is for a person to choose.
+    // Without the alert names the other labels would silence the whole pool, so the user must choose the labels.
     let named = alertmanager::preselected(&incident.alerts).is_ok();
     if named {
         menu["initial_options"] = labels.into();
@@ -72,7 +72,7 @@ pub(super) async fn ask(desk: &Desk, inbound: &Inbound, incident: &Incident) {
     open(desk, inbound, Act::Silence.as_str(), &view).await;
 }
 
-/// The form that [`ask`] opened was sent.
+/// Handles the submitted form of [`ask`].
 pub(super) fn submit(
     desk: &Arc<Desk>,
     inbound: Inbound,
@@ -88,7 +88,7 @@ pub(super) fn submit(
     if matchers.is_empty() {
         return wrong("labels", "silence-no-label");
     }
-    // Alerts joined or ended while the form was open: a silence without a chosen label would be a wider one.
+    // Alerts fired or resolved while the form was open: without one of the chosen labels the silence would be wider.
     if matchers.len() < names.len() {
         return wrong("labels", "silence-changed");
     }
@@ -107,13 +107,13 @@ pub(super) fn submit(
     Ack::Received
 }
 
-/// What a menu can hold of what the alerts share.
+/// Returns the matchers that the firing alerts share, as far as they fit into a menu.
 fn selectable(incident: &Incident) -> Vec<Matcher> {
     let fits = |name: &str| !name.contains(',') && name.encode_utf16().count() <= OPTION_CHARS;
     alertmanager::shared(&incident.alerts).into_iter().filter(|matcher| fits(&matcher.name)).take(OPTIONS).collect()
 }
 
-/// `namespace = llm`, `alertname = HighTTFT | HighITL`.
+/// Formats a matcher for the menu: `namespace = llm`, `alertname = HighTTFT | HighITL`.
 fn shown(matcher: &Matcher) -> String {
     match matcher.is_regex {
         true => format!("{} = {}", matcher.name, matcher.value.replace('|', " | ")),

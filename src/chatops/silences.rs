@@ -1,4 +1,4 @@
-//! Silences: made, listed and ended for people in Slack.
+//! Silences: created, listed and expired by users in Slack.
 
 use std::time::Duration;
 
@@ -13,36 +13,36 @@ use crate::render::{self, Act, Button, ButtonLook, Line, Part, Piece, Span, Tone
 use crate::slack::Inbound;
 use crate::store::{AuditResult, Incident};
 
-/// The button that ends a silence; its value is the silence's id.
+/// The action of the button that expires a silence; its value is the silence's id.
 pub(super) const EXPIRE: &str = "expire";
-/// Before the incident's id in a silence's comment.
+/// The prefix of the incident's id in a silence's comment.
 const ABOUT: &str = "llm-diagnose incident ";
-/// Silences that are listed.
+/// Silences in a list.
 const LISTED: usize = 20;
-/// Matchers that are shown, in characters.
+/// The longest text of matchers, in characters.
 const MATCHERS_CHARS: usize = 300;
 
-/// What is asked about silences.
+/// A request about silences.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SilenceRequest {
-    /// Those that count or will.
+    /// List active and pending silences.
     List,
-    /// End one.
+    /// Expire a silence.
     Expire {
-        /// Its id.
+        /// The silence's id.
         id: String,
     },
-    /// Silence an incident by all labels on which its firing alerts agree, their names among them.
+    /// Silence an incident by all labels that its firing alerts share, alert names included.
     Create {
         /// The incident's id.
         incident: String,
-        /// How long.
+        /// The duration of the silence.
         duration: Duration,
     },
 }
 
 impl Desk {
-    /// Carries out what a command asks about silences; decides and writes down whether they may, and answers.
+    /// Handles a request about silences: authorises, audits, executes and answers it.
     pub async fn silence(&self, inbound: &Inbound, request: SilenceRequest) {
         match request {
             SilenceRequest::List => list(self, inbound).await,
@@ -62,7 +62,7 @@ impl Desk {
     }
 }
 
-/// Makes a silence for somebody who may, and says so in the incident's thread.
+/// Creates a silence for an authorised user and posts it in the incident's thread.
 pub(super) async fn make(
     desk: &Desk,
     inbound: &Inbound,
@@ -94,7 +94,7 @@ pub(super) async fn make(
     }
 }
 
-/// Who silenced what until when, for everybody in the thread, with the button that ends it.
+/// Announces a silence in the incident's thread, with a button that expires it.
 async fn tell_all(desk: &Desk, inbound: &Inbound, incident: &Incident, made: &Made, comment: &str) {
     let mut said = pieces(&made.matchers, made.until);
     said.push(("who", Span::User(inbound.who.user.clone()).into()));
@@ -121,7 +121,7 @@ fn pieces(matchers: &[Matcher], until: jiff::Timestamp) -> Vec<(&'static str, Pi
     vec![("matchers", matchers.into()), ("until", Span::Time(until).into()), ("day", day(until).into())]
 }
 
-/// A time of day alone is not enough for what may last for days.
+/// Formats the date: a silence may last for days, so the time of day is not enough.
 fn day(at: jiff::Timestamp) -> String {
     at.strftime("%Y-%m-%d").to_string()
 }
@@ -136,7 +136,7 @@ fn expire_button(desk: &Desk, id: &str, action: &str) -> Button {
     }
 }
 
-/// Ends a silence.
+/// Expires a silence.
 pub(super) async fn press_expire(desk: &Desk, inbound: &Inbound, id: &str) {
     if !permit(desk, inbound, EXPIRE, None, Power::Act).await {
         return;
@@ -152,7 +152,7 @@ pub(super) async fn press_expire(desk: &Desk, inbound: &Inbound, id: &str) {
             let mut said = pieces(&silence.matchers, silence.ends_at);
             said.push(("who", Span::User(inbound.who.user.clone()).into()));
             let line = desk.words.line("silence-expired", &said);
-            // Who read in the thread that it is silent reads there that it is not.
+            // The thread announced the silence, so it also announces its end.
             if let Some(incident) = &incident
                 && let Err(error) = into_thread(desk, incident, inbound, &render::slack_line(&line)).await
             {
@@ -169,7 +169,7 @@ pub(super) async fn press_expire(desk: &Desk, inbound: &Inbound, id: &str) {
     }
 }
 
-/// The incident that a silence of ours names in its comment.
+/// Returns the incident that one of our silences names in its comment; `None` for any other silence.
 async fn incident_of(desk: &Desk, silence: &Silence) -> Option<String> {
     let (_, rest) = silence.comment.rsplit_once(ABOUT)?;
     let id: String = rest.chars().take_while(char::is_ascii_alphanumeric).collect();
@@ -190,7 +190,7 @@ async fn list(desk: &Desk, inbound: &Inbound) {
     let mut parts = Vec::new();
     for (i, silence) in silences.iter().take(LISTED).enumerate() {
         parts.push(Part::Paragraph(described(desk, silence)));
-        // Within a message a button's id stands once.
+        // Action ids must be unique within a message.
         parts.push(Part::Buttons(vec![expire_button(desk, &silence.id, &format!("{EXPIRE}:{i}"))]));
     }
     if silences.len() > LISTED {
@@ -199,7 +199,7 @@ async fn list(desk: &Desk, inbound: &Inbound) {
     let unanswered = problems.len();
     parts.extend(problems.into_iter().map(|problem| Part::Note(Line::of(&problem))));
     let count = [("n", silences.len().into()), ("away", unanswered.into()), ("of", desk.alertmanagers.len().into())];
-    // Who did not answer may have silences: nothing is not said of them.
+    // An Alertmanager that did not answer may have silences, so the list is not reported as complete.
     let key = match (unanswered, silences.len()) {
         (0, _) => "silence-list",
         (away, _) if away == desk.alertmanagers.len() => "silence-list-unknown",

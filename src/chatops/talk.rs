@@ -1,4 +1,4 @@
-//! Answers: to one person, or into an incident's thread.
+//! Answers to one user or in an incident's thread.
 
 use tracing::warn;
 
@@ -7,22 +7,22 @@ use crate::notify::Answer;
 use crate::render::{self, Line, Part, SlackMessage, Tone};
 use crate::slack::{Destination, Inbound, SlackError};
 
-/// Says a sentence to the one who did it, and to nobody else.
+/// Sends a sentence that only the requesting user sees.
 pub(super) async fn tell(desk: &Desk, inbound: &Inbound, line: Line) {
     send(desk, inbound, &render::slack_line(&line)).await;
 }
 
-/// Says more than a sentence to the one who did it, and to nobody else.
+/// Sends a message of several parts that only the requesting user sees.
 pub(super) async fn tell_more(desk: &Desk, inbound: &Inbound, tone: Tone, line: Line, parts: Vec<Part>) {
     send(desk, inbound, &message(tone, &line, parts)).await;
 }
 
-/// The phrase with this key, to the one who did it.
+/// Sends the phrase with this key to the requesting user only.
 pub(super) async fn say(desk: &Desk, inbound: &Inbound, key: &str) {
     tell(desk, inbound, desk.words.line(key, &[])).await;
 }
 
-/// A line that shows in the notification too, and what stands below it.
+/// Builds a message from a headline, which also appears in the notification, and the parts below it.
 pub(super) fn message(tone: Tone, line: &Line, parts: Vec<Part>) -> SlackMessage {
     render::slack_said(line, tone, &parts)
 }
@@ -45,8 +45,8 @@ async fn send(desk: &Desk, inbound: &Inbound, body: &SlackMessage) {
     }
 }
 
-/// Puts something into the thread of an incident's message, for good; without such a message it is said where it was
-/// asked.
+/// Posts a message durably into the thread of an incident's message; if there is none, posts it where the request was
+/// made.
 pub(super) async fn into_thread(
     desk: &Desk,
     incident: &str,
@@ -56,16 +56,16 @@ pub(super) async fn into_thread(
     put_into_thread(desk, incident, asked, body, "").await.map(drop)
 }
 
-/// Where something was put.
+/// The result of [`put_into_thread`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Put {
-    /// It waits for its delivery into the thread.
+    /// The post is queued in the store for delivery.
     Waits,
-    /// It stands where it was asked.
+    /// The message was posted where the request was made.
     Stands,
 }
 
-/// As [`into_thread`]; of what waits, the line `escalation` of the audit log learns how it ended.
+/// Like [`into_thread`]; for a queued post, the audit entry `escalation` later gets the result of its delivery.
 pub(super) async fn put_into_thread(
     desk: &Desk,
     incident: &str,

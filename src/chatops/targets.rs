@@ -1,4 +1,4 @@
-//! The form that picks a target out of what Prometheus really has, with a time and a playbook.
+//! The form that selects a target from the pools in Prometheus, with a time and a playbook.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -29,15 +29,15 @@ const PLAYBOOK: &str = "playbook";
 const PICK: &str = "ask-pick";
 const AT: &str = "at";
 const LAST: &str = "last";
-/// Of Slack's 75 characters of an option's label, and 150 of its value.
+/// Slack's limits for an option's label and value, in characters.
 const LABEL_CHARS: usize = 75;
 const VALUE_CHARS: usize = 150;
-/// Of Slack's 100 options.
+/// Slack's limit for the options of a menu.
 const CHOICES: usize = 100;
-/// Of Slack's 3 seconds, what Prometheus may take.
+/// Timeout for the list of pools, within Slack's limit of 3 seconds.
 const LISTING: Duration = Duration::from_millis(1_800);
 
-/// Where the answer of a form belongs: a modal has no channel.
+/// The place of a form's answer, kept in its private metadata because a modal has no channel.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct About {
     channel: String,
@@ -47,7 +47,7 @@ struct About {
     response_url: Option<String>,
 }
 
-/// The button that opens the form.
+/// Builds the button that opens the form.
 pub(super) fn button(desk: &Desk) -> Button {
     Button {
         action: PICK.to_owned(),
@@ -58,7 +58,7 @@ pub(super) fn button(desk: &Desk) -> Button {
     }
 }
 
-/// Opens the form while the trigger is fresh; without one, says how to ask.
+/// Opens the form while the trigger is valid; otherwise replies with a button that opens it.
 pub(super) async fn offer(desk: &Desk, reply: &Reply<'_>) {
     let opened = match &reply.place.trigger {
         Some(trigger) => desk.slack.open_view(trigger, &form(desk, reply.place)).await.is_ok(),
@@ -71,12 +71,12 @@ pub(super) async fn offer(desk: &Desk, reply: &Reply<'_>) {
     }
 }
 
-/// Whether a button is one of ours.
+/// Returns true if the action belongs to a button that runs a command or opens the form.
 pub(super) fn is_ours(action: &str) -> bool {
     action.starts_with(ASK)
 }
 
-/// Carries out a button of ours.
+/// Handles such a button.
 pub(super) async fn press(desk: &Desk, inbound: &Inbound, action: &str, value: &str) {
     match action {
         PICK => offer(desk, &Reply::new(desk, inbound)).await,
@@ -118,7 +118,7 @@ fn form(desk: &Desk, place: &Spot) -> Value {
     })
 }
 
-/// The options of a menu of ours; none when it is none of ours.
+/// Returns the options of the form's menus; none for other menus.
 pub(super) async fn suggest(desk: &Desk, action: &str, typed: &str) -> Vec<Choice> {
     match action {
         TARGET => targets(desk, typed).await,
@@ -127,7 +127,7 @@ pub(super) async fn suggest(desk: &Desk, action: &str, typed: &str) -> Vec<Choic
     }
 }
 
-/// The pools and pods of every Prometheus that fit what was typed; without anything all pools.
+/// Returns the pools and pods of all Prometheus servers that match the typed text; all pools if it is empty.
 async fn targets(desk: &Desk, typed: &str) -> Vec<Choice> {
     let clients: Vec<Prometheus> = desk.prometheus.iter().map(|(prometheus, _)| prometheus.clone()).collect();
     let Known { places, .. } = known(desk, &clients, clock::floor(clock::now(), Duration::from_secs(5)), LISTING).await;
@@ -139,7 +139,7 @@ async fn targets(desk: &Desk, typed: &str) -> Vec<Choice> {
     let mut choices: Vec<Choice> = Vec::new();
     for Hit { place, pod } in found {
         let name = pod.map_or_else(|| places[place].name(), |pod| places[place].pod_name(&pod));
-        // A part of a name names it as well, but for the mark of what was cut.
+        // A part of a name selects it as well, but the ellipsis is not part of the name.
         let value = cut(&name, VALUE_CHARS).trim_end_matches('…').to_owned();
         if !value.trim().is_empty() && !choices.iter().any(|choice| choice.value == value) {
             choices.push(Choice { label: cut(&middle(&name), LABEL_CHARS), value });
@@ -162,7 +162,7 @@ fn clip(text: &str, most: usize) -> String {
     text.chars().take(most).collect()
 }
 
-/// The ends of long names tell them apart as much as their beginnings.
+/// Shortens a long name in the middle: names differ at their ends as much as at their beginnings.
 fn middle(name: &str) -> String {
     let n = name.chars().count();
     if n <= LABEL_CHARS {
@@ -173,7 +173,7 @@ fn middle(name: &str) -> String {
     format!("{}…{end}", clip(name, LABEL_CHARS - half - 1))
 }
 
-/// The form was sent: says what is wrong with it, or carries it out as if it had been typed where it was opened.
+/// Handles the submitted form: returns its errors, or runs it as a command typed where the form was opened.
 pub(super) async fn submit(
     desk: &Arc<Desk>,
     inbound: &Inbound,
@@ -204,7 +204,7 @@ pub(super) async fn submit(
     Ack::Received
 }
 
-/// The line that a form stands for, else what is wrong with its fields.
+/// Converts the form's fields to a command line; the error holds the messages by field.
 fn line(desk: &Desk, values: &BTreeMap<String, String>) -> Result<String, BTreeMap<String, String>> {
     let value = |id: &str| values.get(id).map(|value| value.trim()).filter(|value| !value.is_empty());
     let mut errors = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! "Verify fix": did the step work? Now, and by itself 5 and 15 minutes later.
+//! "Verify fix": checks at once, and again after 5 and 15 minutes, whether a step worked.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,20 +20,20 @@ use crate::signal::format_value;
 use crate::slack::{Inbound, Place, SlackError, Who};
 use crate::store::{AuditEntry, AuditResult, Followup, Incident, StoreError};
 
-/// When it is looked at again by itself.
+/// Delays of the automatic follow-ups after the button press.
 const LATER: [Duration; 2] = [Duration::from_secs(5 * 60), LONGEST_FOLLOWUP];
-/// The longest that a follow-up waits.
+/// The longest delay of a follow-up.
 pub(crate) const LONGEST_FOLLOWUP: Duration = Duration::from_secs(15 * 60);
-/// Follow-ups that are worked on at once.
+/// Follow-ups that run concurrently.
 const AT_ONCE: u32 = 4;
-/// How long one may take before somebody else may try.
+/// The lease of a follow-up, in milliseconds; afterwards another replica may take it.
 const LEASE_MS: i64 = 60_000;
-/// How long after it was due one is still worth its post.
+/// The time after the last due time until which failed posts are retried.
 const WORTH: Duration = Duration::from_secs(15 * 60);
-/// How long the loop sleeps at most.
+/// The longest pause between two polls for due follow-ups.
 const IDLE: Duration = Duration::from_secs(5);
 
-/// What is verified, and where it is told.
+/// The condition to verify, and the place of the answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Check {
     signal: String,
@@ -41,12 +41,12 @@ struct Check {
     action: String,
     channel: String,
     thread: Option<String>,
-    /// Until when it is worth a post, in unix milliseconds.
+    /// The end of the retries of its post, in unix milliseconds.
     until_ms: i64,
 }
 
-/// The step that a button names. None, and they are told, when the diagnosis has it no more: the message is sent again
-/// then, so that its buttons are those of the steps that there are.
+/// Finds the step that a button names. `None` if the current diagnosis no longer has it: the user is told, and the
+/// message is sent again so that its buttons match the current steps.
 async fn fix<'a>(desk: &Desk, inbound: &Inbound, act: Act, incident: &'a Incident, step: &str) -> Option<&'a Fix> {
     let mut now = incident.diagnosis.iter().flat_map(|diagnosis| &diagnosis.fix.now);
     let found = now.find(|fix| render::step_id(fix) == step);
@@ -61,7 +61,7 @@ async fn fix<'a>(desk: &Desk, inbound: &Inbound, act: Act, incident: &'a Inciden
     found
 }
 
-/// Somebody did a step: it is written down and told in the message, and can be verified from then on.
+/// Handles "Done": records the step in the audit log and the message; it can be verified from then on.
 pub(super) async fn done(desk: &Desk, inbound: &Inbound, incident: &Incident, step: &str) {
     if !incident.open {
         return over(desk, inbound, Act::Done).await;
@@ -75,7 +75,7 @@ pub(super) async fn done(desk: &Desk, inbound: &Inbound, incident: &Incident, st
     attempt.end(desk, AuditResult::Done, &fix.cause, &render::step_text(fix)).await;
 }
 
-/// Somebody wants to know whether a step worked.
+/// Handles "Verify fix" for a step.
 pub(super) async fn press(desk: &Desk, inbound: &Inbound, incident: &Incident, step: &str) {
     let Some(fix) = fix(desk, inbound, Act::Verify, incident, step).await else { return };
     let Some(verify) = &fix.verify else {
@@ -111,7 +111,7 @@ pub(super) async fn press(desk: &Desk, inbound: &Inbound, incident: &Incident, s
     plan(desk, incident, &check).await;
 }
 
-/// Looks again later; once more pressed, the times begin anew.
+/// Schedules the follow-ups; another press replaces their times.
 async fn plan(desk: &Desk, incident: &Incident, check: &Check) {
     let now = desk.store.now();
     let due = LATER.map(|later| clock::after(now, later));
@@ -125,7 +125,7 @@ async fn plan(desk: &Desk, incident: &Incident, check: &Check) {
     }
 }
 
-/// Asks for the signal now, with the past that the condition may need.
+/// Queries the signal now, with the history that the condition may need.
 async fn look(desk: &Desk, incident: &Incident, check: &Check) -> Result<(EvidenceResult, Vec<String>), String> {
     let when: Condition = check.when.parse()?;
     let prometheus = choose(&desk.prometheus, &incident.alerts).ok_or("no Prometheus is configured")?;
@@ -133,7 +133,7 @@ async fn look(desk: &Desk, incident: &Incident, check: &Check) -> Result<(Eviden
     Ok(diagnose::verify(&desk.library, prometheus, &request, &check.signal, &when).await)
 }
 
-/// Fixed, not yet, or cannot tell, with the value.
+/// Returns the verdict as a sentence: fixed, not yet, or cannot tell, with the value.
 fn said(desk: &Desk, (result, problems): &(EvidenceResult, Vec<String>)) -> Line {
     let value = result.value.map(|value| format_value(value, result.unit)).unwrap_or_default();
     let why = problems.first().cloned().or_else(|| result.why.clone()).unwrap_or_default();
@@ -181,7 +181,7 @@ async fn tell(
 }
 
 impl Desk {
-    /// Looks again at what is due, a few at once, until stopped.
+    /// Runs due follow-ups, a few concurrently, until stopped.
     pub async fn followups_loop(self: Arc<Self>, stop: CancellationToken) {
         while !stop.is_cancelled() {
             let due = match self.due().await {
@@ -198,7 +198,7 @@ impl Desk {
                 }
                 continue;
             }
-            // What is cut off here is due again once its lease has ended.
+            // A follow-up that is interrupted here is due again after its lease.
             tokio::select! {
                 _ = join_all(due.iter().map(|one| self.follow(one))) => {}
                 () = stop.cancelled() => return,
@@ -211,7 +211,7 @@ impl Desk {
         self.store.take_followups(now, LEASE_MS, AT_ONCE).await
     }
 
-    /// One of them: told once, or given up when it is no longer worth a post.
+    /// Runs one follow-up and marks it as done, unless it is to be tried again.
     async fn follow(&self, followup: &Followup) {
         if self.verify_again(followup).await
             && let Err(error) = self.store.followed_up(&followup.id).await
@@ -220,7 +220,7 @@ impl Desk {
         }
     }
 
-    /// Whether it is done with.
+    /// Verifies again and posts the result. Returns true if the follow-up is done, false if it is to be tried again.
     async fn verify_again(&self, followup: &Followup) -> bool {
         let Ok(check) = serde_json::from_str::<Check>(&followup.data) else {
             warn!(kind = followup.kind, "an unreadable follow-up is dropped");
@@ -257,7 +257,7 @@ impl Desk {
         true
     }
 
-    /// In the audit log under nobody's name, and so in the message.
+    /// Writes the verification to the audit log without a user; the incident's message shows it.
     async fn note_verified(&self, incident: &Incident, check: &Check, verdict: &(EvidenceResult, Vec<String>)) {
         let begun = AuditEntry::begun("", &check.channel, Act::Verify.as_str(), Some(&incident.id), self.store.now());
         let entry = AuditEntry {

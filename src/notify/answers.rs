@@ -1,5 +1,4 @@
-//! Answers: what a person waits for is sent at once, through the same lanes as everything else, and again when Slack has
-//! a bad moment.
+//! Answers to waiting users: sent at once, under the same rate limits as everything else, with retries.
 
 use std::time::{Duration, Instant};
 
@@ -14,19 +13,19 @@ use crate::store::Look;
 
 /// Tries of an answer.
 const MOST_TRIES: u32 = 6;
-/// How long an answer may take with all its tries.
+/// The deadline of an answer with all its tries.
 pub const ANSWER_WITHIN: Duration = Duration::from_secs(45);
 
-/// How an answer is given.
+/// The way of sending an answer.
 #[derive(Debug, Clone, Copy)]
 pub enum Answer<'a> {
-    /// A message for everybody there.
+    /// A message that everybody in the channel sees.
     Post(Destination<'a>),
-    /// A message that stands says it from now on.
+    /// An edit of an existing message.
     Edit(&'a Posted),
     /// A message that only this user sees.
     Ephemeral(Destination<'a>, &'a str),
-    /// By a `response_url`; for everybody or for the one who asked.
+    /// A post to a `response_url`; visible to everybody if true, else only to the requesting user.
     Respond(&'a str, bool),
 }
 
@@ -41,11 +40,11 @@ impl Answer<'_> {
 }
 
 impl Notifier {
-    /// Answers somebody who waits; what Slack limits or fails at is tried again, until it would take too long. Returns
-    /// where the answer stands, if others see it.
+    /// Answers a waiting user; retries after rate limits and transient errors until [`ANSWER_WITHIN`]. Returns the
+    /// place of the message, if it is a visible one.
     ///
     /// # Errors
-    /// What Slack or the network said last.
+    /// The last error of Slack or the network.
     pub async fn answer(
         &self,
         slack: &Slack,
@@ -57,10 +56,10 @@ impl Notifier {
         answered
     }
 
-    /// Shows progress if the rate allows it now. It is not tried again: the answer follows.
+    /// Shows progress if the rate limit allows it now; without retries, because the answer follows.
     ///
     /// # Errors
-    /// What Slack or the network said, and that the lane is not free.
+    /// The error of Slack or the network, or that the lane is closed.
     pub async fn progress(
         &self,
         slack: &Slack,
@@ -123,7 +122,7 @@ impl Notifier {
         }
     }
 
-    /// Waits for a place in a lane.
+    /// Waits until the rate limit of a lane allows the call.
     async fn turn(&self, lane: &Lane, until: Instant) -> Result<(), SlackError> {
         while let Err(open) = self.rates.enter(lane) {
             if open > until {
@@ -134,7 +133,7 @@ impl Notifier {
         Ok(())
     }
 
-    /// The answer, where it stands although Slack's own answer was lost.
+    /// Finds the answer in Slack's history after the result of its post was lost.
     async fn said_already(
         &self,
         slack: &Slack,

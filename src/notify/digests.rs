@@ -1,4 +1,4 @@
-//! Digests: one living message for many incidents of a storm.
+//! Digests: one message for many incidents of a storm, kept up to date by edits.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -15,13 +15,14 @@ use crate::render::{self, DigestEntry, DigestView, Told, Words};
 use crate::slack::{Slack, SlackError};
 use crate::store::{Called, Digest, Held, Incident, Look, Mention, Place, Spoken, StoreError};
 
-/// The shortest time between two edits of a digest: a storm would use up the edits of the whole workspace.
+/// The shortest time between two edits of a digest: a storm would use up the workspace's limit for edits.
 const BETWEEN_EDITS: Duration = Duration::from_secs(5);
 
-/// Of the pools that a call is about, how many are named.
+/// Maximum number of pools that a mention names.
 const NAMED: usize = 5;
 
-/// Whose pool: cluster, namespace and model; an alert's name where its labels tell none.
+/// Returns the name of an incident's pool: cluster, namespace and model; the alert's name if it has none of these
+/// labels.
 fn pool(incident: &Incident) -> String {
     let scope = Scope::of_alerts(&incident.alerts).dimensions;
     let names = ["cluster", "namespace", "model"].iter().filter_map(|dimension| scope.get(*dimension));
@@ -32,15 +33,15 @@ fn pool(incident: &Incident) -> String {
     }
 }
 
-/// An incident's id to its place.
+/// The places of incidents' messages, by incident id.
 type Places = BTreeMap<String, Place>;
 
-/// Who was called for an incident.
+/// Returns the users and groups already mentioned for an incident.
 fn called<'a>(incident: &Incident, places: &'a Places) -> Option<&'a Called> {
     places.get(&incident.id).and_then(|place| place.called.as_ref())
 }
 
-/// The first few names, and how many there are besides.
+/// Joins the first few names and the number of the others.
 fn named<'a>(pools: impl ExactSizeIterator<Item = &'a String>, words: &Words) -> String {
     let more = pools.len().saturating_sub(NAMED);
     let mut names: Vec<String> = pools.take(NAMED).cloned().collect();
@@ -50,8 +51,8 @@ fn named<'a>(pools: impl ExactSizeIterator<Item = &'a String>, words: &Words) ->
     names.join(", ")
 }
 
-/// Who is to be called, and for which pools: each pool of a storm calls each person once, with the first of its incidents
-/// that names them.
+/// Returns the users and groups to mention, with the pools: in a storm each pool mentions each of them once, for the
+/// first of its incidents that routes to them.
 fn calls<'a, 'b>(
     incidents: &'a [Incident],
     places: &Places,
@@ -81,7 +82,7 @@ impl Notifier {
             let why = "Slack is no longer configured";
             return self.store.digest_given_up(digest, spoken.revisions, why, self.store.now()).await;
         };
-        // Of one incident there is more to say than a line.
+        // For a single incident its own message says more than a digest.
         let alone = incidents.first().filter(|_| incidents.len() == 1 && spoken.unreadable == 0);
         let message = match alone {
             Some(one) => self.message(one),
@@ -98,7 +99,7 @@ impl Notifier {
         let calls = calls(incidents, &places, whom);
         let shown: BTreeSet<&str> = match first {
             true => calls.keys().copied().collect(),
-            // Edits keep the mentions, or they would vanish from where people find them.
+            // Edits keep the mentions, which would otherwise disappear from the message.
             false => {
                 let kept = |incident| {
                     let before = called(incident, &places);
@@ -121,7 +122,7 @@ impl Notifier {
         info!(digest.id = digest.id, incidents = incidents.len(), "{done} a digest");
         let next = clock::after(now, BETWEEN_EDITS);
         self.store.digest_delivered(digest, &posted, spoken.revisions, next).await?;
-        // An edit notifies nobody.
+        // An edit notifies nobody, so new mentions go to a thread.
         for (whom, pools) in calls.iter().filter(|_| !first) {
             let Some((incident, place)) =
                 pools.values().next().and_then(|incident| places.get_key_value(incident.id.as_str()))
@@ -131,7 +132,7 @@ impl Notifier {
             let about = named(pools.keys(), &self.words);
             self.store.queue_mention(incident, &place.channel, [whom, &about], now).await?;
         }
-        // Who reads the digest has read of all of them.
+        // The digest covers all its incidents, so their mentions count as made.
         for incident in incidents.iter().filter(|incident| incident.open && incident.critical) {
             let Some(Place { channel, called: before, .. }) = places.get(&incident.id) else { continue };
             let whom = whom(incident);
@@ -141,14 +142,14 @@ impl Notifier {
                 self.store.mentioned(&incident.id, channel, &mention).await?;
             }
         }
-        // Calls come first: nothing that fails here may keep them from being made.
+        // Mentions come first: a failure below must not prevent them.
         match alone {
             Some(one) => self.tell_alone(one, places.get(&one.id), now).await,
             None => Ok(()),
         }
     }
 
-    /// The thread of a digest that speaks for one incident is told what changes, as that of the incident's own message.
+    /// Reports changes in the thread of a digest with a single incident, as under the incident's own message.
     async fn tell_alone(&self, one: &Incident, place: Option<&Place>, now: Timestamp) -> Result<(), StoreError> {
         let Some(place) = place else { return Ok(()) };
         let knows = Told::of(&self.view(one));
@@ -161,13 +162,14 @@ impl Notifier {
         }
     }
 
-    /// Whom an incident of a digest calls in the channel to which it is routed.
+    /// Returns the users and groups that an incident of a digest mentions in its routed channel.
     fn whom_of_digest(&self, incident: &Incident, places: &Places, digest: &Digest) -> Vec<&str> {
         let channel = places.get(&incident.id).map_or(digest.channel.as_str(), |place| place.channel.as_str());
         self.whom(incident, channel)
     }
 
-    /// Whether a digest that was being posted before is to be posted again: not when it stands already.
+    /// Returns true if a digest whose first post has an unknown result is to be posted again: only if it does not
+    /// exist.
     async fn may_post_digest(&self, slack: &Slack, digest: &Digest, since: Timestamp) -> Result<bool, StoreError> {
         let (subject, channel) = (digest.id.clone(), digest.channel.clone());
         let look = Look { subject, channel, thread: None, since, looks: 0 };

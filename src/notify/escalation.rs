@@ -1,4 +1,4 @@
-//! Escalations: whoever asked that somebody be called learns how it ended.
+//! Escalations: reports their result to the user who requested them.
 
 use std::time::Duration;
 
@@ -9,21 +9,21 @@ use crate::clock;
 use crate::render::{Act, Line, Message, Part, Span, Tone};
 use crate::store::{AuditEntry, AuditResult, Post, PostKind, StoreError};
 
-/// How old an escalation is at most whose end is still looked for: posts are given up, found and tried again within days.
+/// The oldest escalation whose result is still looked up: posts are given up, found or retried within days.
 const OLDEST: Duration = Duration::from_secs(7 * 86_400);
 
-/// Who was to be called.
+/// The target of an escalation.
 #[derive(Clone, Copy)]
 pub(super) enum Callee<'a> {
-    /// A pager, by name.
+    /// A pager, by its name.
     Pager(&'a str),
-    /// A user or a user group, by a post in the incident's thread.
+    /// A user or user group, mentioned in the incident's thread.
     Person(&'a str),
 }
 
 impl Notifier {
-    /// Says how an escalation ended: in its line of the audit log, where whoever asked for it looks, and in the incident's
-    /// threads. A post that mentions a person stands there itself. False when another replica has said it.
+    /// Records the result of an escalation in its audit entry, where the waiting answer reads it, and in the incident's
+    /// threads; a successful mention is itself a post there. Returns false if another replica has already recorded it.
     pub(super) async fn escalation_ended(
         &self,
         incident: &str,
@@ -47,7 +47,7 @@ impl Notifier {
         };
         let (target, detail) = match (callee, result) {
             (Callee::Pager(pager), Ok(())) => (pager, pager),
-            // The id would be noise in the message; the post in the thread names them.
+            // The id is not readable; the post in the thread mentions them.
             (Callee::Person(person), Ok(())) => (person, ""),
             (Callee::Pager(target) | Callee::Person(target), Err(error)) => (target, error),
         };
@@ -65,8 +65,8 @@ impl Notifier {
         Ok(is_news)
     }
 
-    /// Says how those escalations to a person ended whose delivery could not say it: the post was found later, there was no
-    /// thread for it, it cannot be read, or the process stopped in between. Returns how many.
+    /// Records the results of escalations to users that their delivery could not record: the post was found later, had
+    /// no thread, is unreadable, or the process stopped meanwhile. Returns their number.
     ///
     /// # Errors
     /// When the store fails.
@@ -81,7 +81,7 @@ impl Notifier {
         Ok(told)
     }
 
-    /// A post was made, or never will be: of one that escalates, says so.
+    /// Records the result of a post that escalates; other posts are ignored.
     pub(super) async fn post_ended(&self, post: &Post, result: Result<(), &str>) -> Result<(), StoreError> {
         match (post.kind, &post.about) {
             (PostKind::Answer, Some(escalation)) => {

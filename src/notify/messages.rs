@@ -1,4 +1,4 @@
-//! The living message of an incident: posted once, edited, posted anew where it is gone.
+//! The message of an incident: posted once, then edited, and posted again if it was deleted.
 
 use std::time::Duration;
 
@@ -51,7 +51,7 @@ impl Notifier {
         let (called, calls): (Vec<&str>, Vec<&str>) = whom.into_iter().partition(|id| delivery.called.includes(id));
         let since = incident.critical_at.unwrap_or(self.store.now());
         let mention = Mention { since, called: delivery.called.and(&calls) };
-        // Edits keep the mentions, or they would vanish from where people find them.
+        // Edits keep the mentions, which would otherwise disappear from the message.
         let shown = if first { &calls } else { &called };
         let knows = Told::of(&self.view(incident));
         let told = serde_json::to_string(&knows).ok();
@@ -81,7 +81,7 @@ impl Notifier {
         }
     }
 
-    /// The incident's thread in this channel is to be told what changed since it was `told`, if anything did.
+    /// Queues a post about the changes since `told` for the incident's thread in this channel, if there are any.
     pub(super) async fn queue_changes(
         &self,
         incident: &str,
@@ -97,7 +97,7 @@ impl Notifier {
         }
     }
 
-    /// Calls these in the thread of the incident's message in this channel: an edit notifies nobody.
+    /// Mentions users in the thread of the incident's message in this channel, because an edit notifies nobody.
     pub(super) async fn call_in_thread(
         &self,
         incident: &str,
@@ -111,7 +111,8 @@ impl Notifier {
         if calls.is_empty() { Ok(()) } else { self.store.mentioned(incident, channel, mention).await }
     }
 
-    /// Whether a message that was being posted before is to be posted again: not when it stands already.
+    /// Returns true if a message whose first post has an unknown result is to be posted again: only if it does not
+    /// exist.
     async fn may_post_message(&self, slack: &Slack, delivery: &Delivery, since: Timestamp) -> Result<bool, StoreError> {
         let look = Look {
             subject: delivery.incident.clone(),

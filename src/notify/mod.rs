@@ -1,7 +1,7 @@
-//! notify: brings the message of an incident to where it belongs, and keeps it up to date there.
+//! notify: delivers the message of an incident and keeps it up to date.
 //!
-//! One message per incident and sink, or one for many in a storm; and a thread under it. Slack's rates are kept here.
-//! What has to wait its turn stays in the store, so nothing is lost and nothing piles up in memory.
+//! One message per incident and sink, or one digest for many incidents in a storm, and a thread under it. Slack's rate
+//! limits are applied here. Work that must wait stays in the store, so nothing is lost or piles up in memory.
 
 mod answers;
 mod digests;
@@ -36,20 +36,20 @@ pub use refused::{LONGEST_REFUSED, todo};
 pub(crate) use seek::LONGEST_LOOK;
 use seek::Seeker;
 
-/// Tries of one message before it is given up: with the pauses between them about two hours.
+/// Tries before a message is given up: about two hours with the pauses.
 const MOST_TRIES: u32 = 130;
-/// Tries of a post in a thread: with the pauses between them about ten minutes.
+/// Tries of a post in a thread: about ten minutes with the pauses.
 const MOST_POST_TRIES: u32 = 15;
-/// Tries of a picture.
+/// Tries of a chart.
 const MOST_PICTURE_TRIES: u32 = 3;
-/// How often an incident's message is posted anew after somebody deleted it.
+/// Maximum number of times that a deleted incident message is posted again.
 const MOST_REPOSTS: u32 = 2;
 /// The first pause after an error; it doubles up to [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 /// The longest pause between tries.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
-/// Delivers messages.
+/// Delivers messages to Slack, pagers and the console.
 #[derive(Debug)]
 pub struct Notifier {
     parts: Parts,
@@ -58,32 +58,32 @@ pub struct Notifier {
     can_silence: bool,
 }
 
-/// What delivery is made of.
+/// The dependencies of delivery.
 #[derive(Debug)]
 pub struct Parts {
-    /// What is to be delivered.
+    /// The store of pending deliveries.
     pub store: Store,
-    /// Where messages go; none when only the console is used.
+    /// The Slack client; `None` if only the console is used.
     pub slack: Option<Slack>,
     /// Channels, rates and mentions.
     pub config: slack::Config,
-    /// What is said.
+    /// The phrases of all messages.
     pub words: Arc<Words>,
-    /// What is counted.
+    /// The service's own metrics.
     pub metrics: Arc<Metrics>,
-    /// Where people reach the pages; empty leaves the links out.
+    /// The base URL of the incident pages; empty leaves the links out.
     pub public_url: String,
-    /// A dashboard's address, with places to fill in; empty leaves the link out.
+    /// The template of a dashboard's URL; empty leaves the link out.
     pub dashboard_url: String,
-    /// For links and pictures, with the alert labels that choose them.
+    /// The Prometheus servers for links and charts, each with the alert labels that select it.
     pub prometheus: Vec<(Prometheus, BTreeMap<String, String>)>,
-    /// For pictures: which signals, and what their past is.
+    /// The signals for charts.
     pub library: Arc<Library>,
-    /// For pictures: what the past is, and when to stop waiting.
+    /// The baseline and deadline for charts.
     pub diagnosing: diagnose::Config,
-    /// Who else is told.
+    /// The pagers and webhooks.
     pub pagers: Vec<PagerClient>,
-    /// Whether somebody hears when a button is pressed; without, messages carry none.
+    /// True if button presses reach the service; otherwise messages have no buttons.
     pub interactive: bool,
 }
 
@@ -96,29 +96,29 @@ impl std::ops::Deref for Notifier {
 }
 
 impl Notifier {
-    /// Prepares delivery.
+    /// Creates a notifier.
     pub fn new(mut parts: Parts) -> Self {
         parts.public_url.truncate(parts.public_url.trim_end_matches('/').len());
         Self { rates: Rates::new(&parts.config), seeker: Seeker::default(), can_silence: true, parts }
     }
 
-    /// No Alertmanager is configured, so messages offer no silence of ours.
+    /// Removes the silence button from messages, because no Alertmanager is configured.
     #[must_use]
     pub fn without_silences(self) -> Self {
         Self { can_silence: false, ..self }
     }
 
-    /// So many replicas share Slack's rates from now on.
+    /// Sets the number of replicas that share Slack's rate limits.
     pub fn share(&self, replicas: i64) {
         self.rates.share(&self.config, u32::try_from(replicas).unwrap_or(1));
     }
 
-    /// The message of an incident as it stands.
+    /// Renders the current message of an incident.
     pub fn message(&self, incident: &Incident) -> Message {
         render::incident_message(&self.view(incident), &self.words)
     }
 
-    /// What is told of an incident, wherever that is.
+    /// Returns the data that every message about an incident shows.
     pub fn view<'a>(&'a self, incident: &'a Incident) -> IncidentView<'a> {
         IncidentView {
             id: &incident.id,
@@ -145,14 +145,14 @@ impl Notifier {
         }
     }
 
-    /// The page that lists incidents, where people reach one.
+    /// Returns the URL of the page that lists incidents; `None` without a public URL.
     pub fn incidents_page(&self) -> Option<String> {
         (!self.public_url.is_empty()).then(|| format!("{}/incidents", self.public_url))
     }
 
-    /// Whom an incident calls in this channel while it is critical: everybody whom the routes of its critical alerts name
-    /// there, each once. A channel to which none of its alerts was ever routed stands in for one that did not take the
-    /// message.
+    /// Returns the users and groups to mention for an incident in this channel while it is critical: those of the
+    /// routes of its critical alerts to this channel, without duplicates. If no alert is routed to this channel, it is
+    /// a fallback and gets the mentions of all routes.
     fn whom(&self, incident: &Incident, channel: &str) -> Vec<&str> {
         let mut whom = Vec::new();
         if !incident.open || !incident.critical {
@@ -167,7 +167,7 @@ impl Notifier {
         whom
     }
 
-    /// Delivers what was taken, or says in the store when to try again.
+    /// Delivers one piece of work, or stores the time of the next try.
     pub async fn deliver(&self, work: Work) {
         let (sink, done) = match &work {
             Work::Message(delivery) => (delivery.sink.as_str(), self.deliver_message(delivery).await),
@@ -180,12 +180,12 @@ impl Notifier {
         if let (true, Some(incident)) = (error.is_unreadable(), work.incident()) {
             return self.store.set_incident_aside(incident, &error).await;
         }
-        // The lease ends by itself, so it is tried again.
+        // The lease expires by itself, so the work is tried again.
         error!(sink, %error, "cannot work on a delivery");
     }
 
-    /// Posts or edits a message that begins with mentions, which notify only in a new one. One that Slack cannot take is
-    /// sent once more, short and plain.
+    /// Posts or edits a message that begins with mentions; Slack notifies only for those of a new message. If Slack
+    /// rejects the content, sends a shorter, plain message.
     async fn send(
         &self,
         slack: &Slack,
@@ -205,11 +205,11 @@ impl Notifier {
     }
 }
 
-/// What a message becomes.
+/// The operation for a message.
 enum To<'a> {
-    /// A new message, with the mark by which it is found again.
+    /// Post a new message, with the mark by which it can be found.
     New(Destination<'a>, Mark),
-    /// An edit.
+    /// Edit an existing message.
     Edit(Posted),
 }
 
@@ -229,12 +229,12 @@ impl<'a> To<'a> {
     }
 }
 
-/// The mark of a message that calls these; `called` are they and whoever was called before.
+/// Builds the mark of a message that mentions `calls`; `called` also includes those mentioned before.
 fn calling(id: &str, calls: &[&str], called: &Called) -> Mark {
     Mark { mention: !calls.is_empty(), called: Some(called.to_string()), ..Mark::new(id) }
 }
 
-/// The pause after so many failures in a row.
+/// Returns the pause after a number of consecutive failures.
 fn pause(tries: u32) -> Duration {
     FIRST_PAUSE.saturating_mul(1 << tries.min(16)).min(LONGEST_PAUSE)
 }

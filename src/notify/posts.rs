@@ -1,4 +1,4 @@
-//! Posts in the thread of an incident: what changed, pictures, answers. Each is made once.
+//! Posts in the thread of an incident: changes, charts, answers. Each is posted once.
 
 use std::time::Instant;
 
@@ -16,11 +16,11 @@ use crate::render::{self, Message, SlackMessage, Span, Told};
 use crate::slack::{Destination, Mark, Slack, SlackError, marked_name};
 use crate::store::{Held, Incident, Look, Post, PostKind, StoreError};
 
-/// What became of a post.
+/// The result of a post.
 enum Made {
-    /// It stands, at this timestamp if Slack tells. Of a change: and this is what the thread now knows.
+    /// It was posted, with its timestamp if Slack returned one; a change also returns the state that it reported.
     Posted(Option<String>, Option<Told>),
-    /// There is nothing to post.
+    /// There is nothing to post, for this reason.
     Needless(&'static str),
 }
 
@@ -45,7 +45,7 @@ impl Notifier {
                 if let Some(told) = told.and_then(|told| serde_json::to_string(&told).ok()) {
                     self.store.told(&post.incident, &post.delivery, &told).await?;
                 }
-                // First of all it is not to be posted again; `end_escalations` makes up for what is missing then.
+                // First mark it as posted; after a crash `end_escalations` completes the rest.
                 self.store.posted(post, ts.as_deref()).await?;
                 self.post_ended(post, Ok(())).await
             }
@@ -111,15 +111,15 @@ impl Notifier {
         }
     }
 
-    /// A picture of what speaks for the cause, with its title and words for those who cannot see it; none where there is nothing to
-    /// show.
+    /// Draws a chart of the evidence for the cause, with its title and alternative text; `None` if there is nothing to
+    /// draw.
     async fn draw(&self, incident: &Incident) -> Option<(Vec<u8>, String, String)> {
         let diagnosis = incident.diagnosis.as_ref()?;
         let prometheus = choose(&self.prometheus, &incident.alerts)?;
         let (baseline, deadline) = (self.diagnosing.baseline, self.diagnosing.deadline);
         let frame = Frame { since: incident.started_at, baseline, deadline };
         let chart = picture(&self.library, prometheus, diagnosis, &frame, &self.words).await?;
-        // Drawing takes some ten milliseconds of one core; others go on meanwhile.
+        // Drawing takes about ten milliseconds of CPU time, so it must not block the runtime.
         let drawn = tokio::task::spawn_blocking(move || {
             (chart::png(&chart), format!("{} · {}", chart.title, chart.subtitle), chart::alt(&chart))
         })
@@ -127,7 +127,7 @@ impl Notifier {
         drawn.inspect_err(|error| warn!(incident.id = incident.id, %error, "cannot draw the picture")).ok()
     }
 
-    /// Whether a post that was being made before is to be made again: not when it stands already.
+    /// Returns true if a post whose result is unknown is to be posted again: only if it does not exist.
     async fn may_post(&self, slack: &Slack, post: &Post, since: Timestamp) -> Result<bool, StoreError> {
         let (channel, ts) = post.thread.clone();
         let look = Look { subject: post.id.clone(), channel, thread: Some(ts), since, looks: 0 };
@@ -135,7 +135,7 @@ impl Notifier {
             Sought::Missing => Ok(true),
             Sought::Stands => {
                 self.post_ended(post, Ok(())).await?;
-                // What changed since it was said did not get a post of its own, because this one still waited.
+                // Changes since then were not queued, because this post was still pending.
                 if post.kind == PostKind::Change {
                     self.store.queue_change(&post.incident, &post.delivery, self.store.now()).await?;
                 }
@@ -149,7 +149,7 @@ impl Notifier {
         }
     }
 
-    /// What the post's error means; returns what it is counted as.
+    /// Handles the error of a post: postpones it or gives it up. Returns the result for the metrics.
     async fn post_failed(
         &self,
         slack: &Slack,
@@ -166,7 +166,7 @@ impl Notifier {
             return Ok("rate_limited");
         }
         let picture = post.kind == PostKind::Picture;
-        // Pictures need a scope of their own, and nothing waits for them.
+        // Charts need a scope of their own, and nothing depends on them.
         let refused = error.is_about_channel() || (error.is_about_token() && !picture);
         if refused {
             self.channel_refused(slack, &post.channel, error, now).await?;
@@ -177,10 +177,10 @@ impl Notifier {
             }
         }
         let most = if picture { MOST_PICTURE_TRIES } else { MOST_POST_TRIES };
-        // The thread follows the message that takes the deleted one's place.
+        // The thread moves to the message that replaces the deleted one.
         let follows = error.is_about_thread()
             && self.store.forget_message(&post.incident, &post.thread.1, MOST_REPOSTS, now).await?;
-        // A call is not given up while the incident lasts.
+        // A mention is not given up while the incident is open.
         let lasting = incident.open && !picture && (refused || post.kind == PostKind::Mention);
         let again = post.tries + 1 < most || lasting;
         if (error.is_retryable() || refused || follows) && again {

@@ -1,4 +1,4 @@
-//! The queue: what goes out now, best turn first, as far as Slack's rates allow.
+//! The queue: selects the work that goes out now, by priority and within Slack's rate limits.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -8,17 +8,17 @@ use jiff::Timestamp;
 use super::{Lane, Notifier};
 use crate::store::{Sink, StoreError, Turn, Waiting, Work};
 
-/// What was taken, and when to look again.
+/// The selected work, and the time until the next selection.
 #[derive(Debug, Default)]
 pub struct Taken {
-    /// What is to be delivered.
+    /// The work to deliver.
     pub work: Vec<Work>,
-    /// How long the rates keep what is left from going out; none when nothing is left that could.
+    /// The time until the rate limits allow the remaining work; `None` if none of it is waiting for them.
     pub wait: Option<Duration>,
 }
 
 impl Notifier {
-    /// Takes what may be delivered now, at most `most`, by a lease of `lease_ms`.
+    /// Takes at most `most` pieces of work that may be delivered now, under a lease of `lease_ms` milliseconds.
     ///
     /// # Errors
     /// When the store fails.
@@ -51,12 +51,12 @@ impl Notifier {
     }
 }
 
-/// The lane that something goes through; none where nobody limits.
+/// Returns the lane of a piece of work; `None` if no rate limit applies here.
 pub(super) fn lane(waiting: &Waiting) -> Option<Lane> {
     let post = |channel: &str| Some(Lane::Post(channel.to_owned()));
     match (&waiting.work, waiting.turn) {
         (Work::Message(delivery), _) if delivery.sink != Sink::Slack => None,
-        // It takes its place where it asks.
+        // It enters its lane before its own API call.
         (Work::Look(_), _) => None,
         (_, Turn::Favoured) => Some(Lane::Favoured),
         (_, Turn::Update | Turn::Digest | Turn::Look) => Some(Lane::Ordinary),

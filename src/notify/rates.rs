@@ -1,5 +1,5 @@
-//! Slack's rates: new messages per channel, edits for the whole workspace. Whoever is refused, by us or by Slack,
-//! closes the lane for all, so that nobody else runs into the same wall. Replicas share the rates: each takes its part.
+//! Slack's rate limits: new messages per channel, edits per workspace. A lane that is limited, by us or by Slack, is
+//! closed for all callers. Replicas share the limits: each uses its part.
 
 use std::collections::HashMap;
 use std::num::NonZeroU32;
@@ -11,34 +11,33 @@ use governor::{DefaultDirectRateLimiter, DefaultKeyedRateLimiter, NotUntil, Quot
 
 use crate::slack;
 
-/// Edits that may go out at once before the rate holds: with Slack's sliding minute, 50 allowed and 45 configured,
-/// the rate and this are added up.
+/// The burst of edits: in Slack's sliding minute it adds to the rate, so 45 configured edits stay below the allowed 50.
 const EDIT_BURST: u32 = 4;
-/// Of the edits, what ordinary ones may use, in tenths: the rest is for what is critical or over.
+/// The share of ordinary edits, in tenths; the rest is reserved for critical and resolved incidents.
 const ORDINARY_TENTHS: u32 = 6;
-/// Looks at a channel's history, of the 50 a minute that Slack allows each of its two methods (tier 3):
+/// History calls per minute, below the 50 that Slack allows for each of its two methods (tier 3):
 /// <https://docs.slack.dev/apis/web-api/rate-limits>.
 const LOOKS_PER_MINUTE: u32 = 40;
-/// Looks at once before that rate holds.
+/// The burst of history calls.
 const LOOK_BURST: u32 = 8;
 
-/// From so many channels on, those whose rate is full again are forgotten.
+/// The number of channel rate limiters above which idle ones are removed.
 const CHANNELS: usize = 10_000;
 
-/// What shares a rate.
+/// The calls that share a rate limit.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum Lane {
-    /// New messages of a channel, threads included.
+    /// New messages of a channel, including its threads.
     Post(String),
-    /// Edits that say that it is over, or of something critical.
+    /// Edits for critical or resolved incidents.
     Favoured,
     /// Other edits.
     Ordinary,
-    /// Looks at what stands in a channel.
+    /// Calls that read the history of a channel.
     Look,
 }
 
-/// What one of so many replicas may send.
+/// The limits of one replica.
 #[derive(Debug)]
 struct Part {
     replicas: u32,
@@ -53,7 +52,7 @@ impl Part {
         let replicas = replicas.max(1);
         let at_least_one = |n: u32| NonZeroU32::new(n).unwrap_or(NonZeroU32::MIN);
         let quota = |period: Duration, n: u32, burst: u32| {
-            // A period that is shorter than a nanosecond is none.
+            // A quota needs a period of at least a nanosecond.
             let every = (period * replicas / n.max(1)).max(Duration::from_nanos(1));
             let quota = Quota::with_period(every).unwrap_or_else(|| Quota::per_second(NonZeroU32::MIN));
             quota.allow_burst(at_least_one(burst / replicas))
@@ -71,7 +70,7 @@ impl Part {
     }
 }
 
-/// The rates, and which lanes are closed until when.
+/// The rate limiters, and the lanes that are closed until a time.
 #[derive(Debug)]
 pub(super) struct Rates {
     part: Mutex<Part>,
@@ -83,7 +82,7 @@ impl Rates {
         Self { part: Mutex::new(Part::new(config, 1)), closed: Mutex::default() }
     }
 
-    /// So many replicas share the rates from now on.
+    /// Sets the number of replicas that share the limits.
     pub(super) fn share(&self, config: &slack::Config, replicas: u32) {
         let mut part = self.part.lock().unwrap_or_else(PoisonError::into_inner);
         if part.replicas != replicas.max(1) {
@@ -91,12 +90,12 @@ impl Rates {
         }
     }
 
-    /// Takes a place in a lane, or says when to come back.
+    /// Takes a slot in a lane; the error is the time of the next try.
     pub(super) fn enter(&self, lane: &Lane) -> Result<(), Instant> {
         let now = Instant::now();
         let mut closed = self.closed.lock().unwrap_or_else(PoisonError::into_inner);
         closed.retain(|_, until| *until > now);
-        // Ordinary edits are edits too.
+        // Ordinary edits also count as edits.
         let whole = if *lane == Lane::Ordinary { &Lane::Favoured } else { lane };
         if let Some(until) = [lane, whole].into_iter().filter_map(|lane| closed.get(lane)).max() {
             return Err(*until);
@@ -121,7 +120,7 @@ impl Rates {
         Err(until)
     }
 
-    /// Slack has said how long it takes nothing more.
+    /// Closes a lane for the time that Slack demands.
     pub(super) fn close(&self, lane: &Lane, wait: Duration) {
         let lane = if *lane == Lane::Ordinary { Lane::Favoured } else { lane.clone() };
         let until = Instant::now() + wait;
@@ -165,7 +164,7 @@ mod tests {
         assert_eq!(replicas.iter().map(burst).sum::<usize>(), 4);
         let wait = replicas[0].enter(&channel("a")).unwrap_err().duration_since(Instant::now());
         assert!(wait > Duration::from_millis(1_800) && wait <= Duration::from_secs(2), "{wait:?}");
-        // What is told every few seconds opens nothing anew; who is left alone has everything.
+        // An unchanged number of replicas does not refill the burst; a single replica gets the whole limit.
         replicas[0].share(&config, 2);
         assert!(replicas[0].enter(&channel("a")).is_err());
         replicas[0].share(&config, 1);

@@ -1,4 +1,4 @@
-//! Channels that do not take messages: what is refused stays due, another channel stands in, and people are told.
+//! Channels that reject messages: deliveries stay due, the default channel stands in, and users are notified.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -16,26 +16,26 @@ use crate::store::{Delivery, Held, Incident, Mention, Refusal, StoreError};
 
 /// The first pause after a refusal; it doubles up to [`LONGEST_REFUSED`].
 const FIRST_PAUSE: Duration = Duration::from_secs(2);
-/// The longest pause: an invitation that nobody tells us of is noticed within this time.
+/// The longest pause: an invitation for which Slack sends no event takes effect within this time.
 pub const LONGEST_REFUSED: Duration = Duration::from_secs(300);
-/// How often channels are looked at that do not take messages.
+/// The interval between two checks of rejecting channels.
 const LOOK: Duration = Duration::from_secs(60);
-/// A refusal for which nothing waits, and which only the next message could end, is forgotten after this time.
+/// The age after which a rejection is dropped if nothing waits for it and only a new message could disprove it.
 const FORGET: Duration = Duration::from_secs(86_400);
-/// Of the people who may act, so many are told.
+/// Maximum number of users who are notified.
 const TOLD: usize = 10;
-/// What telling them may take.
+/// The timeout for notifying them.
 const TELL: Duration = Duration::from_secs(20);
-/// Refusals that the channel's own description ends.
+/// The rejections that end according to the channel's own description.
 const MEMBERSHIP: [&str; 3] = ["not_in_channel", "channel_not_found", "is_archived"];
 
-/// The pause after so many refusals in a row.
+/// Returns the pause after a number of consecutive rejections.
 pub(super) fn pause_refused(tries: u32) -> Duration {
     FIRST_PAUSE.saturating_mul(1 << tries.min(16)).min(LONGEST_REFUSED)
 }
 
 impl Notifier {
-    /// An incident's message is refused until a person does something: it stays due while the incident is open.
+    /// Handles a rejected incident message: it stays due while the incident is open.
     pub(super) async fn message_refused(
         &self,
         slack: &Slack,
@@ -72,7 +72,7 @@ impl Notifier {
         self.store.postpone(delivery, due, Held::Failed, &note).await
     }
 
-    /// Lets the default channel show an incident too, where its own does not take it.
+    /// Delivers an incident to the default channel too, if its own channel rejects messages.
     pub(super) async fn stand_in(
         &self,
         incident: &str,
@@ -91,8 +91,8 @@ impl Notifier {
         Ok(())
     }
 
-    /// Calls these, whom the closed channel cannot call, in the default channel where the incident has a thread of its own;
-    /// each once since the incident became critical.
+    /// Mentions users in the default channel in place of the closed one, if the incident has a thread there; each once
+    /// since the incident became critical.
     pub(super) async fn call_instead(
         &self,
         incident: &Incident,
@@ -110,7 +110,7 @@ impl Notifier {
         self.call_in_thread(&incident.id, fallback, &calls, &mention).await
     }
 
-    /// Remembers for all replicas that a channel does not take messages, and tells people once.
+    /// Records for all replicas that a channel rejects messages, and notifies users once.
     pub(super) async fn channel_refused(
         &self,
         slack: &Slack,
@@ -125,7 +125,7 @@ impl Notifier {
         }
         error!(channel, code, "a channel does not take messages: {}", todo(code));
         if error.is_about_token() && code != "missing_scope" {
-            // A direct message would need the same token.
+            // A direct message needs the same token.
             return Ok(());
         }
         let people = tokio::time::timeout(TELL, self.whom_to_tell(slack)).await.unwrap_or_default();
@@ -146,7 +146,7 @@ impl Notifier {
         Ok(())
     }
 
-    /// What people are told of a channel.
+    /// Builds the message about a rejecting channel.
     fn refusal_message(&self, channel: &str, code: &str) -> SlackMessage {
         let fallback = &self.config.channel;
         let pieces = [("channel", Line::default().code(channel).into()), ("code", Line::default().code(code).into())];
@@ -166,7 +166,7 @@ impl Notifier {
         render::slack_line(&line.then(self.words.line(todo, &[("invite", invite.into())])))
     }
 
-    /// Users of `slack.act` and `slack.escalate`, those of groups among them.
+    /// Returns the users of `slack.act` and `slack.escalate`, with the members of their groups.
     async fn whom_to_tell(&self, slack: &Slack) -> BTreeSet<String> {
         let act = &self.config.act;
         let named = act.users.iter().chain(self.config.escalate.iter().filter(|id| is_person(id))).chain(&act.groups);
@@ -184,7 +184,7 @@ impl Notifier {
         people.into_iter().take(TOLD).collect()
     }
 
-    /// Now and then: looks whether channels take messages again.
+    /// Periodically checks whether channels accept messages again, until stopped.
     pub async fn channels_loop(self: std::sync::Arc<Self>, stop: CancellationToken) {
         let mut tick = tokio::time::interval(LOOK);
         loop {
@@ -199,8 +199,8 @@ impl Notifier {
         }
     }
 
-    /// Looks at the channels that were not looked at for so long and do not take messages; what waits for one that does is
-    /// due at once.
+    /// Checks the rejecting channels whose last check is at least `since` ago; deliveries to a channel that accepts
+    /// messages again are due at once.
     pub async fn look_at_channels(&self, since: Duration) {
         let Some(slack) = &self.slack else { return };
         let now = self.store.now();
@@ -223,7 +223,7 @@ impl Notifier {
     }
 }
 
-/// Whether a channel takes messages, as far as Slack tells without one.
+/// Returns true if a channel accepts messages, as far as Slack reports it without a post.
 async fn is_open(slack: &Slack, refusal: &Refusal, now: Timestamp) -> bool {
     if MEMBERSHIP.contains(&refusal.code.as_str()) {
         let found = slack.channel(&refusal.channel).await;
@@ -240,7 +240,7 @@ fn is_about_token(code: &str) -> bool {
     SlackError::Refused { code: code.to_owned(), detail: String::new() }.is_about_token()
 }
 
-/// What a person must do, for logs and readiness.
+/// Returns the manual fix for a rejection, for logs and readiness.
 pub fn todo(code: &str) -> &'static str {
     match code {
         "not_in_channel" | "channel_not_found" => {

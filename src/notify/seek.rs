@@ -1,6 +1,6 @@
-//! Looks in Slack for what may stand there already: before something is posted again whose answer was lost, and a few
-//! times afterwards, because Slack may have the effect of a call long after the caller gave up: within minutes, when the
-//! incident ends, and a day later.
+//! Searches Slack's history for our messages: before a message whose result was lost is posted again, and several times
+//! afterwards, because Slack may execute a call long after its caller gave up: within minutes, when the incident ends,
+//! and a day later.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,27 +15,27 @@ use crate::clock;
 use crate::slack::{Found, Slack, SlackError};
 use crate::store::{Called, Look, Mention, Said, Standing, StoreError};
 
-/// When a message is looked for that may have appeared a second time, counted from the last time.
+/// The delays of the searches for a duplicate message, each counted from the previous one.
 const LOOKS: [Duration; 3] = [Duration::from_secs(20), Duration::from_secs(60), Duration::from_secs(300)];
-/// How long after the call the last look comes. The end of the incident adds one before it.
+/// The delay of the last search after the call. The end of the incident adds one before it.
 pub(crate) const LONGEST_LOOK: Duration = Duration::from_secs(86_400);
-/// A look that Slack could not answer for so long after the call is given up.
+/// The age of the call after which a search that Slack cannot answer is given up.
 const GIVE_UP: Duration = Duration::from_secs(90_000);
-/// What all pages of one look may take.
+/// The timeout for all pages of a search.
 const WITHIN: Duration = Duration::from_secs(20);
-/// Slack's clock may be behind ours; `doctor` warns from two minutes on.
+/// The tolerance for Slack's clock being behind ours; `doctor` warns from two minutes on.
 const SKEW: Duration = Duration::from_secs(120);
-/// Looks at one place that come together share their answer.
+/// The time for which concurrent searches of one place share their result.
 const SHARED: Duration = Duration::from_millis(500);
-/// Marks of one stretch of time begin their look at the same moment, so that they share it, in seconds.
+/// The step to which the start of a search is rounded, in seconds, so that several searches share one result.
 const STEP: i64 = 600;
-/// Places and channels that are remembered.
+/// Maximum number of places and channels in a cache.
 const REMEMBERED: u64 = 1_000;
 
-/// A place that is looked at: the channel's id, the thread, since when.
+/// The key of a search: the channel's id, the thread and the start time.
 type Place = (String, Option<String>, i64);
 
-/// What is remembered between looks.
+/// The cached results of searches.
 #[derive(Debug)]
 pub(super) struct Seeker {
     me: OnceCell<String>,
@@ -53,18 +53,18 @@ impl Default for Seeker {
     }
 }
 
-/// What came of a look before posting again.
+/// The result of a search before posting again.
 pub(super) enum Sought {
-    /// It stands, and the store knows it now.
+    /// The message exists; the store is updated.
     Stands,
-    /// It does not, or nobody may look: post it.
+    /// The message does not exist, or the history is not readable: post it.
     Missing,
-    /// Slack cannot be asked now.
+    /// Slack does not answer now: try again at this time, with the reason.
     Later(Timestamp, String),
 }
 
 impl Notifier {
-    /// Looks for a message whose answer was lost; what is found is the one that stands from now on.
+    /// Searches for a message whose result was lost; if it is found, the store adopts it.
     pub(super) async fn seek(&self, slack: &Slack, look: &Look) -> Result<Sought, StoreError> {
         let now = self.store.now();
         self.store.look_later(look, clock::after(now, LOOKS[0])).await?;
@@ -89,7 +89,7 @@ impl Notifier {
         }
     }
 
-    /// Looks once more where a message may stand twice: keeps the one that is meant to, and removes the others.
+    /// Searches again for duplicates of a message: keeps the known one and removes the others.
     pub(super) async fn look(&self, look: &Look) -> Result<(), StoreError> {
         let Some(slack) = &self.slack else { return self.store.looked(look, None).await };
         let now = self.store.now();
@@ -106,7 +106,7 @@ impl Notifier {
         };
         let mut found: Vec<Found> = found.into_iter().filter(|found| found.mark.id == look.subject).collect();
         match self.store.standing(&look.subject).await? {
-            // A picture's own message is not known: the first one stays.
+            // The message of a chart is not known, so the first one is kept.
             Standing::At(stands) if stands.is_empty() => drop(found.drain(..found.len().min(1))),
             Standing::At(stands) => found.retain(|found| !stands.contains(&found.ts)),
             Standing::No => {}
@@ -123,16 +123,16 @@ impl Notifier {
         }
         let next = match LOOKS.get(look.looks as usize + 1) {
             Some(wait) => Some(clock::after(now, *wait)),
-            // The end of its incident brings it forward.
+            // The end of the incident brings it forward.
             None => Some(clock::after(look.since.min(now), LONGEST_LOOK)).filter(|last| *last > now),
         };
         self.store.looked(look, next).await
     }
 
-    /// A message that was found becomes the one that stands, when none does.
+    /// Stores a found message as the posted one, unless another one is already stored. Returns true if it was adopted.
     async fn adopt(&self, look: &Look, channel: &str, found: &Found, now: Timestamp) -> Result<bool, StoreError> {
         let posted = (channel.to_owned(), found.ts.clone());
-        // Whoever was called for what was critical then is not called for what becomes critical later.
+        // Mentions of an earlier critical phase do not count for a later one.
         let at = clock::parse_time(&found.ts).map_or(look.since, |at| at.max(look.since));
         let called = Called::read(found.mark.called.as_deref());
         let mention = found.mark.mention.then_some(Mention { since: at, called });
@@ -153,7 +153,7 @@ impl Notifier {
         }
     }
 
-    /// The channel's id, and what carries our mark there, oldest first.
+    /// Returns the channel's id and our marked messages there, oldest first.
     pub(super) async fn marked(&self, slack: &Slack, look: &Look) -> Result<(String, Vec<Found>), SlackError> {
         let asked = async {
             let channel = self.channel_id(slack, &look.channel).await?;
@@ -179,7 +179,7 @@ impl Notifier {
         found
     }
 
-    /// Slack shows the history of a channel by its id alone.
+    /// Resolves a channel's name to its id, which Slack's history methods require.
     async fn channel_id(&self, slack: &Slack, channel: &str) -> Result<String, SlackError> {
         if !channel.starts_with('#') {
             return Ok(channel.to_owned());

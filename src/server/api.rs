@@ -1,4 +1,4 @@
-//! The incidents and the fleet's health as JSON, for programs.
+//! The incidents and the fleet's health as JSON.
 
 use std::collections::BTreeMap;
 
@@ -13,10 +13,10 @@ use crate::clock;
 use crate::health::DIMENSIONS;
 use crate::store::{Incident, StoreError};
 
-/// How many incidents a list has.
+/// Maximum number of incidents in a list.
 const MOST: u32 = 100;
 
-/// 200 whatever the state, which the body tells: the question was answered. 400 for a parameter that narrows nothing.
+/// Returns the fleet's health: 200 for any state, which is in the body; 400 for a parameter that selects nothing.
 pub(super) async fn health(State(shared): State<Shared>, Query(scope): Query<BTreeMap<String, String>>) -> Response {
     if let Some((name, _)) = scope.iter().find(|(name, value)| !DIMENSIONS.contains(&name.as_str()) || value.is_empty())
     {
@@ -42,7 +42,7 @@ pub(super) async fn list(State(shared): State<Shared>) -> Response {
     }
 }
 
-/// The newest incidents with their alerts.
+/// Returns the newest incidents with their alerts.
 async fn recent(shared: &Shared) -> Result<Vec<Incident>, StoreError> {
     let store = &shared.pipeline.store;
     store.each(&store.recent(MOST).await?).await

@@ -1,4 +1,4 @@
-//! Who may call: bearer or basic, compared in constant time; and, for pages, an authenticating proxy.
+//! Authentication: bearer or basic, compared in constant time; for pages also an authenticating proxy.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -17,15 +17,15 @@ use super::{Shared, pages};
 use crate::config::{Source, Webhook, secret};
 use crate::exporter::Allowed;
 
-/// The exact `Authorization` values that are expected; none lets everybody in.
+/// The accepted `Authorization` values; without any, everybody has access.
 #[derive(Debug, Default)]
 pub struct Credentials {
     any: Option<SecretString>,
-    /// Of one source each.
+    /// The value of each source, by the source's name.
     sources: Vec<(String, SecretString)>,
 }
 
-/// Who calls the webhook, where their credentials tell.
+/// The source that the credentials belong to, if they belong to one.
 #[derive(Debug, Clone)]
 pub(super) struct Sender(pub(super) Option<String>);
 
@@ -45,14 +45,14 @@ impl Credentials {
         Ok(Self { any, sources })
     }
 
-    /// Whether anybody is asked for anything.
+    /// Returns true if credentials are required.
     pub fn are_set(&self) -> bool {
         self.any.is_some() || !self.sources.is_empty()
     }
 
-    /// The caller's name; none when access is denied.
+    /// Returns the sender; `None` if access is denied.
     fn allow(&self, headers: &HeaderMap) -> Option<Sender> {
-        // Every one is compared, so that the time does not tell which of them was nearly right.
+        // All values are compared, so that the time does not reveal which one was almost right.
         let known = self.any.as_ref().map(|expected| bool::from(same(headers, expected)));
         let mut sender = (known == Some(true) || !self.are_set()).then_some(Sender(None));
         for (name, expected) in &self.sources {
@@ -73,20 +73,20 @@ fn basic(user: &str, password: &SecretString) -> SecretString {
     format!("Basic {pair}").into()
 }
 
-/// Whether this is the `Authorization` that was sent; takes as long for a wrong one as for the right one.
+/// Compares the `Authorization` header with the expected value in constant time.
 fn same(headers: &HeaderMap, expected: &SecretString) -> Choice {
     let given = headers.get(header::AUTHORIZATION).map(axum::http::HeaderValue::as_bytes).unwrap_or_default();
     given.ct_eq(expected.expose_secret().as_bytes())
 }
 
-/// Who opens a page or downloads a bundle, as the audit log names them: `page:anna`, `link`.
+/// The visitor of a page or bundle, as the audit log names them: `page:anna`, `link`.
 #[derive(Debug, Clone)]
 pub(super) struct Visitor(pub(super) String);
 
-/// Of a name that a proxy tells, what is kept.
+/// The longest user name from a proxy, in characters.
 const WHO_CHARS: usize = 100;
 
-/// Who sent accepted credentials: the user of basic authentication, else a program.
+/// Returns the visitor's name for accepted credentials: the user of basic authentication, else `bearer`.
 fn named(headers: &HeaderMap) -> String {
     let given = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let pair = given.strip_prefix("Basic ").and_then(|pair| STANDARD.decode(pair).ok());
@@ -94,22 +94,22 @@ fn named(headers: &HeaderMap) -> String {
     format!("page:{}", user.as_deref().unwrap_or("bearer"))
 }
 
-/// Who may open the pages.
+/// The access rules of the pages.
 #[derive(Debug)]
 pub struct Access {
     accepted: Vec<SecretString>,
     proxy: Option<(HeaderName, Vec<Allowed>)>,
-    /// Nothing is asked for, because only this machine can reach us and nothing was configured for the pages; then
-    /// these are the hosts under which we may be asked. A web page elsewhere may have its own name lead here.
+    /// Set if no credentials are required, because the server listens on loopback only and none are configured for the
+    /// pages; it lists the accepted host names. The check prevents DNS rebinding by other web pages.
     open: Option<Vec<String>>,
 }
 
 impl Access {
-    /// Reads the configured secrets. The webhook's credentials open the pages as well; on loopback they are open until
-    /// something is configured for them, to whoever asks for loopback, `listen`, or the host of `public_url`.
+    /// Reads the configured secrets. The webhook's credentials also open the pages. On loopback, until credentials are
+    /// configured for them, the pages are open to requests for loopback, `listen`, or the host of `public_url`.
     ///
     /// # Errors
-    /// When a secret's file cannot be read or is empty, or the header's name is none.
+    /// When a secret's file cannot be read or is empty, or the header's name is invalid.
     pub fn new(config: &Config, webhook: &Webhook, listen: SocketAddr, public_url: &str) -> anyhow::Result<Self> {
         let mut accepted = Vec::new();
         if let Some(path) = &config.bearer_token_file {
@@ -129,14 +129,14 @@ impl Access {
         Ok(Self { accepted, proxy, open })
     }
 
-    /// Whether any way of access is configured.
+    /// Returns true if any way of access is configured.
     pub fn is_possible(&self) -> bool {
         self.open.is_some() || self.proxy.is_some() || !self.accepted.is_empty()
     }
 
-    /// The caller's name; none when access is denied.
+    /// Returns the visitor; `None` if access is denied.
     fn allow(&self, headers: &HeaderMap, from: SocketAddr) -> Option<Visitor> {
-        // Every one is compared, so that the time does not tell which of them was nearly right.
+        // All values are compared, so that the time does not reveal which one was almost right.
         let known = self.accepted.iter().fold(Choice::from(0), |known, expected| known | same(headers, expected));
         if let Some(who) = self.vouched(headers, from) {
             return Some(Visitor(format!("page:{who}")));
@@ -144,18 +144,18 @@ impl Access {
         bool::from(known).then(|| Visitor(named(headers)))
     }
 
-    /// The user that the proxy names.
+    /// Returns the user that the proxy names.
     fn vouched(&self, headers: &HeaderMap, from: SocketAddr) -> Option<String> {
         let (name, proxies) = self.proxy.as_ref()?;
         let mut told = headers.get_all(name).iter();
-        // A proxy that appends rather than replaces would pass on what a visitor claims.
+        // A proxy that appends instead of replacing would forward a header forged by the visitor.
         let (Some(who), None) = (told.next(), told.next()) else { return None };
         let who = String::from_utf8_lossy(who.as_bytes().trim_ascii()).into_owned();
         (!who.is_empty() && proxies.iter().any(|proxy| proxy.holds(from.ip())))
             .then(|| who.chars().take(WHO_CHARS).collect())
     }
 
-    /// Whether nothing is asked for under this host.
+    /// Returns true if requests for this host need no credentials.
     fn is_open_for(&self, host: Option<&str>) -> bool {
         let (Some(hosts), Some(host)) = (&self.open, host) else { return false };
         let host = host.trim_end_matches('.');
@@ -163,7 +163,7 @@ impl Access {
         address.is_ok_and(|address| address.is_loopback()) || hosts.iter().any(|known| known.eq_ignore_ascii_case(host))
     }
 
-    /// What a browser is asked for; none where no browser could give it.
+    /// Returns the authentication challenge for browsers; `None` if they have no way to answer one.
     fn challenge(&self) -> Option<&'static str> {
         let asks = |scheme: &str| self.accepted.iter().any(|secret| secret.expose_secret().starts_with(scheme));
         match () {
@@ -185,7 +185,7 @@ pub(super) async fn webhook(State(shared): State<Shared>, mut request: Request, 
     (StatusCode::UNAUTHORIZED, challenge, "wrong or missing credentials\n").into_response()
 }
 
-/// The host that is asked for, without its port; none when several are told.
+/// Returns the requested host without its port; `None` if there are several.
 fn host(request: &Request) -> Option<String> {
     let mut told = request.headers().get_all(header::HOST).iter();
     let authority = match (request.uri().authority(), told.next(), told.next()) {
@@ -196,7 +196,7 @@ fn host(request: &Request) -> Option<String> {
     Some(authority.host().to_owned())
 }
 
-/// Pages are for those who may; everybody else gets a page that says what is missing.
+/// Admits authorised visitors to the pages; all others get a page that says what is missing.
 pub(super) async fn pages(
     State(shared): State<Shared>,
     ConnectInfo(from): ConnectInfo<SocketAddr>,
@@ -216,7 +216,7 @@ pub(super) async fn pages(
         return pages::problem(&shared, StatusCode::FORBIDDEN, "page-closed", "page-closed-why");
     }
     let mut refusal = pages::problem(&shared, StatusCode::UNAUTHORIZED, "page-refused", "page-refused-why");
-    // Without anything to be asked for, only the proxy can let somebody in.
+    // Without a challenge, only the proxy can authenticate the visitor.
     match access.challenge().and_then(|challenge| challenge.parse().ok()) {
         Some(challenge) => _ = refusal.headers_mut().insert(header::WWW_AUTHENTICATE, challenge),
         None => *refusal.status_mut() = StatusCode::FORBIDDEN,

@@ -1,4 +1,4 @@
-//! Reads a webhook's body: a short one into memory, a long one alert by alert, and many at once within a budget.
+//! Reads webhook bodies: short ones into memory, long ones alert by alert, and all of them within a memory budget.
 
 use std::io::{self, Read};
 use std::sync::Arc;
@@ -10,20 +10,20 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use crate::alert::{AlertGroup, PayloadError};
 
-/// Bytes up to which a body is kept as it is; a longer one is read while it comes.
+/// The largest body that is buffered whole, in bytes; a longer one is parsed while it arrives.
 const SHORT: usize = 1 << 20;
-/// Of all bodies that are not stored yet, the bytes that are kept in memory, in units of [`UNIT`].
+/// The memory budget of all bodies that are not stored yet, in units of [`UNIT`].
 const MEMORY: usize = (32 << 20) / UNIT;
-/// What the budget counts in.
+/// The unit of the budget, in bytes.
 const UNIT: usize = 1 << 10;
-/// Long bodies that are read at once.
+/// Long bodies that are parsed concurrently.
 const LONG_AT_ONCE: usize = 2;
-/// How long a long body waits for its turn.
+/// The longest wait of a long body for one of these slots.
 const TURN: Duration = Duration::from_secs(10);
-/// Pieces of a long body between the network and the reader.
+/// Chunks of a long body that are buffered between the network and the parser.
 const AHEAD: usize = 8;
 
-/// What all webhook calls share.
+/// The budget that all webhook calls share.
 #[derive(Debug, Clone)]
 pub struct Budget {
     memory: Arc<Semaphore>,
@@ -36,22 +36,22 @@ impl Default for Budget {
     }
 }
 
-/// The memory that a group takes until it is stored; given back when dropped.
+/// The memory of a group until it is stored; released on drop.
 #[derive(Debug, Default)]
 pub(super) struct Held {
     _memory: Option<OwnedSemaphorePermit>,
     _turn: Option<OwnedSemaphorePermit>,
 }
 
-/// Why there is no group.
+/// The reason why there is no group.
 pub(super) enum Refusal {
-    /// Larger than the limit, with as much of its beginning as was kept; or one alert that is larger than any should be.
+    /// The body is larger than the limit, or one alert is larger than the fixed limit; with the buffered beginning.
     TooLarge(Vec<u8>),
-    /// No group.
+    /// The body is not a valid group.
     Malformed(PayloadError),
-    /// The caller went away.
+    /// The client closed the connection.
     BrokenOff(String),
-    /// Too many bodies at once.
+    /// Too many concurrent bodies.
     Busy,
 }
 
@@ -86,7 +86,7 @@ impl Budget {
     }
 }
 
-/// Parses a long body on a thread of its own while it comes.
+/// Parses a long body on a blocking thread while it arrives.
 async fn read_long(
     start: Vec<u8>,
     mut pieces: axum::body::BodyDataStream,
@@ -102,7 +102,7 @@ async fn read_long(
         match piece {
             Ok(piece) => {
                 length += piece.len();
-                // A reader that has failed takes no more.
+                // A parser that has failed accepts no more.
                 if length > limit || send.send(piece).await.is_err() {
                     break;
                 }
@@ -114,7 +114,7 @@ async fn read_long(
         }
     }
     drop(send);
-    // The body is here: from now on it is our time that passes.
+    // The whole body has arrived: dropping the stream ends the client's body timeout.
     drop(pieces);
     let parsed = parsed.await;
     if length > limit {
@@ -131,7 +131,7 @@ async fn read_long(
     }
 }
 
-/// A body's pieces as a stream for a blocking reader; it ends when nothing is sent any more.
+/// A blocking reader of a body's chunks; it ends when the sender is dropped.
 struct Pieces {
     now: Bytes,
     next: mpsc::Receiver<Bytes>,

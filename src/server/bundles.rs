@@ -1,4 +1,4 @@
-//! `GET /bundles/{name}`: downloads of bundles, for whoever has a signed link or may open the pages.
+//! `GET /bundles/{name}`: downloads of bundles, with a signed link or access to the pages.
 
 use std::net::SocketAddr;
 
@@ -17,17 +17,17 @@ use crate::bundle::{Name, Refused};
 use crate::clock;
 use crate::store::{AuditEntry, AuditResult, StoreError};
 
-/// Bytes that are read from the disk at once.
+/// Bytes per read from the disk.
 const PIECE: usize = 64 << 10;
 
-/// What a signed link carries.
+/// The parameters of a signed link.
 #[derive(Debug, Deserialize)]
 pub(super) struct Signed {
     expires: Option<String>,
     signature: Option<String>,
 }
 
-/// A link's signature lets its bearer in; without one the rules of the pages hold.
+/// Admits requests with a valid link signature; without a signature the rules of the pages apply.
 pub(super) async fn gate(
     State(shared): State<Shared>,
     Path(name): Path<String>,
@@ -65,8 +65,8 @@ pub(super) async fn gate(
     }
 }
 
-/// The file, streamed; who got it is written down first. 404 for what no bundle is called, 410 for one that is not here
-/// any more, 503 when it cannot be written down.
+/// Streams the file after an entry in the audit log. 404 for a name that no bundle can have, 410 for a bundle that is
+/// not here, 503 if the audit log cannot be written.
 pub(super) async fn download(
     State(shared): State<Shared>,
     Path(name): Path<String>,
@@ -88,7 +88,7 @@ pub(super) async fn download(
     };
     match opened.await {
         Ok((file, length)) => {
-            // Who asks how large it is has not got it yet.
+            // A HEAD request does not receive the file.
             if method != Method::HEAD
                 && let Err(error) = written_down(&shared, &name, &who, from).await
             {
@@ -104,7 +104,7 @@ pub(super) async fn download(
             headers.insert(header::CONTENT_LENGTH, length.into());
             headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
             headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("private, no-store"));
-            // A name has no character that a header cannot hold.
+            // A bundle's name contains only characters that a header accepts.
             if let Ok(attachment) = HeaderValue::try_from(format!("attachment; filename=\"{name}\"")) {
                 headers.insert(header::CONTENT_DISPOSITION, attachment);
             }
@@ -132,7 +132,7 @@ pub(super) async fn download(
     }
 }
 
-/// A bundle holds logs, so its download is an act like those in Slack.
+/// Writes the download to the audit log, because a bundle contains logs.
 async fn written_down(shared: &Shared, name: &Name, who: &str, from: SocketAddr) -> Result<(), StoreError> {
     let begun = AuditEntry::begun(who, "http", "download", Some(&name.of), shared.pipeline.store.now());
     let detail = format!("from {}", from.ip().to_canonical());
@@ -143,7 +143,7 @@ async fn written_down(shared: &Shared, name: &Name, who: &str, from: SocketAddr)
     Ok(())
 }
 
-/// The bundles of an incident that stand here, oldest first, each with a link of its own.
+/// Lists the bundles of an incident on this replica, oldest first, each with a signed link.
 pub(super) async fn list(State(shared): State<Shared>, Path(id): Path<String>) -> Response {
     match shared.workshop.shelf.list(Some(&id)) {
         Ok(kept) => {

@@ -11,21 +11,23 @@ use serde::Deserialize;
 use crate::clock::duration;
 use crate::exporter::Allowed;
 
-/// The key `http:`: what callers may take of us.
+/// The key `http:`: the limits for clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Limits {
-    /// Open connections at most; at least 1. A new one beyond it closes the one that has gone longest without a complete request.
+    /// Maximum number of open connections, at least 1. At the limit a new one closes the one that has gone longest
+    /// without a complete request.
     pub connections: usize,
-    /// From a connection's or a request's beginning to the end of its head; defaults to 10s.
+    /// The longest time from the start of a connection or request to the end of its head; defaults to 10s.
     #[serde(deserialize_with = "duration")]
     #[schemars(with = "String")]
     pub header_timeout: Duration,
-    /// From the head to the body's end, and how long a caller may take nothing of its answer; defaults to 30s.
+    /// The longest time from the head to the end of the body, and the longest time in which a client reads nothing of
+    /// its response; defaults to 30s.
     #[serde(deserialize_with = "duration")]
     #[schemars(with = "String")]
     pub body_timeout: Duration,
-    /// Between two requests; defaults to 1m.
+    /// The longest pause between two requests; defaults to 1m.
     #[serde(deserialize_with = "duration")]
     #[schemars(with = "String")]
     pub idle_timeout: Duration,
@@ -43,10 +45,10 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// What cannot be told from types alone.
+    /// Checks the values.
     ///
     /// # Errors
-    /// When nothing would be let in.
+    /// When a limit is 0.
     pub fn validate(&self) -> anyhow::Result<()> {
         let Self { connections, header_timeout, body_timeout, idle_timeout } = self;
         if *connections == 0 || header_timeout.min(body_timeout).min(idle_timeout).is_zero() {
@@ -56,7 +58,7 @@ impl Limits {
     }
 }
 
-/// Who may open the pages and their JSON.
+/// The credentials for the pages and their JSON.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
@@ -66,14 +68,14 @@ pub struct Config {
     pub username: Option<String>,
     /// Basic authentication: a file with the password.
     pub password_file: Option<PathBuf>,
-    /// A header in which an authenticating proxy tells who somebody is, such as `X-Forwarded-User`.
+    /// A header in which an authenticating proxy sends the user's name, such as `X-Forwarded-User`.
     pub proxy_header: Option<String>,
-    /// The addresses of that proxy; from elsewhere the header counts for nothing.
+    /// The addresses of that proxy; the header is ignored from any other address.
     pub proxy_from: Vec<Allowed>,
 }
 
 impl Config {
-    /// What cannot be told from types alone.
+    /// Checks the values.
     ///
     /// # Errors
     /// When keys contradict each other, with what to set.

@@ -1,4 +1,4 @@
-//! One connection: what it is doing and since when, to distinguish a silent connection from a working one.
+//! The phase of one connection and its start, to distinguish a silent connection from a working one.
 
 use std::io;
 use std::pin::Pin;
@@ -22,44 +22,44 @@ use tracing::debug;
 
 use super::config::Limits;
 
-/// Bytes that are read ahead of a request at most; its head must fit.
+/// Maximum number of bytes that are read ahead of a request; its head must fit.
 const HEAD_BYTES: usize = 32 << 10;
 
-/// What a connection is doing. In this order it gives way when there are too many.
+/// The phase of a connection. At the limit, connections are closed in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Phase {
-    /// Nothing is asked.
+    /// Between two requests.
     Idle,
-    /// A request's head is on its way.
+    /// Receiving the head of a request.
     Header,
-    /// The head is there, the body is on its way.
+    /// Receiving the body of a request.
     Body,
-    /// The caller does not take its answer.
+    /// The client does not read its response.
     Stalled,
-    /// We work on an answer, or send it; never cut.
+    /// Processing the request or sending the response; never closed.
     Answer,
 }
 
-/// A connection, as the server that holds many of them sees it.
+/// A connection, as the server tracks it.
 #[derive(Debug)]
 pub(super) struct Connection {
     state: Mutex<(Phase, Instant)>,
-    /// Closes it at once.
+    /// Closes the connection at once.
     pub(super) cut: CancellationToken,
 }
 
 impl Connection {
-    /// One that was just accepted: its first request is awaited.
+    /// Creates the state of an accepted connection, which waits for its first request.
     pub(super) fn new() -> Self {
         Self { state: Mutex::new((Phase::Header, Instant::now())), cut: CancellationToken::new() }
     }
 
-    /// What it is doing, and since when.
+    /// Returns the phase and its start.
     pub(super) fn state(&self) -> (Phase, Instant) {
         *self.lock()
     }
 
-    /// Why it has taken too long for what it is doing; none while it has not.
+    /// Returns the exceeded timeout; `None` if there is none.
     pub(super) fn overdue(&self, limits: &Limits) -> Option<&'static str> {
         let (phase, since) = self.state();
         let (why, most): (_, Duration) = match phase {
@@ -84,7 +84,7 @@ impl Connection {
     }
 }
 
-/// Serves a connection until it ends, is cut, or has finished its request after the stop.
+/// Serves a connection until it ends or is closed, or until its current request is finished after the stop.
 pub(super) async fn drive(
     stream: TcpStream,
     from: std::net::SocketAddr,
@@ -100,7 +100,7 @@ pub(super) async fn drive(
     });
     let io = TokioIo::new(Watched { stream, connection: Arc::clone(&connection) });
     let mut server = http1::Builder::new();
-    // The server of the connections knows how long each has taken.
+    // The listener applies the timeouts.
     server.timer(TokioTimer::new()).header_read_timeout(None).max_buf_size(HEAD_BYTES);
     let mut http = std::pin::pin!(server.serve_connection(io, service));
     let end = tokio::select! {
@@ -119,10 +119,10 @@ pub(super) async fn drive(
     }
 }
 
-/// A request whose head is there.
+/// Tracks the body of a request whose head has arrived.
 fn taken(request: Request<Incoming>, from: std::net::SocketAddr, connection: &Arc<Connection>) -> Request<Body> {
     connection.go_on(&[Phase::Idle, Phase::Header], Phase::Body);
-    // Dropped at the body's end, or when nobody wants it: then we work on the answer.
+    // Dropped at the end of the body, or when the handler does not want it; then the answer is being prepared.
     let end = Then { connection: Arc::clone(connection), from: &[Phase::Body], to: Phase::Answer };
     let mut request = request.map(|body| Body::new(Followed { body, _end: end }));
     if request.body().is_end_stream() {
@@ -132,14 +132,14 @@ fn taken(request: Request<Incoming>, from: std::net::SocketAddr, connection: &Ar
     request
 }
 
-/// An answer that is about to be sent.
+/// Tracks the body of a response.
 fn answered(response: Response<Body>, connection: Arc<Connection>) -> Response<Body> {
     const SENDING: &[Phase] = &[Phase::Body, Phase::Answer, Phase::Stalled];
     let end = Then { connection, from: SENDING, to: Phase::Idle };
     response.map(|body| Body::new(Followed { body, _end: end }))
 }
 
-/// Moves a connection on when it is dropped.
+/// Moves a connection to the next phase on drop.
 struct Then {
     connection: Arc<Connection>,
     from: &'static [Phase],
@@ -152,7 +152,7 @@ impl Drop for Then {
     }
 }
 
-/// A body whose end is noted.
+/// A body whose end changes the phase.
 struct Followed<B> {
     body: B,
     _end: Then,
@@ -178,7 +178,7 @@ impl<B: HttpBody<Data = Bytes> + Unpin> HttpBody for Followed<B> {
     }
 }
 
-/// A stream whose silence is noted.
+/// A stream that reports stalled writes and new requests.
 struct Watched {
     stream: TcpStream,
     connection: Arc<Connection>,

@@ -1,7 +1,7 @@
-//! Takes connections: a bounded number of them, each with limits of time.
+//! Accepts connections: a bounded number of them, each with timeouts.
 //!
-//! Any client that reaches the port can open connections and send nothing. At the limit the connection that has gone
-//! longest without a complete request is closed for the new one, so that the webhook and /healthz still answer.
+//! Any client that reaches the port can open connections and send nothing. At the limit a new connection closes the one
+//! that has waited longest without a complete request, so the webhook and /healthz still answer.
 
 use std::collections::HashMap;
 use std::io;
@@ -19,16 +19,16 @@ use super::config::Limits;
 use super::connection::{Connection, Phase, drive};
 use crate::telemetry::Metrics;
 
-/// Open files that are not for connections: the store, Prometheus, Slack, bundles.
+/// File descriptors reserved for the store, Prometheus, Slack and bundles.
 const OTHER_FILES: u64 = 128;
-/// The first pause after an error of `accept`, and the longest.
+/// The first and the longest pause after an error of `accept`.
 const PAUSES: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(1)];
-/// How often the same trouble is logged at most.
+/// The shortest time between two logs of the same problem.
 const LOG_EVERY: Duration = Duration::from_secs(60);
-/// How long a head may take once we stop.
+/// The timeout of a request's head during shutdown.
 const LAST_HEADER: Duration = Duration::from_secs(1);
 
-/// Serves `app` until `stop`, then until the open requests are answered; dropped, it closes what is left.
+/// Serves `app` until `stop`, then until the open requests are answered; dropping the future closes the rest.
 pub async fn listen(
     listener: TcpListener,
     app: Router,
@@ -50,7 +50,7 @@ pub async fn listen(
             accepted = trouble.accept(&listener), if open.has_room() => match accepted {
                 Ok((stream, from)) => {
                     open.make_room();
-                    // Small answers go out at once.
+                    // Small responses go out at once.
                     let _ = stream.set_nodelay(true);
                     let connection = Arc::new(Connection::new());
                     let task = tasks.spawn(drive(stream, from, app.clone(), Arc::clone(&connection), stop.clone()));
@@ -100,12 +100,12 @@ impl Open {
         self.metrics.connections.set(i64::try_from(self.by_task.len()).unwrap_or(i64::MAX));
     }
 
-    /// Below the limit, or one would give way.
+    /// Returns true below the limit, or if a connection can be closed for a new one.
     fn has_room(&self) -> bool {
         self.by_task.len() < self.limits.connections || self.first_to_go().is_some()
     }
 
-    /// The one that gives way first: by what it does, then the one that does so for longest.
+    /// Returns the connection to close first: by its phase, then the one that is longest in it.
     fn first_to_go(&self) -> Option<Id> {
         let states = self.by_task.iter().map(|(id, connection)| (connection.state(), *id));
         let first = states.filter(|((phase, _), _)| *phase != Phase::Answer).min_by_key(|(state, _)| *state);
@@ -153,7 +153,7 @@ impl Open {
     }
 }
 
-/// What `accept` met lately: after an error it pauses, or it would spin.
+/// The state after errors of `accept`: it pauses, as it would otherwise retry in a busy loop.
 #[derive(Default)]
 struct Trouble {
     pause: Duration,
@@ -172,7 +172,7 @@ impl Trouble {
     }
 
     fn met(&mut self, error: &io::Error) {
-        // The caller went away before it was its turn.
+        // The client closed the connection before it was accepted.
         if matches!(error.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset) {
             return;
         }
@@ -190,7 +190,7 @@ fn is_out_of_files(error: &io::Error) -> bool {
     [Errno::MFILE, Errno::NFILE].iter().any(|known| errno == Some(known.raw_os_error()))
 }
 
-/// Says something at most once in [`LOG_EVERY`], and how often it happened since.
+/// Limits a log message to one per [`LOG_EVERY`], with the number of occurrences since the last one.
 #[derive(Default)]
 struct Seldom {
     last: Option<Instant>,
@@ -208,7 +208,7 @@ impl Seldom {
     }
 }
 
-/// Raises the soft limit of open files to the hard one; of what it is then, how many connections there may be.
+/// Raises the soft limit of open files to the hard one; returns the number of connections that it allows.
 fn most_connections(wanted: usize) -> usize {
     let limit = getrlimit(Resource::Nofile);
     let raised = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });

@@ -1,5 +1,5 @@
-//! What pages ask Prometheus for: pictures, numbers and the fleet's health. Asked with a deadline, and kept for some seconds, so
-//! that reloading a page does not load Prometheus.
+//! Prometheus queries of the pages: charts, numbers and the fleet's health. They have a deadline, and their results are
+//! cached for seconds, so reloading a page does not load Prometheus.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,31 +20,31 @@ use crate::prom::choose;
 use crate::redact::Redactor;
 use crate::store::Incident;
 
-/// How long a page waits for its picture.
+/// The timeout of a chart.
 const PICTURE_WITHIN: Duration = Duration::from_secs(2);
-/// How long a picture is kept; of one revision it stays the same.
+/// The time to live of a chart; its key includes the incident's revision.
 const PICTURE_KEPT: Duration = Duration::from_secs(20);
-/// Pictures that are kept at once: some ten kilobytes each.
+/// Maximum number of charts in the cache: some ten kilobytes each.
 const PICTURES: u64 = 64;
-/// How long a page waits for its numbers.
+/// The timeout of the numbers.
 const NUMBERS_WITHIN: Duration = Duration::from_secs(3);
-/// How long they are kept, and how long none are asked for anew where none came.
+/// The time to live of the numbers, and of their absence.
 const NUMBERS_KEPT: Duration = Duration::from_secs(30);
-/// Incidents whose numbers are kept at once: with many replicas some hundred kilobytes each.
+/// Maximum number of incidents with cached numbers: with many replicas some hundred kilobytes each.
 const NUMBERS: u64 = 32;
-/// How long a look at the fleet is kept.
+/// The time to live of the fleet's health.
 const HEALTH_KEPT: Duration = Duration::from_secs(5);
-/// Looks that are kept at once.
+/// Maximum number of health results in the cache.
 const HEALTHS: u64 = 16;
 
-/// A picture's words and its `<svg>`.
+/// The alternative text of a chart and its `<svg>`.
 pub(super) type Drawn = Option<Arc<(String, String)>>;
 
-/// Who may open the pages, and what is kept for them.
+/// The access to the pages, and their caches.
 #[derive(Debug)]
 pub struct Pages {
     pub(super) access: Access,
-    /// Cleans what is made to be given to others.
+    /// Redacts the pages, tickets and JSON.
     pub(super) redactor: Redactor,
     numbers: Cache<(String, bool), Option<Arc<facts::Seen>>>,
     pictures: Cache<(String, i64), Drawn>,
@@ -52,7 +52,7 @@ pub struct Pages {
 }
 
 impl Pages {
-    /// Nothing is kept yet.
+    /// Creates empty caches.
     pub fn new(access: Access, redactor: Redactor) -> Self {
         Self {
             access,
@@ -64,7 +64,7 @@ impl Pages {
     }
 }
 
-/// The picture of what decided; none when nothing did, or Prometheus did not answer in time.
+/// Returns the chart of the deciding evidence; `None` if there is none, or Prometheus missed the deadline.
 pub(super) async fn drawn(shared: &Shared, incident: &Incident) -> Drawn {
     let key = (incident.id.clone(), incident.revision);
     shared.pages.pictures.get_with(key, draw(shared, incident)).await
@@ -85,7 +85,8 @@ async fn draw(shared: &Shared, incident: &Incident) -> Drawn {
     Some(Arc::new((chart::alt(&chart), chart::svg(&chart))))
 }
 
-/// What Prometheus tells beyond the diagnosis; none when it did not answer in time, or there is none for these alerts.
+/// Returns the facts from Prometheus beyond the diagnosis; `None` if it missed the deadline, or none covers these
+/// alerts.
 pub(super) async fn numbers(shared: &Shared, subject: &Subject) -> Option<Arc<facts::Seen>> {
     let incident = subject.incident.as_ref()?;
     let asked = async {
@@ -93,18 +94,18 @@ pub(super) async fn numbers(shared: &Shared, subject: &Subject) -> Option<Arc<fa
         let prometheus = choose(&pipeline.prometheus, &incident.alerts)?;
         let (diagnosis, windows) = (subject.diagnosis.as_ref(), subject.windows());
         let until = Instant::now() + NUMBERS_WITHIN;
-        // It asks so much at once that it is too large for a thread's stack.
+        // The future of all these queries is too large for a thread's stack.
         let looked = Box::pin(facts::look(&pipeline.library, prometheus, &subject.request, diagnosis, &windows, until));
-        // What one question hangs on must not hold the page.
+        // A single slow query must not delay the page.
         let seen = tokio::time::timeout_at(until.into(), looked).await.ok()?;
         Some(Arc::new(seen))
     };
-    // How it ended changes which windows there are.
+    // The end of an incident changes its windows.
     let key = (incident.id.clone(), incident.resolved_at.is_some());
     shared.pages.numbers.get_with(key, Box::pin(asked)).await
 }
 
-/// How the fleet stands, or a part of it, without what must not leave; else why it cannot be cleaned.
+/// Returns the redacted health of the fleet or a part of it; the error says why it cannot be redacted.
 pub(super) async fn health(shared: &Shared, scope: BTreeMap<String, String>) -> Result<Arc<Health>, String> {
     let asked = async {
         let config = &shared.pipeline.config.diagnose;

@@ -1,4 +1,4 @@
-//! The HTTP edge: webhook, health, metrics, and the incident pages.
+//! The HTTP server: webhook, Slack, health, metrics, and the incident pages.
 
 mod api;
 mod auth;
@@ -35,32 +35,32 @@ pub use listen::listen;
 pub use looks::Pages;
 pub use slack::Door;
 
-/// What handlers share.
+/// The state that all handlers share.
 #[derive(Clone)]
 pub struct Shared {
     /// The pipeline.
     pub pipeline: Arc<Pipeline>,
-    /// Groups on their way to the store.
+    /// The queue of received groups to the store.
     pub inbox: mpsc::Sender<Received>,
-    /// Memory for bodies of the webhook.
+    /// The memory budget for webhook bodies.
     pub budget: Budget,
-    /// Whether the loops run.
+    /// The liveness of the loops.
     pub supervisor: Supervisor,
-    /// Who may call the webhook.
+    /// The credentials of the webhook.
     pub credentials: Arc<Credentials>,
-    /// For the readiness check.
+    /// The Slack client for the readiness check.
     pub slack: Option<Slack>,
-    /// Slack's way in by HTTP; none when it is another one.
+    /// The endpoint for Slack's requests; `None` with another transport.
     pub door: Option<Door>,
-    /// How Socket Mode stands, when that is the way in.
+    /// The state of Socket Mode; `None` with another transport.
     pub socket: Option<SocketState>,
-    /// Where bundles stand.
+    /// The stored bundles, and the builds of new ones.
     pub workshop: Arc<Workshop>,
-    /// Who may open the pages, and what is kept for them.
+    /// The access to the pages, and their caches.
     pub pages: Arc<Pages>,
 }
 
-/// All routes.
+/// Builds the router of all routes.
 pub fn router(shared: Shared) -> Router {
     let webhook = Router::new()
         .route("/webhook/alertmanager", post(webhook::receive))
@@ -96,7 +96,7 @@ pub fn router(shared: Shared) -> Router {
         .merge(alive)
 }
 
-/// `/healthz`: 200 while the process lives, 503 with what is dead when a restart may help.
+/// Builds the router of `/healthz`: 200 while the process is alive, 503 with the failed part when a restart may help.
 pub fn liveness(store: Store, supervisor: Supervisor) -> Router {
     let alive = move || async move {
         match readiness::dead(&readiness::liveness(&store, &supervisor)) {
@@ -107,7 +107,7 @@ pub fn liveness(store: Store, supervisor: Supervisor) -> Router {
     Router::new().route("/healthz", get(alive))
 }
 
-/// 200 as long as alerts can be stored; what else is down is named but does not turn alerts away.
+/// Handles `/readyz`: 200 as long as alerts can be stored; other failures are listed only.
 async fn ready(State(shared): State<Shared>) -> impl IntoResponse {
     let prometheus: Vec<_> = shared.pipeline.prometheus.iter().map(|(p, _)| p).collect();
     let Shared { pipeline, slack, socket, .. } = &shared;

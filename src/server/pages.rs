@@ -1,4 +1,4 @@
-//! The pages that people open: incidents, an incident's report, playbooks, the fleet's health.
+//! The HTML pages: incidents, an incident's report, playbooks, the fleet's health.
 
 use std::sync::Arc;
 
@@ -17,17 +17,17 @@ use crate::report::{self, Report, Seen};
 use crate::signal::{Unit, format_value};
 use crate::store::{Incident, StoreError};
 
-/// Incidents of a page.
+/// Incidents per page.
 const SHOWN: usize = 40;
-/// Open incidents that are shown before the others: more are a storm, and found by `state=open`.
+/// Maximum number of open incidents listed before the others; more of them are a storm, listed by `state=open`.
 const OPEN: u32 = 60;
-/// Of a search, how many incidents are read for one page; the next page goes on from there.
+/// Maximum number of incidents that a search reads per page; the next page continues there.
 const LOOKED_AT: usize = 400;
 /// Incidents that a search reads at once.
 const BATCH: u32 = 50;
-/// Lines of an incident's log that its page tells.
+/// Maximum number of log entries on an incident's page.
 const EVENTS: u32 = 500;
-/// Bundles of an incident that its page lists.
+/// Maximum number of bundles on an incident's page.
 const BUNDLES: usize = 10;
 
 fn words(shared: &Shared) -> &Words {
@@ -45,12 +45,12 @@ pub(super) async fn incidents(State(shared): State<Shared>, Query(find): Query<F
     }
 }
 
-/// What is open, then what was.
+/// Lists the open incidents, then the resolved ones.
 async fn newest(shared: &Shared, before: &str) -> Result<IncidentList, StoreError> {
     let store = &shared.pipeline.store;
     let counts = store.counts().await?;
     let open = if before.is_empty() { store.listed("open", "", OPEN).await? } else { Vec::new() };
-    // Open ones that did not fit are among the others, so that none is lost between the pages.
+    // Open incidents beyond the limit are listed among the others, so that none is missing.
     let state = if counts.0 > u64::from(OPEN) { "" } else { "resolved" };
     let mut recent = store.listed(state, before, SHOWN as u32 + 1).await?;
     let older = (recent.len() > SHOWN).then(|| recent.truncate(SHOWN)).and_then(|()| Some(recent.last()?.id.clone()));
@@ -58,7 +58,7 @@ async fn newest(shared: &Shared, before: &str) -> Result<IncidentList, StoreErro
     Ok(IncidentList { open: rows(&open), recent: rows(&recent), counts, looked_at: 0, older })
 }
 
-/// What a search finds among the next so many incidents: text stands in JSON, which no index knows.
+/// Searches the next incidents one by one, because their text is in JSON without an index.
 async fn found(shared: &Shared, find: &Find) -> Result<IncidentList, StoreError> {
     let store = &shared.pipeline.store;
     let state = if ["open", "resolved"].contains(&find.state.as_str()) { find.state.as_str() } else { "" };
@@ -90,7 +90,7 @@ fn row(shared: &Shared, incident: &Incident) -> IncidentRow {
     row.cleaned(&redactor_of(shared, [incident]))
 }
 
-/// What cleans a page about incidents: it knows what their labels hold whose names tell a secret.
+/// Creates a redactor for pages about incidents; it learns the values of labels whose names indicate a secret.
 pub(super) fn redactor_of<'a>(shared: &Shared, incidents: impl IntoIterator<Item = &'a Incident>) -> Redactor {
     let redactor = shared.pages.redactor.another(&shared.pipeline.library.redaction, false);
     for incident in incidents {
@@ -112,14 +112,14 @@ pub(super) async fn incident(State(shared): State<Shared>, Path(id): Path<String
         .as_ref()
         .is_none_or(|facts| facts.measured.iter().all(|one| one.during.is_none()) && !facts.failed().is_empty());
     let seen = Seen { facts: facts.map(Arc::unwrap_or_clone), ..Seen::default() };
-    // A page is shown to more people than a metric's labels: what must not leave is taken out of it too.
+    // More people see a page than the labels in Prometheus, so it is redacted too.
     let (redactor, report) = match cleaned(&shared, &subject, seen) {
         Ok(cleaned) => cleaned,
         Err(error) => return uncleaned(&error),
     };
     let clean = |text: &String| redactor.text("page", text).into_owned();
     let pictures: Vec<(String, String)> = drawn.iter().map(|drawn| (clean(&drawn.0), clean(&drawn.1))).collect();
-    // Where a cause was found there was something to draw.
+    // A diagnosis with a cause has data for a chart.
     let expected = incident.diagnosis.as_ref().is_some_and(|d| d.root().is_some());
     let around = Around {
         pictures: &pictures,
@@ -134,7 +134,7 @@ pub(super) async fn incident(State(shared): State<Shared>, Path(id): Path<String
     live(&headers, render::report_page(&report, &around, words(&shared)))
 }
 
-/// An incident with its log; else the page that says why there is none.
+/// Reads an incident with its log; the error is the page with the reason.
 async fn subject(shared: &Shared, id: &str) -> Result<Subject, Box<Response>> {
     let store = &shared.pipeline.store;
     let read = async { Ok::<_, StoreError>((store.incident(id).await?, store.events(id, EVENTS).await?)) };
@@ -152,7 +152,7 @@ fn missing(shared: &Shared) -> Response {
     problem(shared, StatusCode::NOT_FOUND, "page-no-incident", "page-no-incident-why")
 }
 
-/// The bundles that stand here, newest first: name and size, and the address.
+/// Returns the bundles on this replica, newest first: name with size, and address.
 fn bundles(shared: &Shared, id: &str) -> Vec<(String, String)> {
     let kept = shared.workshop.shelf.list(Some(id)).unwrap_or_else(|error| {
         tracing::error!(%error, "cannot list bundles");
@@ -162,14 +162,14 @@ fn bundles(shared: &Shared, id: &str) -> Vec<(String, String)> {
     kept.iter().rev().take(BUNDLES).map(|kept| (label(kept), format!("/bundles/{}", kept.name))).collect()
 }
 
-/// For whom there is a ticket, and its address.
+/// Returns the titles and addresses of an incident's tickets.
 fn tickets(shared: &Shared, report: &Report) -> Vec<(String, String)> {
     let Some(incident) = &report.incident else { return Vec::new() };
     let forms = render::tickets_for(&shared.pipeline.library, report, &[]);
     forms.map(|form| (form.title.clone(), format!("/incidents/{}/tickets/{}", incident.id, form.ticket))).collect()
 }
 
-/// A ticket's text, ready to be pasted: it goes to others, so what must not leave is taken out.
+/// Returns a ticket's text for pasting; redacted, because it goes to other parties.
 pub(super) async fn ticket(State(shared): State<Shared>, Path((id, ticket)): Path<(String, String)>) -> Response {
     let Some(form) = shared.pipeline.library.tickets.get(&ticket) else {
         return problem(&shared, StatusCode::NOT_FOUND, "page-nowhere", "page-nowhere-why");
@@ -186,8 +186,8 @@ pub(super) async fn ticket(State(shared): State<Shared>, Path((id, ticket)): Pat
     }
 }
 
-/// The report without what must not leave, and what took it out. Cleaned before it is written: what HTML and Markdown
-/// escape is not known for a secret any more.
+/// Builds the redacted report and its redactor. Redacted before it is rendered, because escaping in HTML and Markdown
+/// hides secrets from the redactor.
 fn cleaned(shared: &Shared, subject: &Subject, seen: Seen) -> Result<(Redactor, Report), BundleError> {
     let redactor = redactor_of(shared, &subject.incident);
     let report = report::build(subject.about(), seen, clock::now());
@@ -202,12 +202,12 @@ pub(super) fn uncleaned(error: &dyn std::fmt::Display) -> Response {
     (StatusCode::INTERNAL_SERVER_ERROR, why).into_response()
 }
 
-/// Where to look further: label and address.
+/// Returns the label and address of each link to further data.
 fn actions(shared: &Shared, incident: &Incident, redactor: &Redactor) -> Vec<(String, String)> {
     let mut view = shared.pipeline.notifier.view(incident);
     view.page = None;
     let mut all = render::links_of(&view, words(shared));
-    // An alert's link may hold the labels that its rule asks for.
+    // A link of an alert may contain label values of its rule.
     all.iter_mut().for_each(|(_, address)| *address = redactor.text("page", address).into_owned());
     if let Some(playbook) = incident.entered() {
         let label = words(shared).text("page-playbook-now", &[]);
@@ -216,7 +216,7 @@ fn actions(shared: &Shared, incident: &Incident, redactor: &Redactor) -> Vec<(St
     all
 }
 
-/// Which incident's findings the tree shows.
+/// The parameter that selects the incident whose findings the tree shows.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Met {
@@ -262,7 +262,7 @@ pub(super) async fn nowhere(State(shared): State<Shared>) -> Response {
     problem(&shared, StatusCode::NOT_FOUND, "page-nowhere", "page-nowhere-why")
 }
 
-/// A page that looks for news: 304 for somebody who has the same already.
+/// Answers with a page that polls for updates: 304 if the client has the current version.
 fn live(headers: &HeaderMap, page: String) -> Response {
     let (page, tag) = render::tagged(page);
     let known = headers.get(header::IF_NONE_MATCH).and_then(|value| value.to_str().ok()).unwrap_or_default();
@@ -271,7 +271,7 @@ fn live(headers: &HeaderMap, page: String) -> Response {
     if same { (StatusCode::NOT_MODIFIED, tag).into_response() } else { (tag, Html(page)).into_response() }
 }
 
-/// The page that says why there is none.
+/// Builds the page that states a problem.
 pub(super) fn problem(shared: &Shared, status: StatusCode, title: &str, why: &str) -> Response {
     let words = words(shared);
     let page = render::problem_page(&words.text(title, &[]), &words.line(why, &[]), words);
@@ -285,7 +285,7 @@ fn unavailable(shared: &Shared, error: &StoreError) -> Response {
     page
 }
 
-/// Every answer of the pages says what browsers may do with it.
+/// Adds the security headers to every answer of the pages.
 pub(super) async fn guard(request: Request, next: Next) -> Response {
     guarded(next.run(request).await)
 }

@@ -1,7 +1,7 @@
-//! `POST /slack/…`: what people do in Slack, when Slack reaches us by HTTP.
+//! `POST /slack/…`: Slack's requests over HTTP.
 //!
-//! Nothing of a request is read before its signature is right. Slack repeats what it thinks was lost, with a new
-//! signature and the same ids; [`crate::chatops::Desk::receive`] knows those.
+//! Nothing of a request is parsed before its signature is verified. Slack retries with a new signature and the same
+//! ids; [`crate::chatops::Desk::receive`] recognises those.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,23 +21,23 @@ use crate::chatops::Desk;
 use crate::clock;
 use crate::slack::{Ack, Payload, Signing, payload};
 
-/// The largest body: Slack's have a few kilobytes, a view's state some hundred.
+/// The largest body, in bytes: Slack's have a few kilobytes, those with a view's state some hundred.
 const LARGEST: usize = 1 << 20;
-/// Of Slack's 3 seconds, how long an answer may take.
+/// The timeout of an answer, within Slack's limit of 3 seconds.
 const ANSWER: Duration = Duration::from_millis(2_500);
-/// Tells Slack that a repetition would be answered the same.
+/// The header that tells Slack not to retry, as the answer would be the same.
 const NO_RETRY: (&str, &str) = ("x-slack-no-retry", "1");
 
-/// What the routes need.
+/// The state of the Slack routes.
 #[derive(Debug, Clone)]
 pub struct Door {
     /// The app's signing secret.
     pub signing: Arc<Signing>,
-    /// Who answers.
+    /// The handler of requests.
     pub desk: Arc<Desk>,
 }
 
-/// The routes; without a door there are none, and Slack gets 404.
+/// Builds the routes; without a door there are none, and Slack gets 404.
 pub(super) fn routes(door: Option<Door>) -> Router<Shared> {
     let Some(door) = door else { return Router::new() };
     Router::new()
@@ -99,7 +99,7 @@ impl Door {
         if let Err(forged) = self.signing.verify(header("x-slack-request-timestamp"), signature, &body, clock::now()) {
             warn!(kind, reason = %forged, "refused a request to Slack's routes");
             self.desk.metrics.inbound(kind, forged.as_str());
-            // Slack may repeat it: the secret may be about to be changed.
+            // Without `no-retry`: the secret may be about to change.
             return StatusCode::UNAUTHORIZED.into_response();
         }
         if let Some(retry) = headers.get("x-slack-retry-num").and_then(|value| value.to_str().ok()) {
@@ -109,7 +109,7 @@ impl Door {
         match read(&body, signature) {
             Some(Payload::Inbound(inbound)) => {
                 let desk = Arc::clone(&self.desk);
-                // In a task, so that it is not dropped half-way when Slack hangs up.
+                // In a task, so that it is not dropped half-way if Slack closes the connection.
                 let work = self.desk.tasks.spawn(async move { desk.receive(*inbound).await });
                 match tokio::time::timeout(ANSWER, work).await {
                     Ok(Ok(ack)) => respond(&ack),

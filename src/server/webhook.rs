@@ -1,7 +1,7 @@
-//! `POST /webhook/alertmanager`: answered 200 only after the group is stored.
+//! `POST /webhook/alertmanager`: answered with 200 only after the group is stored.
 //!
-//! Alertmanager re-sends after a 4xx at every `group_interval` and retries at once after a 5xx, so "not now" is 503, and
-//! "only if that is still so later" is 409.
+//! Alertmanager repeats a notification after a 4xx at the next `group_interval`, and retries at once after a 5xx. So a
+//! temporary failure is 503, and alerts that count only if they still fire later are 409.
 
 use axum::body::Body;
 use axum::extract::{Extension, Path, State};
@@ -19,7 +19,7 @@ use crate::config::is_source;
 use crate::incident::AdmitReason;
 use crate::store::Admitted;
 
-/// Why a call is not answered 200: the status, the metric's result, and a sentence.
+/// A refused call: the status, the result for the metrics, and a sentence.
 type Refused = (StatusCode, &'static str, String);
 
 pub(super) async fn receive(
@@ -45,7 +45,7 @@ pub(super) async fn receive(
     }
 }
 
-/// Who sends: the owner of the token, else the name in the path.
+/// Returns the source: the owner of the token, else the name in the path.
 fn source(owner: Option<String>, named: Option<String>) -> Result<Option<String>, Refused> {
     if let Some(name) = named.as_ref().filter(|name| !is_source(name)) {
         let hint = format!("`{}` is no name of a source: 1 to 100 letters, digits, `.`, `_`, `-`", name.escape_debug());
@@ -63,13 +63,13 @@ fn source(owner: Option<String>, named: Option<String>) -> Result<Option<String>
 async fn answer(shared: &Shared, sender: Option<String>, body: Body) -> Result<Admitted, Refused> {
     let limit = shared.pipeline.config.webhook.body_limit;
     match shared.budget.read(body, limit).await {
-        // The memory is given back once the group is stored.
+        // The memory is released once the group is stored.
         Ok((group, _held)) => store(shared, AlertGroup { sender, ..group }).await,
         Err(Refusal::Malformed(error)) => Err((StatusCode::BAD_REQUEST, "malformed", error.to_string())),
         Err(Refusal::BrokenOff(error)) => Err((StatusCode::BAD_REQUEST, "broken_off", error)),
         Err(Refusal::Busy) => Err(not_now("busy", "too many large bodies at once: retry".to_owned())),
         Err(Refusal::TooLarge(beginning)) => {
-            // Alertmanager sends it again and again and tells nobody, so an incident does: one, however often it comes.
+            // Alertmanager repeats it without reporting it, so an incident does; repetitions join the same incident.
             if let Some(group) = AlertGroup::too_large(&beginning) {
                 store(shared, AlertGroup { sender, ..group }).await?;
             }

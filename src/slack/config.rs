@@ -1,4 +1,4 @@
-//! How to reach Slack, and which channel hears what.
+//! Configuration: the access to Slack, and the channels of alerts.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -14,38 +14,38 @@ use crate::clock::duration;
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
-    /// The Web API's address; another one for GovSlack, a proxy, or tests.
+    /// The address of the Web API; another one for GovSlack, a proxy, or tests.
     pub api_url: String,
     /// A file with the bot token (`xoxb-…`); without it the environment's SLACK_BOT_TOKEN.
     pub bot_token_file: Option<PathBuf>,
-    /// How Slack reaches us: by Socket Mode, by HTTP, or not at all; by default by whichever has its secret.
+    /// The transport of Slack's requests to us: Socket Mode, HTTP, or none; by default the one whose secret is set.
     pub transport: Option<Transport>,
     /// A file with the app-level token (`xapp-…`) of Socket Mode; without it the environment's SLACK_APP_TOKEN.
     pub app_token_file: Option<PathBuf>,
     /// A file with the signing secret of HTTP; without it the environment's SLACK_SIGNING_SECRET.
     pub signing_secret_file: Option<PathBuf>,
-    /// Socket Mode's connections at once, 1 to 10.
+    /// Concurrent connections of Socket Mode, 1 to 10.
     pub connections: u32,
-    /// Where messages go that no route takes: a channel id or `#name`.
+    /// The channel of alerts that match no route: a channel id or `#name`.
     pub channel: String,
-    /// Who is mentioned for critical alerts that no route takes, once each time an incident becomes critical: a user
-    /// group's or user's id.
+    /// The user group or user, by id, to mention for critical alerts that match no route, once each time an incident
+    /// becomes critical.
     pub mention: Option<String>,
     /// Each firing alert takes the first route whose labels are all among its own, as in Alertmanager.
     pub routes: Vec<Route>,
     /// Messages per second and channel; Slack allows about one.
     pub posts_per_second: u32,
-    /// New messages at once before that rate holds.
+    /// New messages in a burst before that rate applies.
     pub posts_burst: u32,
     /// Edits per minute in the whole workspace; Slack allows 50.
     pub updates_per_minute: u32,
-    /// New messages that may wait in a channel; what comes then goes into a digest.
+    /// New messages that may wait in a channel; further ones go into a digest.
     pub queue: u32,
-    /// When many incidents become one digest.
+    /// The thresholds above which incidents are collected in a digest.
     pub storm: Storm,
-    /// Who may do more than look.
+    /// The users who may do more than look.
     pub act: Powers,
-    /// Whom "Escalate" calls: a user group's or user's id, or the name of one of `pagers`.
+    /// The target of "Escalate": a user group's or user's id, or the name of one of `pagers`.
     pub escalate: Option<String>,
     /// Commands and presses per minute: of a user, in a channel, in the workspace.
     pub commands_per_minute: [u32; 3],
@@ -55,9 +55,10 @@ pub struct Config {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Storm {
-    /// From so many new incidents of a channel within `within` on, the next go into a digest; 0 never collapses.
+    /// The number of new incidents of a channel within `within` from which further ones go into a digest; 0
+    /// disables this.
     pub incidents: u32,
-    /// The time that is counted; defaults to 5m.
+    /// The period in which they are counted; defaults to 5m.
     #[serde(deserialize_with = "duration")]
     #[schemars(with = "String")]
     pub within: Duration,
@@ -69,7 +70,7 @@ impl Default for Storm {
     }
 }
 
-/// The key `slack.act:`: everybody may look; acting needs to be in one of these.
+/// The key `slack.act:`: everybody may look; acting requires one of these.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Powers {
@@ -81,7 +82,7 @@ pub struct Powers {
     pub channels: Vec<String>,
 }
 
-/// How Slack reaches us.
+/// The transport of Slack's requests to us.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Transport {
@@ -89,7 +90,7 @@ pub enum Transport {
     Socket,
     /// Requests to `/slack/*`, signed.
     Http,
-    /// Messages only.
+    /// No requests: messages only.
     Off,
 }
 
@@ -125,24 +126,25 @@ pub struct Route {
     pub labels: BTreeMap<String, String>,
     /// A channel id or `#name`.
     pub channel: String,
-    /// Who is mentioned for critical alerts of this route, once each time an incident becomes critical; none is nobody.
+    /// The user group or user, by id, to mention for critical alerts of this route, once each time an incident becomes
+    /// critical; without it nobody is mentioned.
     #[serde(default)]
     pub mention: Option<String>,
 }
 
-/// Whether it is written like the id of a user group or a user.
+/// Returns true if the text has the form of a user group's or user's id.
 pub fn is_person(id: &str) -> bool {
     id.starts_with(['S', 'U', 'W']) && id.len() >= 6 && id.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit())
 }
 
 impl Config {
-    /// Every channel that is configured.
+    /// Returns every configured channel.
     pub fn channels(&self) -> impl Iterator<Item = &str> {
         let routes = self.routes.iter().map(|route| route.channel.as_str());
         routes.chain([self.channel.as_str()]).filter(|channel| !channel.is_empty())
     }
 
-    /// The channels of these alerts, each once, those of critical ones first.
+    /// Returns the channels of these alerts without duplicates, those of critical ones first.
     pub fn channels_for(&self, alerts: &[&Alert]) -> Vec<&str> {
         let (critical, others): (Vec<&Alert>, Vec<&Alert>) = alerts.iter().partition(|alert| alert.is_critical());
         let mut channels: Vec<&str> = Vec::new();
@@ -155,12 +157,12 @@ impl Config {
         channels
     }
 
-    /// The channel of an alert with these labels; empty when it has none.
+    /// Returns the channel of an alert with these labels; empty if it has none.
     pub fn channel_for(&self, labels: &Labels) -> &str {
         self.route(labels).map_or(&self.channel, |route| &route.channel)
     }
 
-    /// Who is mentioned when an alert with these labels is critical: a user's or user group's id.
+    /// Returns the id of the user or user group to mention when an alert with these labels is critical.
     pub fn mention_for(&self, labels: &Labels) -> Option<&str> {
         self.route(labels).map_or(&self.mention, |route| &route.mention).as_deref()
     }

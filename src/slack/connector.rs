@@ -1,4 +1,4 @@
-//! slack-morphism's transport over reqwest: timeouts, proxies, and one connection pool.
+//! The transport of slack-morphism over reqwest: timeouts, proxies, and one connection pool.
 
 use std::time::Duration;
 
@@ -57,7 +57,7 @@ fn protocol(error: reqwest::Error) -> SlackClientError {
     SlackClientError::HttpProtocolError(SlackClientHttpProtocolError::new().with_cause(Box::new(error)))
 }
 
-/// How long Slack asks to wait.
+/// Returns the wait that Slack asks for.
 pub(super) fn retry_after(response: &Response) -> Option<Duration> {
     let header = response.headers().get(reqwest::header::RETRY_AFTER)?;
     header.to_str().ok()?.parse().ok().map(Duration::from_secs)
@@ -156,7 +156,7 @@ impl SlackClientHttpConnector for ReqwestConnector {
     where
         RS: for<'de> serde::de::Deserialize<'de> + Send + 'a,
     {
-        // The address is signed; the bot token must not go there.
+        // The address is signed; it must not get the bot token.
         let request = self.http.post(uri).header(reqwest::header::CONTENT_TYPE, content_type).body(data.to_vec());
         async move {
             let response = request.send().await.map_err(protocol)?;

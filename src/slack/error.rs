@@ -1,4 +1,4 @@
-//! What Slack can answer, as delivery needs to tell it apart.
+//! The errors of Slack's API, by the reactions that delivery needs.
 
 use std::time::Duration;
 
@@ -6,42 +6,42 @@ use slack_morphism::errors::SlackClientError;
 
 use crate::redact::{innermost, unreached};
 
-/// The longest wait that is believed: Slack's are up to a minute, and a proxy's may be any number.
+/// The longest accepted wait: Slack asks for up to a minute, a proxy may ask for any time.
 const LONGEST_WAIT: Duration = Duration::from_secs(120);
 
-/// Why a call did not do it.
+/// The error of a call.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SlackError {
-    /// Too many calls; Slack says when to come back.
+    /// Too many calls; try again after this time.
     #[error("Slack asks to wait {} s", .0.as_secs())]
     RateLimited(Duration),
-    /// Slack understood and refused.
+    /// Slack rejected the call.
     #[error("Slack refused: {code}{detail}")]
     Refused {
         /// `channel_not_found`, `invalid_blocks`, …
         code: String,
-        /// Which block, when it tells.
+        /// The invalid block, if Slack names it.
         detail: String,
     },
-    /// No answer of Slack's.
+    /// No valid answer arrived; the call may have been executed.
     #[error("Slack cannot be reached: {0}")]
     Unreachable(String),
-    /// No connection: it was not sent at all.
+    /// No connection was made; the call was not sent.
     #[error("Slack cannot be reached: {0}")]
     Unsent(String),
-    /// The deadline passed.
+    /// The deadline passed without an answer.
     #[error("Slack did not answer in time")]
     Late,
 }
 
 impl SlackError {
-    /// Whether the message that was to be edited is gone or can no longer be edited: post it anew.
+    /// Returns true if the message to edit was deleted or is no longer editable, so it must be posted again.
     pub fn is_gone(&self) -> bool {
         matches!(self, Self::Refused { code, .. } if
             ["message_not_found", "cant_update_message", "edit_window_closed", "block_mismatch"].contains(&code.as_str()))
     }
 
-    /// The error's code when Slack refused.
+    /// Returns the error code if Slack rejected the call.
     pub fn code(&self) -> Option<&str> {
         match self {
             Self::Refused { code, .. } => Some(code),
@@ -49,7 +49,7 @@ impl SlackError {
         }
     }
 
-    /// Whether the channel is the problem, so that another one may take the message.
+    /// Returns true if the channel is the problem, so that another channel may accept the message.
     ///
     /// Source: <https://docs.slack.dev/reference/methods/chat.postMessage#errors>.
     pub fn is_about_channel(&self) -> bool {
@@ -66,7 +66,7 @@ impl SlackError {
         self.code().is_some_and(|code| CODES.contains(&code) || code.starts_with("restricted_action"))
     }
 
-    /// Whether the app or its token is the problem: nothing goes out anywhere until a person mends it.
+    /// Returns true if the app or its token is the problem: all calls fail until a person fixes it.
     pub fn is_about_token(&self) -> bool {
         const CODES: [&str; 10] = [
             "account_inactive",
@@ -83,8 +83,7 @@ impl SlackError {
         self.code().is_some_and(|code| CODES.contains(&code))
     }
 
-    /// Whether the call may have had its effect all the same: the answer was lost, or says that something went wrong
-    /// half-way.
+    /// Returns true if the call may have been executed: its answer was lost, or reports an internal error.
     pub fn is_unknown(&self) -> bool {
         match self {
             Self::Unreachable(_) | Self::Late => true,
@@ -95,20 +94,19 @@ impl SlackError {
         }
     }
 
-    /// Whether the message itself is the problem, so that a shorter and simpler one may be taken.
+    /// Returns true if the content is the problem, so that a shorter and simpler message may be accepted.
     pub fn is_about_content(&self) -> bool {
         matches!(self, Self::Refused { code, .. } if
             ["msg_too_long", "msg_blocks_too_long", "invalid_blocks", "invalid_blocks_format", "invalid_attachments",
              "too_many_attachments"].contains(&code.as_str()))
     }
 
-    /// Whether the message whose thread was meant is gone.
+    /// Returns true if the thread's first message was deleted.
     pub fn is_about_thread(&self) -> bool {
         matches!(self, Self::Refused { code, .. } if code == "thread_not_found")
     }
 
-    /// Whether sending the same again can help, without anybody doing anything. A message that is malformed stays
-    /// malformed.
+    /// Returns true if a retry without any change can succeed; a malformed message stays malformed.
     pub fn is_retryable(&self) -> bool {
         self.is_unknown() || matches!(self, Self::RateLimited(_) | Self::Unsent(_))
     }
@@ -141,7 +139,7 @@ impl SlackError {
     }
 }
 
-/// Slack tells in `response_metadata.messages` which block is wrong.
+/// Returns the errors by block, which Slack lists in `response_metadata.messages`.
 fn details(body: Option<&str>) -> String {
     let messages = body
         .and_then(|body| serde_json::from_str::<serde_json::Value>(body).ok())

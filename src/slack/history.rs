@@ -1,4 +1,4 @@
-//! What carries our mark in a channel or a thread: how a message is found whose answer was lost.
+//! Messages with our mark in a channel or thread, to find a message whose `chat.postMessage` result was lost.
 //!
 //! Sources: <https://docs.slack.dev/messaging/message-metadata>,
 //! <https://docs.slack.dev/reference/methods/conversations.history>.
@@ -11,58 +11,58 @@ use super::{Slack, SlackError};
 
 /// The `event_type` of our marks.
 const MARK: &str = "llm_diagnose";
-/// Messages on a page; Slack advises at most 200.
+/// Messages per page; Slack advises at most 200.
 const PAGE: &str = "200";
-/// Pages that are read at most.
+/// Maximum number of pages to read.
 const PAGES: usize = 5;
 
-/// What a message carries unseen, so that it is found again.
+/// The invisible metadata by which a message is found again.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mark {
-    /// The incident, digest or post whose message it is.
+    /// The id of the incident, digest or post.
     pub id: String,
-    /// It mentions somebody.
+    /// True if the message mentions users or groups.
     #[serde(default)]
     pub mention: bool,
-    /// Who has been called for the incident, by this message or before: ids with blanks between them.
+    /// The users and groups mentioned for the incident, by this message or before, separated by spaces.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub called: Option<String>,
-    /// What its reader knows of the incident, as json.
+    /// The state of the incident that the message shows, as JSON.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub told: Option<String>,
 }
 
 impl Mark {
-    /// The mark of a message that mentions nobody.
+    /// Creates the mark of a message without mentions.
     pub fn new(id: &str) -> Self {
         Self { id: id.to_owned(), ..Self::default() }
     }
 
-    /// As `chat.postMessage` takes it.
+    /// Returns the `metadata` argument of `chat.postMessage`.
     pub(super) fn metadata(&self) -> Value {
         json!({ "event_type": MARK, "event_payload": self })
     }
 }
 
-/// A message of ours that was found.
+/// A marked message that was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
-    /// Its timestamp.
+    /// The message's timestamp.
     pub ts: String,
-    /// What it carries.
+    /// The message's mark.
     pub mark: Mark,
-    /// The file that it shares, by id.
+    /// The id of the file that it shares.
     pub file: Option<String>,
 }
 
-/// The name of a file that carries a mark: files have no metadata.
+/// Returns the name of a file that carries a mark, because files have no metadata.
 pub fn marked_name(incident: &str, mark: &str) -> String {
     format!("{incident}-{mark}.png")
 }
 
 impl Slack {
-    /// The messages of user `me` that carry a mark, since a moment, oldest first: in a channel, or in the thread under
-    /// its message. Needs `channels:history`, in private channels `groups:history`.
+    /// Returns the marked messages of user `me` since a time, oldest first: in a channel, or in the thread of a
+    /// message. Needs `channels:history`, in private channels `groups:history`.
     ///
     /// # Errors
     /// See [`Slack::post`]; `missing_scope` without the scope.
@@ -108,8 +108,8 @@ impl Slack {
         Ok(found)
     }
 
-    /// Removes a message of ours, or the file that it shares, which takes the message with it. What is gone already is
-    /// removed.
+    /// Deletes one of our messages, or the file that it shares, which also deletes the message. Succeeds if it is
+    /// already gone.
     ///
     /// # Errors
     /// See [`Slack::post`].
@@ -129,7 +129,7 @@ impl Slack {
     }
 }
 
-/// A message with a mark.
+/// Reads a message; `None` if it has no mark.
 fn read(message: &Value) -> Option<Found> {
     let ts = message["ts"].as_str()?.to_owned();
     if message["metadata"]["event_type"] == MARK {

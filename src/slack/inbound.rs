@@ -1,56 +1,56 @@
-//! What people do in Slack, whichever way it arrives: commands, presses, forms, mentions.
+//! Requests of Slack users, independent of the transport: commands, presses, forms, mentions.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-/// Who did it.
+/// The user of a request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Who {
     /// The user's id.
     pub user: String,
-    /// Their workspace.
+    /// The user's workspace.
     pub team: String,
-    /// Slack says itself that it is a program.
+    /// True if Slack itself marks the user as a bot.
     pub is_bot: bool,
 }
 
-/// Where it was done, and where an answer belongs.
+/// The place of a request and its answer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Place {
-    /// The channel's id; a direct message's begins with `D`. Empty in modals.
+    /// The channel's id; that of a direct message begins with `D`. Empty for modals.
     pub channel: String,
-    /// The thread's first message.
+    /// The timestamp of the thread's first message.
     pub thread: Option<String>,
-    /// The message that was pressed or written.
+    /// The timestamp of the pressed or written message.
     pub message: Option<String>,
-    /// Takes up to 5 answers within 30 minutes.
+    /// The address for up to 5 answers within 30 minutes.
     pub response_url: Option<String>,
-    /// Opens a modal within 3 seconds.
+    /// The trigger that opens a modal within 3 seconds.
     pub trigger: Option<String>,
 }
 
-/// What was done.
+/// The kind of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum What {
     /// `/llm-diagnose TEXT`.
     Command {
-        /// What stands after the command's name.
+        /// The text after the command's name.
         text: String,
     },
     /// `@llm-diagnose TEXT`, or a direct message to us.
     Mention {
-        /// Without the mention itself.
+        /// The text without the mention itself.
         text: String,
     },
-    /// A button or menu was used.
+    /// The use of a button or menu.
     Press {
         /// The button's `action_id`.
         action: String,
-        /// Its value, or the chosen option's.
+        /// The value of the button or of the selected option.
         value: String,
     },
-    /// A modal was sent.
+    /// The submission of a modal.
     Submit {
         /// The view's `callback_id`.
         form: String,
@@ -59,57 +59,57 @@ pub enum What {
         /// The fields' values by `action_id`.
         values: BTreeMap<String, String>,
     },
-    /// We were invited into a channel.
+    /// An invitation of the app to a channel.
     Joined,
-    /// A menu asks for its options while somebody types.
+    /// A menu's request for options while the user types.
     Suggest {
         /// The menu's `action_id`.
         action: String,
-        /// What was typed.
+        /// The typed text.
         typed: String,
     },
 }
 
-/// One thing that somebody did.
+/// A request of a Slack user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Inbound {
-    /// The same for repetitions of the same thing: an envelope's, event's or trigger's id.
+    /// The id of the envelope, event or trigger; the same for Slack's retries.
     pub id: String,
-    /// Who.
+    /// The user.
     pub who: Who,
-    /// Where.
+    /// The place.
     pub place: Place,
-    /// What.
+    /// The kind and content.
     pub what: What,
 }
 
 /// An option of a menu.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Choice {
-    /// What is shown, at most 75 characters.
+    /// The visible text, at most 75 characters.
     pub label: String,
-    /// What is told back, at most 150 characters.
+    /// The value that Slack sends back, at most 150 characters.
     pub value: String,
 }
 
-/// What Slack is answered at once; everything else comes later as a message.
+/// The immediate acknowledgement of a request; everything else follows as a message.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Ack {
-    /// Received.
+    /// No content.
     #[default]
     Received,
-    /// A sentence for the person alone; only commands show it.
+    /// A sentence that only the user sees; only commands show it.
     Say(String),
     /// The options of a menu, at most 100.
     Options(Vec<Choice>),
-    /// What is wrong with a modal's fields, by `block_id`.
+    /// The validation errors of a modal's fields, by `block_id`.
     Errors(BTreeMap<String, String>),
-    /// Another modal in place of the one that was sent.
+    /// Another modal that replaces the submitted one.
     View(Value),
 }
 
 impl Ack {
-    /// As Slack reads it; none is an empty answer.
+    /// Returns the body of the response; `None` if it is empty.
     pub fn body(&self) -> Option<Value> {
         match self {
             Self::Received => None,

@@ -1,4 +1,4 @@
-//! Looking at the workspace for `doctor`: whose token it is and what it may do, channels, groups.
+//! Workspace checks of `doctor`: the token's owner and scopes, channels, user groups.
 
 use jiff::Timestamp;
 use jiff::fmt::rfc2822;
@@ -8,38 +8,38 @@ use serde_json::{Value, json};
 use super::{Identity, Slack, SlackError, User};
 use crate::redact::unreached;
 
-/// Channels on one page of a list; Slack advises at most 200 and takes 999.
+/// Channels per page of a list; Slack advises at most 200 and accepts 999.
 const PAGE: &str = "200";
-/// Pages that are read at most: Slack allows 20 a minute.
+/// Maximum number of pages to read: Slack allows 20 a minute.
 const PAGES: usize = 15;
 
-/// What `auth.test` tells, in its body and beside it.
+/// The body and the relevant headers of `auth.test`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Introduction {
-    /// Whose token it is.
+    /// The owner of the token.
     pub identity: Identity,
-    /// What the token may do; none when Slack did not tell.
+    /// The scopes of the token; `None` if Slack did not return them.
     pub scopes: Option<Vec<String>>,
-    /// Slack's clock, in whole seconds.
+    /// The time of Slack's clock, in whole seconds.
     pub clock: Option<Timestamp>,
 }
 
-/// A channel, as far as it decides whether we can post there.
+/// The facts about a channel that decide if we can post there.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct ChannelInfo {
-    /// Its id.
+    /// The channel's id.
     pub id: String,
-    /// Its name without `#`.
+    /// The channel's name without `#`.
     pub name: String,
-    /// We were invited.
+    /// True if we are a member.
     pub is_member: bool,
-    /// Nobody can post.
+    /// True if it is archived, so that nobody can post.
     pub is_archived: bool,
 }
 
 impl Slack {
-    /// `auth.test` with its headers.
+    /// Calls `auth.test` and reads its headers.
     ///
     /// # Errors
     /// See [`Slack::post`].
@@ -54,7 +54,7 @@ impl Slack {
         Ok(Introduction { identity: serde_json::from_value(body).map_err(malformed)?, scopes, clock })
     }
 
-    /// A channel by its id or `#name`; none when there is none that we may see.
+    /// Finds a channel by its id or `#name`; `None` if no such channel is visible to us.
     ///
     /// # Errors
     /// See [`Slack::post`].
@@ -92,7 +92,7 @@ impl Slack {
         Err(SlackError::Refused { code: "too_many_channels".to_owned(), detail })
     }
 
-    /// `usergroups.list`: the ids of the workspace's user groups that are not disabled.
+    /// Calls `usergroups.list`: the ids of the workspace's enabled user groups.
     ///
     /// # Errors
     /// See [`Slack::post`].
@@ -102,7 +102,7 @@ impl Slack {
         Ok(groups.filter_map(|group| group["id"].as_str()).map(str::to_owned).collect())
     }
 
-    /// A user that is there; none when there is none, or one who left.
+    /// Finds an active user; `None` if there is none, or the account is deactivated.
     ///
     /// # Errors
     /// See [`Slack::post`].
@@ -114,7 +114,7 @@ impl Slack {
         }
     }
 
-    /// A method without arguments, with the headers of its answer, which slack-morphism leaves out.
+    /// Calls a method without arguments and returns the headers too, which slack-morphism leaves out.
     async fn with_headers(&self, method: &str) -> Result<(Value, reqwest::header::HeaderMap), SlackError> {
         let unreachable = |error: reqwest::Error| SlackError::Unreachable(unreached(&error));
         let url = format!("{}/{method}", self.api_url);

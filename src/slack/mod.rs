@@ -1,7 +1,7 @@
 //! Slack's Web API: posts and edits messages through slack-morphism, over our own HTTP client.
 //!
 //! slack-morphism's own connector has no timeouts and no proxy, and its rate control counts per team, not per channel;
-//! so it runs over reqwest here and the rates are kept by [`crate::notify`].
+//! so it runs over reqwest here, and [`crate::notify`] applies the rate limits.
 
 mod config;
 mod connector;
@@ -32,11 +32,11 @@ pub use payload::Payload;
 pub use signature::{Forged, Signing};
 pub use socket::{SocketState, SocketStatus};
 
-/// Of one call, how long Slack may take.
+/// The timeout of a call.
 const CALL: Duration = Duration::from_secs(10);
-/// Of a call that posts something new: whoever gives up earlier does not know whether it stands.
+/// The timeout of a call that posts something new: a caller that gives up earlier does not know its result.
 const POSTING: Duration = Duration::from_secs(20);
-/// Bytes of a file that are uploaded in a second at least; slower is given up.
+/// The slowest accepted upload, in bytes per second.
 const SLOWEST: u64 = 1 << 20;
 
 /// A Slack workspace, through a bot token.
@@ -45,7 +45,7 @@ pub struct Slack {
     client: std::sync::Arc<SlackClient<ReqwestConnector>>,
     token: SlackApiToken,
     api_url: String,
-    /// For addresses that Slack hands out: they take no token.
+    /// The HTTP client for addresses that Slack returns, which must not get the token.
     http: reqwest::Client,
 }
 
@@ -55,55 +55,55 @@ impl std::fmt::Debug for Slack {
     }
 }
 
-/// Where a message stands.
+/// The place of a posted message.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Posted {
-    /// The channel's id; a name that was posted to becomes an id here.
+    /// The channel's id, even if the message was posted to a channel name.
     pub channel: String,
-    /// The message's timestamp, its identity in the channel.
+    /// The message's timestamp, which identifies it within the channel.
     pub ts: String,
 }
 
-/// Where a message is to stand.
+/// The target of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Destination<'a> {
     /// A channel's id or `#name`, or a user's id for a direct message.
     pub channel: &'a str,
-    /// The message whose thread it belongs to.
+    /// The timestamp of the message whose thread gets it; `None` posts to the channel itself.
     pub thread: Option<&'a str>,
 }
 
 impl<'a> Destination<'a> {
-    /// In the channel itself.
+    /// Targets the channel itself.
     pub fn channel(channel: &'a str) -> Self {
         Self { channel, thread: None }
     }
 }
 
-/// Whose token it is, as `auth.test` tells.
+/// The owner of the token, as `auth.test` returns it.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Identity {
-    /// The workspace.
+    /// The workspace's id.
     pub team_id: String,
-    /// Our own user.
+    /// The id of our own user.
     pub user_id: String,
 }
 
-/// What Slack knows of a user, as far as it decides what they may do.
+/// The facts about a user that authorisation needs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct User {
-    /// Their workspace.
+    /// The user's workspace.
     pub team_id: Option<String>,
-    /// A program.
+    /// True for a bot.
     pub is_bot: bool,
-    /// A guest.
+    /// True for a guest.
     pub is_restricted: bool,
-    /// A guest of one channel.
+    /// True for a guest of one channel.
     pub is_ultra_restricted: bool,
-    /// From another organisation, in a shared channel.
+    /// True for a user of another organisation in a shared channel.
     pub is_stranger: bool,
-    /// Gone.
+    /// True for a deactivated account.
     pub deleted: bool,
 }
 
@@ -120,7 +120,7 @@ struct Arguments<'a> {
     #[serde(skip_serializing_if = "<[Value]>::is_empty")]
     blocks: &'a [Value],
     attachments: &'a [Value],
-    /// Addresses in labels stay text: only what stands between `<` and `>` is a link.
+    /// Set to `none`, so that addresses in labels stay text; only text between `<` and `>` becomes a link.
     parse: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     unfurl_links: Option<bool>,
@@ -148,7 +148,7 @@ impl<'a> Arguments<'a> {
 }
 
 impl Slack {
-    /// Prepares a client; nothing is sent.
+    /// Creates a client; sends nothing.
     ///
     /// # Errors
     /// When the HTTP client cannot be built.
@@ -159,17 +159,17 @@ impl Slack {
         Ok(Self { client: std::sync::Arc::new(SlackClient::new(connector)), token: api_token(token), api_url, http })
     }
 
-    /// `chat.postMessage`, with a mark by which [`Self::marked`] finds it.
+    /// Calls `chat.postMessage`, with a mark by which [`Self::marked`] finds the message.
     ///
     /// # Errors
-    /// What Slack or the network said; here and below.
+    /// The error of Slack or the network; also below.
     pub async fn post(&self, to: Destination<'_>, message: &SlackMessage, mark: &Mark) -> Result<Posted, SlackError> {
         let metadata = Some(mark.metadata());
         let arguments = Arguments { unfurl_links: Some(false), metadata, ..Arguments::new(to, message) };
         self.call_within(POSTING, "chat.postMessage", &arguments).await
     }
 
-    /// `chat.postMessage` into a thread, shown in the channel as well.
+    /// Calls `chat.postMessage` for a reply in a thread that the channel shows as well.
     ///
     /// # Errors
     /// See [`Self::post`].
@@ -185,7 +185,7 @@ impl Slack {
         self.call_within(POSTING, "chat.postMessage", &arguments).await
     }
 
-    /// `chat.postEphemeral`: only `user` sees it.
+    /// Calls `chat.postEphemeral`: only `user` sees the message.
     ///
     /// # Errors
     /// See [`Self::post`].
@@ -199,7 +199,7 @@ impl Slack {
         self.call::<Value>("chat.postEphemeral", &arguments).await.map(drop)
     }
 
-    /// `chat.update`; text above 4,000 characters is refused as `msg_too_long`.
+    /// Calls `chat.update`; text above 4,000 characters is refused as `msg_too_long`.
     ///
     /// # Errors
     /// See [`SlackError::is_gone`].
@@ -208,8 +208,8 @@ impl Slack {
         self.call("chat.update", &arguments).await
     }
 
-    /// Posts to a command's or button's `response_url`: at most 5 times within 30 minutes; `replace` edits the message
-    /// that was pressed, `in_channel` shows it to everybody.
+    /// Posts to a command's or button's `response_url`: at most 5 times within 30 minutes. `replace` edits the message
+    /// of the button, `in_channel` shows the post to everybody.
     ///
     /// # Errors
     /// See [`Self::post`].
@@ -238,16 +238,16 @@ impl Slack {
         }
     }
 
-    /// `views.open`, within 3 seconds of the press that gave the trigger. Returns the view's id.
+    /// Calls `views.open`, within 3 seconds of the press that gave the trigger. Returns the view's id.
     ///
     /// # Errors
-    /// See [`Self::post`]; `expired_trigger_id` when it was too late.
+    /// See [`Self::post`]; `expired_trigger_id` after these 3 seconds.
     pub async fn open_view(&self, trigger: &str, view: &Value) -> Result<String, SlackError> {
         let answer: Value = self.call("views.open", &json!({ "trigger_id": trigger, "view": view })).await?;
         Ok(answer["view"]["id"].as_str().unwrap_or_default().to_owned())
     }
 
-    /// `views.update`.
+    /// Calls `views.update`.
     ///
     /// # Errors
     /// See [`Self::post`].
@@ -255,9 +255,8 @@ impl Slack {
         self.call::<Value>("views.update", &json!({ "view_id": id, "view": view })).await.map(drop)
     }
 
-    /// Uploads a file in three steps (announce, send, share); in a thread when `to` has one. Without `to` it is only
-    /// kept, for an image block. `alt`, if any, says what a picture shows to those who cannot see it. Returns the file's
-    /// id.
+    /// Uploads a file in three steps (announce, send, share), into a thread if `to` has one. Without `to` it is only
+    /// stored, for an image block. `alt` is the alternative text of an image. Returns the file's id.
     ///
     /// Source: <https://docs.slack.dev/messaging/working-with-files/#upload>.
     ///
@@ -274,10 +273,10 @@ impl Slack {
         self.send_file(name, [title, alt], (bytes.into(), length), to).await
     }
 
-    /// As [`Self::upload`], from the disk, and with as much time as a large file needs.
+    /// Like [`Self::upload`], from the disk, with a timeout that grows with the file's size.
     ///
     /// # Errors
-    /// See [`Self::post`]; `file_unreadable` when it cannot be read here.
+    /// See [`Self::post`]; `file_unreadable` if the file cannot be read.
     pub async fn upload_file(
         &self,
         name: &str,
@@ -312,7 +311,8 @@ impl Slack {
             form.push(("alt_txt", alt));
         }
         let announced: Announced = self.form("files.getUploadURLExternal", &form).await?;
-        // The address is signed; the token must not go there. A stream has no length of its own, and the host wants one.
+        // The address is signed; it must not get the token. A stream has no length of its own, and the host requires
+        // one.
         let sent = self.http.post(&announced.upload_url).header(reqwest::header::CONTENT_LENGTH, length);
         let sent = sent.timeout(CALL + Duration::from_secs(length / SLOWEST)).body(body).send().await;
         let status = sent.map_err(|e| SlackError::Unreachable(unreached(&e)))?.status();
@@ -328,7 +328,7 @@ impl Slack {
         Ok(announced.file_id)
     }
 
-    /// `auth.test`: whose token it is.
+    /// Calls `auth.test`: the owner of the token.
     ///
     /// # Errors
     /// See [`Self::post`].
@@ -336,7 +336,7 @@ impl Slack {
         self.call("auth.test", &json!({})).await
     }
 
-    /// `users.info`.
+    /// Calls `users.info`.
     ///
     /// # Errors
     /// See [`Self::post`].
@@ -348,7 +348,7 @@ impl Slack {
         self.form::<Answer>("users.info", &[("user", id)]).await.map(|answer| answer.user)
     }
 
-    /// `usergroups.users.list`: the members of a user group, by id.
+    /// Calls `usergroups.users.list`: the members of a user group, by id.
     ///
     /// # Errors
     /// See [`Self::post`].
@@ -360,7 +360,7 @@ impl Slack {
         self.form::<Answer>("usergroups.users.list", &[("usergroup", group)]).await.map(|answer| answer.users)
     }
 
-    /// `apps.connections.open`: a WebSocket address for Socket Mode, with the app-level token.
+    /// Calls `apps.connections.open` with the app-level token: the WebSocket address for Socket Mode.
     ///
     /// # Errors
     /// See [`Self::post`].
@@ -376,7 +376,7 @@ impl Slack {
         deadline(CALL, call).await.map(|answer: Answer| answer.url)
     }
 
-    /// Any method that takes JSON.
+    /// Calls any method that takes JSON.
     ///
     /// # Errors
     /// See [`Self::post`].
@@ -400,7 +400,7 @@ impl Slack {
         deadline(limit, session.http_session_api.http_post(method, arguments, None)).await
     }
 
-    /// Any method that takes a form; some take nothing else.
+    /// Calls any method that takes a form; some take nothing else.
     ///
     /// # Errors
     /// See [`Self::post`].

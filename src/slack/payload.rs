@@ -1,7 +1,7 @@
-//! What Slack sends, by WebSocket or by HTTP, as one [`Inbound`].
+//! Converts Slack's payloads, from a WebSocket or over HTTP, to an [`Inbound`].
 //!
-//! Read tolerantly from JSON and not through slack-morphism's types, which refuse a whole payload for one field that is
-//! null or new to them. All of it is untrusted: texts are cut, and what is not understood is named and left alone.
+//! Parsed tolerantly as JSON and not with slack-morphism's types, which reject a whole payload for one field that is
+//! null or unknown. All of it is untrusted: texts are truncated, and unknown payloads are named and ignored.
 
 use std::collections::BTreeMap;
 
@@ -9,21 +9,21 @@ use serde_json::{Map, Value};
 
 use super::inbound::{Inbound, Place, What, Who};
 
-/// Characters that are kept of a text; Slack's own boxes take 4,000 and more.
+/// The longest text, in characters; Slack's own inputs accept 4,000 and more.
 const TEXT: usize = 4_000;
-/// Characters that are kept of an id; Slack allows 255.
+/// The longest id, in characters; Slack allows 255.
 const ID: usize = 255;
-/// Fields that are kept of a form; Slack allows 100 blocks.
+/// Maximum number of fields of a form; Slack allows 100 blocks.
 const FIELDS: usize = 100;
 
-/// What a payload was.
+/// A parsed payload.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Payload {
-    /// Somebody did something.
+    /// A user's request.
     Inbound(Box<Inbound>),
-    /// Slack asks whether the address is ours, and wants this back.
+    /// Slack verifies that the address is ours; the answer must be this text.
     Challenge(String),
-    /// Nothing for us, and why.
+    /// Nothing to handle, for this reason.
     Nothing(&'static str),
 }
 
@@ -33,7 +33,7 @@ impl Payload {
     }
 }
 
-/// The fields of a form, as JSON; of a field that is there twice the last.
+/// Parses the fields of a form to JSON; the last one wins if a field is repeated.
 pub fn form(body: &[u8]) -> Value {
     let fields = url::form_urlencoded::parse(body);
     Value::Object(
@@ -41,7 +41,7 @@ pub fn form(body: &[u8]) -> Value {
     )
 }
 
-/// The payload of an envelope of Socket Mode, by the envelope's `type`. `id` is the envelope's.
+/// Parses the payload of a Socket Mode envelope, by the envelope's `type`; `id` is the envelope's.
 pub fn envelope(kind: &str, payload: &Value, id: &str) -> Payload {
     match kind {
         "slash_commands" => command(payload, id),
@@ -51,7 +51,7 @@ pub fn envelope(kind: &str, payload: &Value, id: &str) -> Payload {
     }
 }
 
-/// A slash command. `id` stands in where Slack gives it no trigger.
+/// Parses a slash command; `id` is the fallback if Slack sends no trigger.
 pub fn command(fields: &Value, id: &str) -> Payload {
     if text(fields, "ssl_check") == "1" {
         return Payload::Nothing("ssl_check");
@@ -72,7 +72,7 @@ pub fn command(fields: &Value, id: &str) -> Payload {
     Payload::of(trigger.as_deref().unwrap_or(id), who, place, what)
 }
 
-/// A press, a form, or a menu's question. `id` stands in where Slack gives it no trigger.
+/// Parses a press, a form, or a menu's request for options; `id` is the fallback if Slack sends no trigger.
 pub fn interaction(payload: &Value, id: &str) -> Payload {
     let user = &payload["user"];
     let team =
@@ -94,7 +94,7 @@ pub fn interaction(payload: &Value, id: &str) -> Payload {
     };
     let (Some(what), false) = (what, who.user.is_empty()) else { return Payload::Nothing("malformed") };
     let place = place(payload);
-    // What is typed into a menu has no trigger, and its answer is wanted as often as it is asked.
+    // A menu's request has no trigger and is never a repetition, so its id is empty.
     let id = match (&what, &place.trigger) {
         (What::Suggest { .. }, _) => String::new(),
         (_, Some(trigger)) => trigger.clone(),
@@ -122,7 +122,7 @@ fn place(payload: &Value) -> Place {
     }
 }
 
-/// The first of the actions: Slack sends one for each press.
+/// Parses the first action: Slack sends one request per press.
 fn pressed(payload: &Value) -> Option<What> {
     let action = payload["actions"].get(0)?;
     Some(What::Press { action: short(action, "action_id"), value: value(action) })
@@ -135,7 +135,7 @@ fn submitted(view: &Value) -> What {
     What::Submit { form: short(view, "callback_id"), about: cut(text(view, "private_metadata"), TEXT), values }
 }
 
-/// What a button carries, or what was chosen or written in any other element; several choices with commas between.
+/// Returns the value of a button, or the selected or typed value of any other element; several are joined with commas.
 fn value(element: &Value) -> String {
     let one = ["value", "selected_user", "selected_channel", "selected_conversation", "selected_date", "selected_time"];
     if let Some(found) = one.iter().find_map(|key| element[*key].as_str()) {
@@ -151,7 +151,7 @@ fn value(element: &Value) -> String {
     cut(&several.take(FIELDS).collect::<Vec<_>>().join(","), TEXT)
 }
 
-/// An event, in the envelope that the Events API puts around it. `id` stands in where that names none.
+/// Parses an event in its Events API envelope; `id` is the fallback if the envelope has none.
 pub fn event(payload: &Value, id: &str) -> Payload {
     match text(payload, "type") {
         "url_verification" => return Payload::Challenge(cut(text(payload, "challenge"), TEXT)),
@@ -169,7 +169,7 @@ pub fn event(payload: &Value, id: &str) -> Payload {
         "message" => return Payload::Nothing("not_ours"),
         _ => return Payload::Nothing("unknown"),
     }
-    // Answering programs, ourselves among them, would never end. Edits and joins are messages with a subtype.
+    // Answers to bots, including ourselves, would never end. Edits and joins are messages with a subtype.
     let user = short(event, "user");
     let program = !text(event, "bot_id").is_empty() || event["bot_profile"].is_object() || own == Some(&user);
     if program {
@@ -195,7 +195,7 @@ pub fn event(payload: &Value, id: &str) -> Payload {
     Payload::of(if event_id.is_empty() { id } else { event_id }, who, place, what)
 }
 
-/// Somebody entered a channel; only of our own coming anything follows.
+/// Parses a join of a channel; only our own matters.
 fn joined(payload: &Value, own: Option<&str>, id: &str) -> Payload {
     let event = &payload["event"];
     let user = short(event, "user");
@@ -208,7 +208,7 @@ fn joined(payload: &Value, own: Option<&str>, id: &str) -> Payload {
     Payload::of(if event_id.is_empty() { id } else { event_id }, who, place, What::Joined)
 }
 
-/// Without the mention that made it ours: our own wherever it stands, else the one at the beginning.
+/// Removes the mention of the app: our own anywhere, or without a known id the one at the beginning.
 fn without_mention(said: &str, own: Option<&str>) -> String {
     let said = said.trim_start();
     let mention = |text: &str| -> Option<usize> {
@@ -231,7 +231,7 @@ fn without_mention(said: &str, own: Option<&str>) -> String {
     said.trim_end().to_owned()
 }
 
-/// Without the links that Slack makes of what looks like an address, `<http://pod-1.example|pod-1.example>`.
+/// Removes the links that Slack makes of text like an address, `<http://pod-1.example|pod-1.example>`.
 fn unlinked(said: &str) -> String {
     let mut out = String::with_capacity(said.len());
     let mut rest = said;
@@ -248,7 +248,7 @@ fn unlinked(said: &str) -> String {
     plain(&out)
 }
 
-/// The three characters that Slack escapes in what people write.
+/// Unescapes the three characters that Slack escapes in messages.
 fn plain(said: &str) -> String {
     said.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
 }
@@ -265,7 +265,7 @@ fn optional(value: &Value, key: &str) -> Option<String> {
     Some(text(value, key)).filter(|v| !v.is_empty()).map(|v| cut(v, TEXT))
 }
 
-/// Nobody types a NUL, and PostgreSQL keeps none.
+/// Truncates text and removes NUL, which PostgreSQL cannot store.
 fn cut(text: &str, most: usize) -> String {
     text.chars().filter(|c| *c != '\0').take(most).collect()
 }

@@ -1,6 +1,6 @@
-//! What the app may do in Slack, and what for: the least that our calls and events need.
+//! The OAuth scopes of the Slack app: the least that our calls and events need.
 //!
-//! `config/slack/manifest.yaml` asks for exactly these; a test compares both, and our calls, with this table.
+//! `config/slack/manifest.yaml` requests exactly these; a test compares both, and our calls, with this table.
 
 /// Every Web API method that we call with the bot token, and the scopes it needs.
 ///
@@ -25,16 +25,16 @@ pub const METHODS: &[(&str, &[&str])] = &[
     ("views.update", &[]),
 ];
 
-/// What Slack sends us, and the scopes it needs.
+/// The events that Slack sends us, and the scopes that they need.
 pub const EVENTS: &[(&str, &[&str])] = &[
     ("app_mention", &["app_mentions:read"]),
     ("member_joined_channel", &["channels:read", "groups:read"]),
     ("message.im", &["im:history"]),
-    // Slash commands; Slack lists them beside the events.
+    // Slash commands; Slack documents them beside the events.
     ("/llm-diagnose", &["commands"]),
 ];
 
-/// Scopes that may be left out, and what that costs.
+/// Scopes that may be left out, with the consequence.
 pub const OPTIONAL: [(&str, &str); 2] = [
     ("channels:history", "where an answer of Slack's is lost, a message of a public channel may stand twice"),
     ("groups:history", "where an answer of Slack's is lost, a message of a private channel may stand twice"),
@@ -43,7 +43,7 @@ pub const OPTIONAL: [(&str, &str); 2] = [
 /// The method that needs the app-level token, with its scope.
 pub const APP_METHOD: (&str, &str) = ("apps.connections.open", "connections:write");
 
-/// All scopes of the bot token, sorted.
+/// Returns all scopes of the bot token, sorted.
 pub fn scopes() -> Vec<&'static str> {
     let mut all: Vec<_> = METHODS.iter().chain(EVENTS).flat_map(|(_, scopes)| scopes.iter().copied()).collect();
     all.sort_unstable();

@@ -1,4 +1,4 @@
-//! Whether a request comes from Slack: HMAC-SHA256 over its time and its raw body.
+//! Verification of Slack's request signatures: HMAC-SHA256 over the timestamp and the raw body.
 //!
 //! Source: <https://docs.slack.dev/authentication/verifying-requests-from-slack>.
 
@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use ring::hmac;
 use secrecy::{ExposeSecret, SecretString};
 
-/// How far a request's time may lie from ours, either way, in seconds; what is older may be a recording.
+/// The largest difference between a request's timestamp and our clock, in seconds; an older request may be a replay.
 const AGE_SECONDS: i64 = 300;
 
 /// The signing secret of the app.
@@ -18,22 +18,22 @@ impl std::fmt::Debug for Signing {
     }
 }
 
-/// Why a request is not taken as Slack's.
+/// The reason why a request is not accepted as Slack's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Forged {
-    /// It is not signed, or not in a way that is known.
+    /// The signature is missing or has an unknown format.
     #[error("it has no signature of Slack's")]
     Unsigned,
-    /// It is too old or too new.
+    /// The timestamp is too old or too far in the future.
     #[error("its time is more than 5 minutes from ours: a repetition, or one of the clocks is wrong")]
     Stale,
-    /// The signature is another one.
+    /// The signature does not match.
     #[error("its signature is wrong: not Slack's, or another app's signing secret is configured")]
     Wrong,
 }
 
 impl Forged {
-    /// As metrics name it.
+    /// Returns its name in metrics.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Unsigned => "unsigned",
@@ -44,7 +44,7 @@ impl Forged {
 }
 
 impl Signing {
-    /// Prepares the key.
+    /// Creates the key.
     pub fn new(secret: &SecretString) -> Self {
         Self(hmac::Key::new(hmac::HMAC_SHA256, secret.expose_secret().as_bytes()))
     }
@@ -52,7 +52,7 @@ impl Signing {
     /// Checks `X-Slack-Request-Timestamp` and `X-Slack-Signature` against the raw body, in constant time.
     ///
     /// # Errors
-    /// Why it is not Slack's, or not of now.
+    /// The reason why the request is not authentic or not recent.
     pub fn verify(&self, timestamp: &str, signature: &str, body: &[u8], now: Timestamp) -> Result<(), Forged> {
         let seconds: i64 = timestamp.parse().map_err(|_| Forged::Unsigned)?;
         let given = signature.strip_prefix("v0=").and_then(bytes).ok_or(Forged::Unsigned)?;
@@ -63,7 +63,7 @@ impl Signing {
     }
 }
 
-/// Exactly the 32 bytes of a SHA-256 from their hexadecimal digits.
+/// Decodes a SHA-256 from exactly 64 hexadecimal digits.
 fn bytes(hex: &str) -> Option<[u8; 32]> {
     let digits = hex.as_bytes();
     let mut out = [0; 32];
@@ -81,7 +81,7 @@ fn bytes(hex: &str) -> Option<[u8; 32]> {
 mod tests {
     use super::*;
 
-    /// The example of Slack's documentation.
+    /// The example in Slack's documentation.
     const BODY: &[u8] = b"token=xyzz0WbapA4vBCDEFasx0q6G&team_id=T1DC2JH3J&team_domain=testteamnow&channel_id=G8PSS9T3V&channel_name=foobar&user_id=U2CERLKJA&user_name=roadrunner&command=%2Fwebhook-collect&text=&response_url=https%3A%2F%2Fhooks.slack.com%2Fcommands%2FT1DC2JH3J%2F397700885554%2F96rGlfmibIGlgcZRskXaIFfN&trigger_id=398738663015.47445629121.803a0bc887a14d10d2c447fce8b6703c";
     const SIGNATURE: &str = "v0=a2114d57b48eac39b9ad189dd8316235a7b4a8d21a10bd27519666489c69b503";
     const AT: i64 = 1_531_420_618;

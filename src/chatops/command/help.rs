@@ -1,10 +1,10 @@
-//! Help and docs/commands.md, out of the definition.
+//! The help of the commands and docs/commands.md, generated from their definition.
 
 use std::fmt::Write;
 
 use super::definition;
 
-/// Examples by command; a test parses each.
+/// Example lines per command; a test parses each.
 const EXAMPLES: [(&str, &[&str]); 14] = [
     (
         "diagnose",
@@ -25,22 +25,22 @@ const EXAMPLES: [(&str, &[&str]); 14] = [
     ("help", &["help", "help diagnose"]),
 ];
 
-/// A command, explained.
+/// The help of one command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Topic {
-    /// Its name.
+    /// The command's name.
     pub name: String,
-    /// How it is written: `[TARGET] [at TIME] [last DURATION] [playbook ID]`.
+    /// The usage line: `[TARGET] [at TIME] [last DURATION] [playbook ID]`.
     pub usage: String,
-    /// What it is for.
+    /// The purpose of the command.
     pub about: String,
-    /// Each argument with its help.
+    /// Each argument with its help text.
     pub arguments: Vec<(String, String)>,
-    /// Lines to try.
+    /// Example lines.
     pub examples: Vec<&'static str>,
 }
 
-/// Every command, in the definition's order.
+/// Returns the help of every command, in the order of the definition.
 pub fn topics() -> Vec<Topic> {
     definition().get_subcommands().map(topic).collect()
 }
@@ -60,7 +60,7 @@ fn topic(command: &clap::Command) -> Topic {
             (shown, arg.get_help().map(ToString::to_string).unwrap_or_default())
         })
         .collect();
-    // The command of a bare target needs no name.
+    // `diagnose` is the command of a bare target, so its name may be left out.
     let first = if name == "diagnose" { String::new() } else { name.clone() };
     let rest = arguments.iter().zip(command.get_arguments()).map(|((shown, _), arg)| match arg.is_required_set() {
         true => shown.clone(),
@@ -71,7 +71,7 @@ fn topic(command: &clap::Command) -> Topic {
     Topic { usage, about: command.get_about().map(ToString::to_string).unwrap_or_default(), arguments, examples, name }
 }
 
-/// docs/commands.md.
+/// Renders docs/commands.md.
 pub fn document() -> String {
     let mut out = String::from(
         "# Commands in Slack\n\n\
@@ -103,7 +103,7 @@ symptoms first), and the clearest story is told. Where nothing is wrong, the num
     out
 }
 
-/// A bar would end the cell.
+/// Escapes the text for a table cell, which a `|` would end.
 fn cell(text: &str) -> String {
     text.replace('|', "\\|")
 }

@@ -1,5 +1,5 @@
-//! What can be asked, in Slack and at a shell: one definition makes the parser, the help, docs/commands.md and the
-//! shells' completion. The command line flattens the same arguments beside its own.
+//! The commands, in Slack and in a shell: one definition generates the parser, the help, docs/commands.md and the shell
+//! completion. The command line flattens the same arguments beside its own.
 
 mod help;
 mod words;
@@ -13,28 +13,28 @@ use crate::clock::Moment;
 pub use help::{Topic, document, topics};
 pub use words::{Asked, Misuse, Trouble, parse};
 
-/// What can be asked.
+/// A command.
 #[derive(Debug, Clone, PartialEq, Subcommand)]
 pub enum Command {
     /// Say what is wrong with a pool, why, and what to do; now or at another time.
     #[command(visible_alias = "d")]
     Diagnose(Diagnose),
-    /// Look at every pool: healthy, warning, critical or unknown, by the thresholds that the playbooks alert on.
+    /// Show the health of every pool: healthy, warning, critical or unknown, by the alert thresholds of the playbooks.
     Health(HealthOf),
     /// Explain a playbook or cause, or what a code, an Xid, a flag, a line of a log, a signal or an engine means.
     Explain(Explain),
     /// List incidents with their causes.
     #[command(alias = "incident")]
     Incidents(Incidents),
-    /// Say why an incident's cause was named: everything that was checked.
+    /// Show why an incident's cause was named: everything that was checked.
     #[command(alias = "evidence")]
     Why(OfIncident),
-    /// Say where an incident stands.
+    /// Show the current state of an incident.
     Status(OfIncident),
     /// Diagnose an incident once more: now while it is open, else as of its last diagnosis.
     #[command(alias = "rerun")]
     Again(OfIncident),
-    /// Make one file of everything known about an incident, to hand on.
+    /// Build one file of everything known about an incident, to hand over.
     Bundle(OfIncident),
     /// List silences, end one, or silence an incident's alerts.
     #[command(alias = "silences")]
@@ -43,7 +43,7 @@ pub enum Command {
     Capacity(CapacityOf),
     /// List the playbooks.
     Playbooks,
-    /// Tell how often named causes were right: as measured, and as people here found.
+    /// Show how often named causes were right: as measured, and by feedback of users here.
     Accuracy,
     /// Check what the service needs: Prometheus, Slack, store, playbooks, and which signals are missing.
     Doctor,
@@ -51,123 +51,123 @@ pub enum Command {
     Help(Help),
 }
 
-/// Which pool, when, and where to begin.
+/// The arguments of `diagnose`: target, time and playbook.
 #[derive(Debug, Clone, Default, PartialEq, Args)]
 pub struct Diagnose {
-    /// A model, namespace, namespace/workload or pod, or as much of its name as tells it apart.
+    /// A model, namespace, namespace/workload or pod, or an unambiguous part of its name.
     #[arg(value_name = "TARGET")]
     pub target: Option<String>,
-    /// When.
+    /// The time range.
     #[command(flatten)]
     pub when: When,
-    /// The playbook to enter, instead of the one for what is wrong.
+    /// The playbook to enter, instead of the one chosen by the failing checks.
     #[arg(long, value_name = "ID")]
     pub playbook: Option<String>,
 }
 
-/// When, and over how long.
+/// A moment, and the length of the range that ends there.
 #[derive(Debug, Clone, Default, PartialEq, Args)]
 pub struct When {
-    /// Judge this moment: 14:05 (the last such, UTC), 10m ago, RFC 3339 or unix seconds; now unless told.
+    /// The moment to judge: 14:05 (the most recent one, UTC), 10m ago, RFC 3339 or unix seconds; defaults to now.
     #[arg(long, value_name = "TIME", value_parser = Moment::parse)]
     pub at: Option<Moment>,
-    /// Judge this much time up to then as one whole, compared with what was before.
+    /// The period up to then, judged as a whole and compared with the time before it.
     #[arg(long, value_name = "DURATION", value_parser = span)]
     pub last: Option<Duration>,
 }
 
-/// Which pools.
+/// The arguments of `health`.
 #[derive(Debug, Clone, Default, PartialEq, Args)]
 pub struct HealthOf {
-    /// A model, namespace, namespace/workload or pod, or as much of its name as tells it apart; none for all pools.
+    /// A model, namespace, namespace/workload or pod, or an unambiguous part of its name; none for all pools.
     #[arg(value_name = "TARGET")]
     pub target: Option<String>,
-    /// Look at this moment: 14:05 (the last such, UTC), 10m ago, RFC 3339 or unix seconds; now unless told.
+    /// The moment to judge: 14:05 (the most recent one, UTC), 10m ago, RFC 3339 or unix seconds; defaults to now.
     #[arg(long, value_name = "TIME", value_parser = Moment::parse)]
     pub at: Option<Moment>,
 }
 
-/// What is to be explained.
+/// The arguments of `explain`.
 #[derive(Debug, Clone, PartialEq, Args)]
 pub struct Explain {
     /// A playbook, cause, signal or engine; or a kind: xid, litellm, flag, log, signal, engine.
     #[arg(value_name = "ID")]
     pub id: String,
-    /// Of a kind: 79, 429, --swap-space, "a line of the log", kv_cache_usage, sglang.
+    /// The name within a kind: 79, 429, --swap-space, "a line of the log", kv_cache_usage, sglang.
     #[arg(value_name = "NAME", allow_hyphen_values = true)]
     pub name: Option<String>,
 }
 
-/// Which incidents.
+/// The arguments of `incidents`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Args)]
 pub struct Incidents {
-    /// Which.
+    /// The incidents to list.
     #[arg(value_enum, default_value_t = Which::Open)]
     pub which: Which,
 }
 
-/// Which incidents.
+/// The incidents of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Which {
-    /// Those in which something still fires.
+    /// Incidents with firing alerts.
     Open,
-    /// Those of the last 24 hours.
+    /// Incidents of the last 24 hours.
     Today,
-    /// The newest of all.
+    /// The newest incidents, open or resolved.
     All,
 }
 
-/// Which incident.
+/// The argument that selects an incident.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
 pub struct OfIncident {
-    /// The incident's id or its end; in an incident's thread that one, else the newest.
+    /// The incident's id or its end; defaults to the incident of the thread, else the newest.
     #[arg(value_name = "INCIDENT")]
     pub incident: Option<String>,
 }
 
-/// What to do with silences.
+/// The arguments of `silence`.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
 pub struct Silence {
     /// `list`, `expire`, or the incident; in an incident's thread the duration alone.
     #[arg(value_name = "list|expire|INCIDENT", default_value = "list")]
     pub what: String,
-    /// The silence that is to end, or for how long: 1h, 4h.
+    /// The id of the silence to end, or the duration of a new one: 1h, 4h.
     #[arg(value_name = "ID|DURATION")]
     pub which: Option<String>,
 }
 
-/// Which pools.
+/// The arguments of `capacity`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
 pub struct CapacityOf {
-    /// A model, namespace, namespace/workload or pod, or as much of its name as tells it apart.
+    /// A model, namespace, namespace/workload or pod, or an unambiguous part of its name.
     #[arg(value_name = "TARGET")]
     pub target: Option<String>,
 }
 
-/// What is to be explained.
+/// The arguments of `help`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
 pub struct Help {
-    /// One command alone.
+    /// The command to explain; defaults to all.
     #[arg(value_name = "COMMAND")]
     pub command: Option<String>,
 }
 
-/// What a person wants of silences.
+/// An operation on silences.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Silencing {
-    /// See those that are active.
+    /// List the active silences.
     List,
-    /// End one, by its id.
+    /// Expire a silence, by its id.
     Expire(String),
-    /// Silence an incident's alerts; of the thread when none is named.
+    /// Silence an incident's alerts; without an id, those of the thread's incident.
     Make(Option<String>, Duration),
 }
 
 impl Silence {
-    /// What is meant.
+    /// Parses the arguments.
     ///
     /// # Errors
-    /// A sentence with the way to write it.
+    /// A sentence with the correct syntax.
     pub fn meant(&self) -> Result<Silencing, String> {
         let long = |text: &str| span(text).map_err(|error| format!("`{text}`: {error}"));
         match (self.what.as_str(), self.which.as_deref()) {
@@ -183,7 +183,7 @@ impl Silence {
     }
 }
 
-/// A duration between a second and a month.
+/// Parses a duration between one second and 31 days.
 fn span(text: &str) -> Result<Duration, String> {
     match humantime::parse_duration(text) {
         Ok(d) if d >= Duration::from_secs(1) && d <= Duration::from_secs(31 * 86_400) => Ok(d),
@@ -192,14 +192,14 @@ fn span(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// What a command is for, as its help says; empty when there is no such command.
+/// Returns the purpose of a command, as its help says it; empty if there is no such command.
 pub fn about(command: &str) -> String {
     let all = definition();
     let about = all.find_subcommand(command).and_then(clap::Command::get_about);
     about.map(ToString::to_string).unwrap_or_default()
 }
 
-/// The definition as clap has it: the commands of Slack.
+/// Returns the clap definition of the Slack commands.
 fn definition() -> clap::Command {
     Command::augment_subcommands(clap::Command::new("llm-diagnose").no_binary_name(true))
         .disable_help_subcommand(true)

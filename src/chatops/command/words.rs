@@ -1,5 +1,5 @@
-//! A line as people type it into Slack ─▶ a [`Command`]: Slack's markup undone, quotes as a shell has them, and the
-//! options as natural words: `llm/llama at 14:05`.
+//! Parses a line that a user types in Slack into a [`Command`]: reverts Slack's markup, splits quotes like a shell, and
+//! accepts options as plain words: `llm/llama at 14:05`.
 
 use std::error::Error as _;
 
@@ -8,69 +8,69 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use super::{Command, HERE, definition};
 
-/// Longer lines are no commands.
+/// The longest accepted line, in characters.
 const MOST_CHARS: usize = 2_000;
-/// The command of a bare target.
+/// The default command of a line that begins with a target.
 const DIAGNOSE: &str = "diagnose";
-/// The command of an empty line.
+/// The default command of an empty line.
 const HEALTH: &str = "health";
 
-/// A line that was understood.
+/// A parsed line.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Asked {
-    /// What.
+    /// The command.
     pub command: Command,
-    /// Everybody in the channel is to see the answer.
+    /// True if the answer is visible to everybody in the channel.
     pub here: bool,
 }
 
-/// A line that was not.
+/// The reason why a line cannot be parsed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Trouble {
-    /// Nobody types that much.
+    /// The line is longer than 2,000 characters.
     TooLong,
-    /// Nearly a command: the line with it, and the line with the word as a target.
+    /// The first word resembles a command: the line with that command, and the line with the word as a target.
     Nearly {
-        /// The command that may be meant.
+        /// The similar command.
         command: String,
-        /// The line with it.
+        /// The line with that command.
         corrected: String,
-        /// The line as a target.
+        /// The line as `diagnose` of a target.
         target: String,
     },
-    /// A command that is used wrongly: why, and which.
+    /// The arguments of a command are invalid.
     Wrong {
-        /// What is wrong with it.
+        /// The error.
         why: Misuse,
         /// The command.
         command: String,
     },
 }
 
-/// What is wrong with a line; its sentences are phrases, the parser's own are for shells.
+/// An error in the arguments. Messages take its text from the phrases; clap's own text suits only a shell.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Misuse {
-    /// A value that does not fit: `at noon`.
+    /// A value with invalid syntax: `at noon`.
     Value {
-        /// What was typed.
+        /// The typed value.
         given: String,
-        /// What it was for: `at TIME`.
+        /// The argument: `at TIME`.
         what: String,
-        /// What was expected.
+        /// The expected syntax.
         why: String,
     },
-    /// A value that is none of those there are.
+    /// A value that is not among the possible ones.
     Choice {
-        /// What was typed.
+        /// The typed value.
         given: String,
-        /// Those there are.
+        /// The possible values.
         choices: Vec<String>,
     },
-    /// A word too many.
+    /// An unexpected word.
     Unexpected(String),
-    /// Something that must be there: `ID`.
+    /// A missing argument: `ID`.
     Missing(String),
-    /// Something else.
+    /// Any other error.
     Other,
 }
 
@@ -81,7 +81,7 @@ impl From<&clap::Error> for Misuse {
             Some(ContextValue::Strings(all)) => all.join(", "),
             _ => String::new(),
         };
-        // `--at <TIME>` is written `at TIME` here.
+        // In Slack `--at <TIME>` is written as `at TIME`.
         let what = one(ContextKind::InvalidArg).replace("--", "").replace(['<', '>', '[', ']'], "");
         let given = one(ContextKind::InvalidValue);
         match (error.kind(), error.get(ContextKind::ValidValue), error.source()) {
@@ -98,10 +98,10 @@ impl From<&clap::Error> for Misuse {
     }
 }
 
-/// Reads a line.
+/// Parses a line.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The reason why the line cannot be parsed.
 pub fn parse(text: &str) -> Result<Asked, Trouble> {
     if text.chars().nth(MOST_CHARS).is_some() {
         return Err(Trouble::TooLong);
@@ -144,7 +144,7 @@ pub fn parse(text: &str) -> Result<Asked, Trouble> {
     Ok(Asked { command, here })
 }
 
-/// The command of a line that begins with an option: of all pools at a time it is the overview.
+/// Returns the command of a line that begins with an option: `health` if there is only a time, else `diagnose`.
 fn begins_with_option(commands: &clap::Command, words: &[String]) -> Option<&'static str> {
     let diagnose = commands.find_subcommand(DIAGNOSE)?;
     let line = std::iter::once(DIAGNOSE.to_owned()).chain(words.iter().cloned()).collect();
@@ -156,7 +156,8 @@ fn begins_with_option(commands: &clap::Command, words: &[String]) -> Option<&'st
     Some(if of_all { HEALTH } else { DIAGNOSE })
 }
 
-/// A word that is a slip away from a command. Names of pools have digits, slashes and dashes; commands have none.
+/// Finds the command of which a word is a misspelling. Names of pools contain digits, slashes or dashes; commands do
+/// not.
 fn nearly<'a>(commands: &'a clap::Command, word: &str) -> Option<&'a str> {
     if !word.chars().all(|c| c.is_ascii_lowercase()) || word.len() < 3 {
         return None;
@@ -167,7 +168,7 @@ fn nearly<'a>(commands: &'a clap::Command, word: &str) -> Option<&'a str> {
     near.min().map(|(_, name)| name)
 }
 
-/// An option of a command by its long name or alias, and whether it takes a value.
+/// Returns true if an option of the command takes a value; `None` if it has no option with this name or alias.
 fn option(command: &clap::Command, word: &str) -> Option<bool> {
     let has = |arg: &&clap::Arg| {
         let aliases = arg.get_visible_aliases().unwrap_or_default();
@@ -177,7 +178,7 @@ fn option(command: &clap::Command, word: &str) -> Option<bool> {
     Some(arg.get_action().takes_values())
 }
 
-/// Known bare words become options: `at 14:05`, `last 30m`, `playbook high-ttft`, `here`.
+/// Converts known bare words to options: `at 14:05`, `last 30m`, `playbook high-ttft`, `here`.
 fn dashed(command: &clap::Command, words: Vec<String>) -> Vec<String> {
     let mut out = Vec::with_capacity(words.len() + 2);
     let mut words = words.into_iter().peekable();
@@ -194,7 +195,7 @@ fn dashed(command: &clap::Command, words: Vec<String>) -> Vec<String> {
                     value.push_str(" ago");
                 }
                 words.next_if(|next| next.eq_ignore_ascii_case("utc"));
-                // One word, so that a value that begins with a dash stays a value.
+                // A single word, so that a value that begins with a dash is not parsed as an option.
                 out.push(format!("--{bare}={value}"));
             }
             _ => out.push(word),
@@ -203,7 +204,7 @@ fn dashed(command: &clap::Command, words: Vec<String>) -> Vec<String> {
     out
 }
 
-/// `explain log a whole line`: everything after the kind is one name.
+/// Joins the words after the kind into one name: `explain log a whole line`.
 fn last_joined(words: Vec<String>) -> Vec<String> {
     let (mut first, rest) = (words.iter().take(2).cloned().collect::<Vec<_>>(), words.get(2..).unwrap_or_default());
     let mut rest: Vec<String> = rest.to_vec();
@@ -219,7 +220,7 @@ fn last_joined(words: Vec<String>) -> Vec<String> {
     first
 }
 
-/// As a shell splits; a line with a lonely quote is split at spaces.
+/// Splits a line like a shell; at spaces if a quote is not closed.
 fn split(text: &str) -> Vec<String> {
     shlex::split(text).unwrap_or_else(|| {
         let bare = text.split_whitespace().map(|word| word.trim_matches(['"', '\'']).to_owned());
@@ -227,7 +228,7 @@ fn split(text: &str) -> Vec<String> {
     })
 }
 
-/// Slack's markup and its editors' typography undone; what cannot be seen becomes a space.
+/// Reverts Slack's markup and the typography of editors; invisible characters become spaces.
 fn plain(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -250,23 +251,23 @@ fn plain(text: &str) -> String {
         c if c.is_control() || c.is_whitespace() || is_unseen(c) => ' ',
         c => c,
     });
-    // Editors make one long dash of two.
+    // Editors replace two dashes with one long dash.
     typed.collect::<String>().replace(['\u{2014}', '\u{2013}'], "--").replace(['`', '*'], "")
 }
 
-/// Marks of direction, and what has no width.
+/// Returns true for invisible characters: direction marks, zero width, private use.
 fn is_unseen(c: char) -> bool {
     matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}' | '\u{e000}'..='\u{f8ff}')
 }
 
-/// What stood in a message where Slack writes `<…>`.
+/// Returns the visible text of Slack's markup `<…>`.
 fn shown(inside: &str) -> String {
     let (target, label) = match inside.split_once('|') {
         Some((target, label)) => (target, Some(label)),
         None => (inside, None),
     };
     match (target.chars().next(), label) {
-        // Whom it calls is none of the command.
+        // A mention is not part of the command.
         (Some('@' | '!'), _) => String::new(),
         (_, Some(label)) => label.to_owned(),
         (Some('#'), None) => target[1..].to_owned(),
@@ -440,7 +441,7 @@ mod tests {
         for a in pieces {
             for b in pieces {
                 for c in pieces {
-                    // Understood or not, it ends, and nobody is called.
+                    // Whether it parses or not, the parser returns, and the target contains no mention.
                     if let Ok(Asked { command: Command::Diagnose(what), .. }) = parse(&format!("{a}{b} {c}")) {
                         assert!(!what.target.unwrap_or_default().contains("<!channel>"), "{a}{b} {c}");
                     }

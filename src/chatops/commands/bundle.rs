@@ -1,4 +1,4 @@
-//! `bundle` and its button: one file of everything about an incident, uploaded, or linked where that cannot be.
+//! `bundle` and its button: builds one file with everything about an incident and uploads it, or links to it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,10 +16,10 @@ use crate::signal::{Unit, format_value};
 use crate::slack::{Destination, Inbound};
 use crate::store::{AuditResult, Incident};
 
-/// What an upload may take beyond the bundle itself.
+/// Timeout for the upload, in addition to the build.
 pub(super) const UPLOAD: Duration = Duration::from_secs(120);
 
-/// The button of an incident's message: the file belongs into that message's thread.
+/// Handles the button of an incident's message: the file goes to that message's thread.
 pub(in crate::chatops) async fn press(desk: &Desk, inbound: &Inbound, incident: &Incident) {
     let standing = desk.store.place_of(&incident.id).await.unwrap_or_else(|error| {
         warn!(%error, incident.id = incident.id, "cannot read where the message stands");
@@ -34,8 +34,8 @@ pub(in crate::chatops) async fn press(desk: &Desk, inbound: &Inbound, incident: 
     }
 }
 
-/// Makes the bundle, or joins whoever has it made already, and says where it is. It holds logs and arguments, so it
-/// takes what a note takes, and who got it is written down.
+/// Builds the bundle, or joins a running build, and replies with its place. A bundle holds logs and arguments, so it
+/// needs [`Power::Note`], and the audit log records who received it.
 pub(super) async fn bundle(
     desk: &Desk,
     inbound: &Inbound,
@@ -51,7 +51,7 @@ pub(super) async fn bundle(
     let words = &desk.words;
     let made = match desk.workshop.ask(&incident.id) {
         Ok(job) => {
-            // Set once, because a reply answers one question.
+            // Set only once, because a reply belongs to one request.
             let _ = reply.parts.set(job.progress.clone());
             job.done().await
         }
@@ -78,7 +78,7 @@ pub(super) async fn bundle(
     }
 }
 
-/// Uploads the file; what is too large, or what Slack does not take, is linked.
+/// Uploads the file; links to it if it is too large or the upload fails.
 async fn hand_over(
     desk: &Desk,
     reply: &Reply<'_>,

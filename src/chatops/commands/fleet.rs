@@ -1,4 +1,4 @@
-//! Answers that ask Prometheus: diagnoses, health, capacity, and whether everything is there.
+//! Commands that query Prometheus: diagnoses, health, capacity and `doctor`.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -24,22 +24,22 @@ use crate::render::{self, Line, Message, Part, Tone, Words};
 use crate::signal::{Unit, format_value};
 use crate::store::Incident;
 
-/// What the list of pools may take.
+/// Timeout for the list of pools.
 const LISTING: Duration = Duration::from_secs(5);
-/// Missing things that are named.
+/// Maximum number of missing signals that are listed.
 const FEW: usize = 4;
-/// Targets that are offered as buttons.
+/// Maximum number of targets with a button.
 const OFFERED: usize = 4;
 
-/// The pools of every Prometheus that answered, with what the others said.
+/// The pools in Prometheus, with the errors of the servers that did not answer.
 pub(in crate::chatops) struct Known {
-    /// Which Prometheus, and the pool.
+    /// The index of the Prometheus, and the pool.
     pub(in crate::chatops) places: Vec<(usize, Place)>,
-    /// In sentences.
+    /// The errors, as sentences.
     pub(in crate::chatops) problems: Vec<String>,
 }
 
-/// Asks every Prometheus what it has.
+/// Lists the pools of every Prometheus.
 pub(in crate::chatops) async fn known(desk: &Desk, clients: &[Prometheus], at: Timestamp, within: Duration) -> Known {
     let until = Instant::now() + within;
     let asked = clients.iter().map(|prometheus| places(&desk.library, prometheus, at, until));
@@ -53,12 +53,12 @@ pub(in crate::chatops) async fn known(desk: &Desk, clients: &[Prometheus], at: T
     known
 }
 
-/// Every Prometheus, its questions counted for whoever waits.
+/// Returns a client per Prometheus; its queries count towards the progress of this reply.
 fn clients(desk: &Desk, reply: &Reply<'_>) -> Vec<Prometheus> {
     desk.prometheus.iter().map(|(prometheus, _)| reply.watch(prometheus)).collect()
 }
 
-/// What a name stands for: a Prometheus, a pool, and the pod that was named.
+/// A target that matches a typed name: the index of its Prometheus, the pool, and the pod if one was named.
 struct Found {
     source: usize,
     place: Place,
@@ -71,7 +71,7 @@ impl Found {
     }
 }
 
-/// The pools that a name may stand for, or the answer that there is none.
+/// Finds the targets that match a typed name; the error is the answer that none matches.
 async fn found(desk: &Desk, reply: &Reply<'_>, typed: &str, at: Timestamp) -> Result<Vec<Found>, Message> {
     let words = &desk.words;
     let Known { places, problems } =
@@ -108,7 +108,7 @@ async fn found(desk: &Desk, reply: &Reply<'_>, typed: &str, at: Timestamp) -> Re
     Ok(found.collect())
 }
 
-/// That there are no pools; when there is data, and for a moment of the past whether there are some now.
+/// Builds the message that there are no pools, with the period that has data and, for a past moment, the pools of now.
 async fn nothing(desk: &Desk, reply: &Reply<'_>, at: Timestamp) -> Message {
     let words = &desk.words;
     let within = LISTING.min(desk.diagnosing.deadline);
@@ -131,7 +131,7 @@ async fn nothing(desk: &Desk, reply: &Reply<'_>, at: Timestamp) -> Message {
     }
 }
 
-/// Buttons for names, and one for the form with all of them.
+/// Builds buttons for names; if there are too many or none, one more opens the form.
 fn offered(desk: &Desk, names: impl Iterator<Item = String>, line: impl Fn(&str) -> String) -> Vec<render::Button> {
     let mut names: Vec<String> = names.filter(|name| !name.is_empty()).collect();
     names.sort();
@@ -146,7 +146,7 @@ fn offered(desk: &Desk, names: impl Iterator<Item = String>, line: impl Fn(&str)
     buttons
 }
 
-/// The only pool that a name stands for, or the answer that lists them.
+/// Returns the only match; the error is the answer that lists several.
 fn only(desk: &Desk, mut found: Vec<Found>, typed: &str, line: impl Fn(&str) -> String) -> Result<Found, Message> {
     if found.len() == 1 {
         return Ok(found.remove(0));
@@ -156,12 +156,12 @@ fn only(desk: &Desk, mut found: Vec<Found>, typed: &str, line: impl Fn(&str) -> 
     Err(with(message, Part::Buttons(offered(desk, found.iter().map(Found::name), line))))
 }
 
-/// A name as one word of a line.
+/// Quotes a name, so that it is one word of a line.
 pub(super) fn quoted(name: &str) -> String {
     shlex::try_quote(name).map_or_else(|_| name.to_owned(), std::borrow::Cow::into_owned)
 }
 
-/// What is wrong there, why, and what to do.
+/// Diagnoses a target and replies with the causes and steps.
 pub(super) async fn diagnose(desk: &Desk, reply: &Reply<'_>, what: &Diagnose) {
     let words = &desk.words;
     let now = clock::now();
@@ -177,7 +177,7 @@ pub(super) async fn diagnose(desk: &Desk, reply: &Reply<'_>, what: &Diagnose) {
         return reply.say(&with(message, Part::Buttons(vec![ask(0, "playbooks", "playbooks")]))).await;
     }
     let Some(typed) = what.target.as_deref() else {
-        // All pools as one only when somebody says what to look for.
+        // Diagnosing all pools as one is allowed only with an explicit playbook.
         return match &what.playbook {
             Some(_) => Box::pin(told(desk, reply, what, at, None)).await,
             None => targets::offer(desk, reply).await,
@@ -222,7 +222,7 @@ async fn told(desk: &Desk, reply: &Reply<'_>, what: &Diagnose, at: Timestamp, fo
     };
     let watched = reply.watch(prometheus);
     let exporters = exporters(desk, prometheus).await;
-    // Pages tell of now only.
+    // Exporter pages hold current values only.
     let beside = Beside { exporters: exporters.as_ref().filter(|_| what.when.at.is_none()), logs: Some(&desk.logs) };
     let answer = match what.playbook.is_some() {
         false => Box::pin(triage(&desk.library, (&watched, labels), &request, beside)).await,
@@ -245,7 +245,7 @@ async fn told(desk: &Desk, reply: &Reply<'_>, what: &Diagnose, at: Timestamp, fo
     reply.say(&dated(desk, message, asked_at)).await;
 }
 
-/// Which moment was judged, where it is not now.
+/// Adds the judged moment to an answer that is not about now.
 fn dated(desk: &Desk, message: Message, at: Option<Timestamp>) -> Message {
     match at {
         Some(at) => with(message, Part::Note(desk.words.line("answer-at", &[("time", shown(at).into())]))),
@@ -253,12 +253,12 @@ fn dated(desk: &Desk, message: Message, at: Option<Timestamp>) -> Message {
     }
 }
 
-/// `14:05 (2026-11-20 14:05 UTC)`, the first in the reader's own time zone.
+/// Formats a time as `14:05 (2026-11-20 14:05 UTC)`, the first in the reader's time zone.
 fn shown(at: Timestamp) -> Line {
     Line::default().time(at).plain(format!(" ({})", at.strftime("%Y-%m-%d %H:%M UTC")))
 }
 
-/// An incident's playbook once more: now while it is open, else at the moment of its last diagnosis.
+/// Diagnoses an incident again: now while it is open, else at the moment of its last diagnosis.
 pub(super) async fn again(desk: &Desk, reply: &Reply<'_>, incident: &Incident) {
     let prometheus = prometheus_of(desk, incident).filter(|_| incident.because.is_some());
     let Some(prometheus) = prometheus else {
@@ -273,24 +273,23 @@ pub(super) async fn again(desk: &Desk, reply: &Reply<'_>, incident: &Incident) {
     let at = over.unwrap_or(now);
     let request = desk.diagnosing.request(playbook, &incident.alerts, incident.started_at, at);
     let watched = reply.watch(prometheus);
-    // Pages tell of now only.
+    // Exporter pages hold current values only.
     let exporters = if incident.open { exporters(desk, prometheus).await } else { None };
     let beside = Beside { exporters: exporters.as_ref(), logs: Some(&desk.logs) };
     let diagnosis = diagnose_with(&desk.library, &watched, &request, beside).await;
     reply.say(&dated(desk, diagnosis_message(desk, &diagnosis, Some(prometheus)), over)).await;
 }
 
-/// The one place where a diagnosis becomes an answer.
 pub(super) fn diagnosis_message(desk: &Desk, diagnosis: &Diagnosis, prometheus: Option<&Prometheus>) -> Message {
     render::diagnosis_message(diagnosis, prometheus.map(|prometheus| prometheus.url.as_str()), &desk.words)
 }
 
-/// Whose answers an incident's diagnosis has.
+/// Returns the Prometheus that an incident's diagnosis queries.
 pub(super) fn prometheus_of<'a>(desk: &'a Desk, incident: &Incident) -> Option<&'a Prometheus> {
     choose(&desk.prometheus, &incident.alerts)
 }
 
-/// The exporters that are configured, and those that this Prometheus listed last.
+/// Returns the configured exporters and those last discovered through this Prometheus.
 async fn exporters(desk: &Desk, prometheus: &Prometheus) -> Option<Exporters> {
     let mut targets: Vec<_> = desk.exporters.given().collect();
     if desk.exporters.learn {
@@ -299,7 +298,7 @@ async fn exporters(desk: &Desk, prometheus: &Prometheus) -> Option<Exporters> {
     Some(Exporters { reader: desk.reader.clone(), targets, learn: false, fresh: false })
 }
 
-/// The overview, or what a name stands for.
+/// Replies with the health of all pools, or of those that match a name.
 pub(super) async fn overview(desk: &Desk, reply: &Reply<'_>, what: &HealthOf) {
     let now = clock::now();
     let at = what.at.map_or(now, |at| at.resolve(now));
@@ -331,7 +330,7 @@ pub(super) async fn overview(desk: &Desk, reply: &Reply<'_>, what: &HealthOf) {
     reply.say(&dated(desk, message, asked_at)).await;
 }
 
-/// What a pool has beside what it uses.
+/// Compares the resources of a pool with their use.
 pub(super) async fn capacity(desk: &Desk, reply: &Reply<'_>, what: &CapacityOf) {
     let now = clock::now();
     let typed = what.target.as_deref().unwrap_or_default();
@@ -378,7 +377,7 @@ pub(super) async fn capacity(desk: &Desk, reply: &Reply<'_>, what: &CapacityOf) 
     reply.say(&message).await;
 }
 
-/// One line for each thing: what `doctor` found, and what fails now where it found nothing.
+/// Merges the findings of `doctor` with the live checks: one per name, the more severe wins.
 fn merged(mut findings: Vec<Finding>, checks: Vec<Check>) -> Vec<Finding> {
     for Check { name, ok, detail, .. } in checks {
         let level = if ok { Level::Ok } else { Level::Fail };
@@ -402,7 +401,7 @@ fn wrong_line(words: &Words, finding: &Finding) -> Line {
     }
 }
 
-/// Whether everything that the service needs is there, and which signals are missing.
+/// Checks everything that the service needs, and lists the missing signals.
 pub(super) async fn doctor(desk: &Desk, reply: &Reply<'_>) {
     let words = &desk.words;
     let now = clock::now();

@@ -12,16 +12,17 @@ use crate::health::{Health, Pool, State};
 use crate::render::{self, Line, Message, Part, Tone};
 use crate::signal::{Unit, format_value};
 
-/// Pools that an overview names.
+/// Maximum number of pools in an overview.
 const POOLS: usize = 20;
-/// Checks that a sick pool names.
+/// Maximum number of failing checks listed per pool.
 const FEW: usize = 4;
-/// Numbers of a pool that is looked at alone.
+/// Maximum number of healthy values of a pool that is shown alone.
 const NUMBERS: usize = 10;
-/// Pools whose diagnosis is a press away.
+/// Maximum number of pools with a button for their diagnosis.
 const OFFERED: usize = 4;
 
-/// A fleet, at a moment that somebody named or now, on a phone: one line per pool, what is wrong below it, and a button to ask why.
+/// Renders the health of the fleet, now or at `at`: a section per pool with its failing checks, and buttons that
+/// diagnose the pools that are not healthy.
 pub(super) fn message(desk: &Desk, health: &Health, at: Option<Timestamp>) -> Message {
     let words = &desk.words;
     let count = |state: State| health.pools.iter().filter(|pool| pool.state == state).count();
@@ -95,7 +96,7 @@ fn named(pool: &Pool) -> String {
     Place { dimensions: pool.labels.clone(), ..Place::default() }.name()
 }
 
-/// What is wrong with a pool, or its numbers where it is looked at alone.
+/// Lists the failing checks of a pool; if it is shown alone, also its other numbers.
 fn told_of(desk: &Desk, pool: &Pool, alone: bool) -> Vec<Line> {
     let words = &desk.words;
     let value = |value: f64, unit: Unit| Line::default().bold(format_value(value, unit));
@@ -118,7 +119,7 @@ fn told_of(desk: &Desk, pool: &Pool, alone: bool) -> Vec<Line> {
         lines.push(words.line("health-checks-more", &[("n", (wrong.len() - FEW).into())]));
     }
     if alone {
-        // Zeros of what must not happen are no news, and one number is told once.
+        // Zeros are left out, and each signal appears once.
         let mut told: BTreeSet<&String> = wrong.iter().map(|check| &check.signal).collect();
         let well =
             pool.checks.iter().filter(|check| !sick(check.state) && check.value.is_some_and(|value| value != 0.0));

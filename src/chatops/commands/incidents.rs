@@ -1,4 +1,4 @@
-//! Answers about incidents: which there are, why a cause was named, silences.
+//! Answers about incidents: lists, the evidence of a diagnosis, silences.
 
 use super::super::command::{OfIncident, Silence, Silencing, Which};
 use super::{Reply, ask, sentence, with};
@@ -8,21 +8,21 @@ use crate::render::{self, Act, Line, Message, Part, Tone};
 use crate::slack::Inbound;
 use crate::store::{Incident, Store, StoreError};
 
-/// Incidents that a list shows.
+/// Maximum number of incidents in a list.
 const LISTED: u32 = 20;
-/// Incidents whose ids' ends are known.
+/// The number of recent incidents that can be selected by a part of their id.
 const KNOWN: u32 = 2_000;
-/// The shortest end of an id that names an incident.
+/// The shortest part of an id that selects an incident, in characters.
 const SHORTEST: usize = 4;
-/// A day.
+/// The period of `incidents today`.
 const TODAY: std::time::Duration = std::time::Duration::from_secs(86_400);
 
-/// The end of an id: the beginning is the time, which neighbours share.
+/// Returns the end of an id; its beginning encodes the time, which neighbouring ids share.
 pub(crate) fn short(id: &str) -> &str {
     id.get(id.len().saturating_sub(SHORTEST)..).unwrap_or(id)
 }
 
-/// The incident that is meant: named, of the thread, else the newest that is open.
+/// Finds the selected incident: by id, by the thread, else the newest open one, else the newest.
 pub(super) async fn find(desk: &Desk, reply: &Reply<'_>, of: &OfIncident) -> Result<Incident, Message> {
     let words = &desk.words;
     let lost = |error: StoreError| {
@@ -65,7 +65,7 @@ async fn newest(store: &Store) -> Result<Option<String>, StoreError> {
     }
 }
 
-/// The ids that are, begin or end so.
+/// Returns the recent ids that equal, begin or end with `named`.
 pub(crate) async fn named_id(store: &Store, named: &str) -> Result<Vec<String>, StoreError> {
     let named = named.trim_start_matches('#').to_uppercase();
     if named.len() < SHORTEST || !named.chars().all(|c| c.is_ascii_alphanumeric()) {
@@ -79,7 +79,7 @@ pub(crate) async fn named_id(store: &Store, named: &str) -> Result<Vec<String>, 
     Ok(ids)
 }
 
-/// A list: state, what, whose, why, since when.
+/// Replies with a list of incidents, one line each.
 pub(super) async fn list(desk: &Desk, reply: &Reply<'_>, which: Which) {
     let words = &desk.words;
     let since = (which == Which::Today).then(|| clock::before(desk.store.now(), TODAY));
@@ -111,7 +111,7 @@ pub(super) async fn list(desk: &Desk, reply: &Reply<'_>, which: Which) {
     reply.say(&message).await;
 }
 
-/// The incidents of a list, newest first.
+/// Returns the incidents of a list, newest first.
 pub(crate) async fn listed(
     store: &Store,
     which: Which,
@@ -121,7 +121,7 @@ pub(crate) async fn listed(
     store.each(&store.incidents(which == Which::Open, since, most).await?).await
 }
 
-/// State, what, whose, why, since when, which; with its page where people reach one.
+/// Formats an incident in one line: headline, start and short id, with a link to its page if there is one.
 pub(in crate::chatops) fn line(desk: &Desk, incident: &Incident) -> Line {
     let headline = desk.notifier.message(incident).headline;
     let headline = match desk.notifier.view(incident).page {
@@ -132,7 +132,7 @@ pub(in crate::chatops) fn line(desk: &Desk, incident: &Incident) -> Line {
     headline.plain(" · ").then(since).plain(" · ").code(short(&incident.id))
 }
 
-/// Everything that was checked.
+/// Replies with the full diagnosis of an incident.
 pub(super) async fn why(desk: &Desk, reply: &Reply<'_>, incident: &Incident) {
     let message = match &incident.diagnosis {
         Some(diagnosis) => {
@@ -143,8 +143,8 @@ pub(super) async fn why(desk: &Desk, reply: &Reply<'_>, incident: &Incident) {
     reply.say(&message).await;
 }
 
-/// What is wanted of silences. They are made by the form that shows their matchers before; where no form can be opened,
-/// by the button of the incident's message.
+/// Handles `silence`. A silence is created only by the form, which shows its matchers first; where no form can be
+/// opened, the answer is the incident's message with its button.
 pub(super) async fn silence(desk: &Desk, inbound: &Inbound, reply: &Reply<'_>, silence: &Silence) {
     let words = &desk.words;
     let named = match silence.meant() {

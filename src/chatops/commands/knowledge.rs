@@ -1,4 +1,4 @@
-//! Answers that need no Prometheus: what things mean, the playbooks, how good we are, how to ask.
+//! Answers that need no Prometheus: explanations, the playbooks, the measured accuracy, the help.
 
 use super::super::command::{Topic, topics};
 use super::{ask, sentence, with};
@@ -7,16 +7,16 @@ use crate::explain;
 use crate::playbook::{Kind, Library, Playbook};
 use crate::render::{Line, Message, Part, Tone};
 
-/// As measured by `make scenarios`.
+/// The accuracy as measured by `make scenarios`.
 const MEASURED: &str = include_str!("../../../docs/accuracy.md");
-/// Where the measured figures are explained.
+/// The address of the page that explains the measured figures.
 const MEASURED_AT: &str = "https://github.com/llm-diagnose/llm-diagnose/blob/main/docs/accuracy.md";
-/// Where the runbooks stand.
+/// The address of the runbooks.
 const RUNBOOKS: &str = "https://github.com/llm-diagnose/llm-diagnose/blob/main/docs/runbooks";
-/// Lines of an answer out of a table.
+/// Maximum number of lines of an explanation from a table.
 const LINES: usize = 40;
 
-/// What something is.
+/// Explains a playbook, cause, code, flag, log line, signal or engine.
 pub(super) fn explain(desk: &Desk, id: &str, name: Option<&str>) -> Message {
     let library = &*desk.library;
     if let (None, Some(node)) = (name, explain::node(library, id)) {
@@ -42,7 +42,7 @@ pub(super) fn explain(desk: &Desk, id: &str, name: Option<&str>) -> Message {
     }
 }
 
-/// `  at once       text` with its label in bold.
+/// Formats a line such as `  at once       text` with its label in bold.
 fn labelled(line: &str) -> Line {
     match line.trim_start().split_once("  ") {
         Some((label, text)) if line.starts_with("  ") => {
@@ -52,7 +52,7 @@ fn labelled(line: &str) -> Line {
     }
 }
 
-/// A playbook or cause as one would tell a colleague.
+/// Explains a playbook or cause: meaning, impact, causes, steps and runbook.
 fn told(desk: &Desk, node: &crate::playbook::Node<'_>) -> Message {
     let (library, words) = (&*desk.library, &desk.words);
     let mut parts = vec![Part::Paragraph(Line::of(&flat(node.meaning)))];
@@ -86,7 +86,7 @@ fn flat(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// The playbooks, what users feel first.
+/// Lists the playbooks, symptoms first.
 pub(super) fn playbooks(desk: &Desk) -> Message {
     let words = &desk.words;
     let line = |playbook: &Playbook| Line::default().code(&*playbook.playbook).plain(" ").plain(&*playbook.title);
@@ -103,20 +103,21 @@ pub(super) fn playbooks(desk: &Desk) -> Message {
     }
 }
 
-/// The measured row for all scenarios: mechanism first, root first, root among three, confident and wrong, healthy.
+/// Returns the measured figures of all scenarios: mechanism first, root first, root among three, confident and wrong,
+/// healthy.
 pub(crate) fn measured() -> Option<[String; 5]> {
     let row = MEASURED.lines().find(|line| line.starts_with("| all |"))?;
     let cells: Vec<String> = row.split('|').skip(2).map(|cell| cell.trim().to_owned()).take(5).collect();
     cells.try_into().ok()
 }
 
-/// How many diagnoses of captured servers are right, of how many.
+/// Returns the number of correct diagnoses of captured servers, such as `36 of 36`.
 fn captured() -> Option<&'static str> {
     let row = MEASURED.lines().find(|line| line.starts_with("| the alert's own name |"))?;
     row.split('|').nth(2).map(str::trim)
 }
 
-/// How often named causes were right.
+/// Reports the accuracy: as measured on scenarios and captures, and by feedback.
 pub(super) async fn accuracy(desk: &Desk) -> Message {
     let words = &desk.words;
     let mut parts = Vec::new();
@@ -147,7 +148,7 @@ pub(super) async fn accuracy(desk: &Desk) -> Message {
     Message { tone: Tone::Unknown, headline, parts }
 }
 
-/// The commands, or one of them.
+/// Lists the commands, or explains one of them.
 pub(super) fn help(desk: &Desk, command: Option<&str>) -> Message {
     let words = &desk.words;
     let topics = topics();
@@ -185,7 +186,7 @@ pub(super) fn help(desk: &Desk, command: Option<&str>) -> Message {
     with(message, Part::Buttons(examples.iter().enumerate().map(|(i, line)| ask(i, line, line)).collect()))
 }
 
-/// The ids of all playbooks that have a word in their id or title.
+/// Returns the playbooks whose id or title contains the text.
 pub(in crate::chatops) fn matching<'a>(library: &'a Library, typed: &str) -> Vec<&'a Playbook> {
     let typed = typed.to_lowercase();
     let fits = |p: &&Playbook| p.playbook.contains(&typed) || p.title.to_lowercase().contains(&typed);

@@ -1,4 +1,4 @@
-//! `/llm-diagnose`, mentions and direct messages: carries out what was asked and answers where it was asked.
+//! `/llm-diagnose`, mentions and direct messages: executes a command and answers in the same place.
 
 mod bundle;
 mod fleet;
@@ -23,17 +23,17 @@ pub(super) use knowledge::matching;
 pub(crate) use knowledge::measured;
 pub(super) use reply::Reply;
 
-/// Buttons that ask something begin so; the value is the line.
+/// The action prefix of buttons that run a command; the button's value is the command line.
 pub(super) const ASK: &str = "ask-";
-/// What a whole answer may take beyond the questions' own deadlines: a listing, a look, and up to three diagnoses.
+/// The number of query deadlines that a command may take: a list of pools, a health check, and up to three diagnoses.
 const PHASES: u32 = 4;
-/// Of Slack's 2,000 characters of a button's value.
+/// The longest command line of a button; Slack accepts values of 2,000 characters.
 const LINE_CHARS: usize = 1_900;
 
-/// Carries out a command or a mention.
+/// Executes a command or a mention.
 pub(super) async fn run(desk: &Desk, inbound: &Inbound, text: &str) {
     let text = match (&inbound.what, &inbound.place.thread) {
-        // A bare mention in a thread asks how that stands.
+        // A mention without text in a thread means `status`.
         (What::Mention { .. }, Some(_)) if text.trim().is_empty() => "status",
         _ => text,
     };
@@ -64,19 +64,19 @@ pub(super) async fn run(desk: &Desk, inbound: &Inbound, text: &str) {
     }
 }
 
-/// Carries out a button's line.
+/// Executes the command line of a button.
 pub(super) async fn press(desk: &Desk, inbound: &Inbound, line: &str) {
     run(desk, inbound, line).await;
 }
 
-/// What asks Prometheus has large futures: they are kept on the heap, or debug builds run out of stack.
+/// Executes a command. The futures of queries are large and therefore boxed, or debug builds overflow the stack.
 async fn carry_out(desk: &Desk, inbound: &Inbound, reply: &Reply<'_>, command: &Command) {
     match command {
         Command::Diagnose(what) => Box::pin(fleet::diagnose(desk, reply, what)).await,
         Command::Health(what) => Box::pin(fleet::overview(desk, reply, what)).await,
         Command::Capacity(what) => Box::pin(fleet::capacity(desk, reply, what)).await,
         Command::Explain(what) => {
-            // The end of an incident's id is none of a playbook.
+            // The argument may be the end of an incident's id, unless a playbook or cause has that name.
             let named = OfIncident { incident: Some(what.id.clone()) };
             match incidents::find(desk, reply, &named).await {
                 Ok(incident) if what.name.is_none() && crate::explain::node(&desk.library, &what.id).is_none() => {
@@ -93,7 +93,7 @@ async fn carry_out(desk: &Desk, inbound: &Inbound, reply: &Reply<'_>, command: &
             };
             match command {
                 Command::Why(_) => incidents::why(desk, reply, &incident).await,
-                // As the button: for those who may, written down, and the incident's message changes.
+                // Same as the button: authorised, audited, and shown in the incident's message.
                 Command::Again(_) => acts::press(desk, inbound, Act::Again.as_str(), &incident.id).await,
                 Command::Bundle(_) => Box::pin(bundle::bundle(desk, inbound, reply, &incident, None)).await,
                 _ => reply.say(&desk.notifier.message(&incident)).await,
@@ -125,7 +125,7 @@ fn misunderstood(desk: &Desk, trouble: Trouble) -> Message {
     }
 }
 
-/// What is wrong with a line, in a sentence.
+/// Describes an error in the arguments in one sentence.
 pub(super) fn misuse(desk: &Desk, misuse: &Misuse) -> Line {
     let code = |text: &str| Line::default().code(text).into();
     match misuse {
@@ -141,18 +141,18 @@ pub(super) fn misuse(desk: &Desk, misuse: &Misuse) -> Line {
     }
 }
 
-/// A message of one sentence.
+/// Builds a message of one sentence.
 fn sentence(tone: Tone, line: Line) -> Message {
     Message { tone, headline: line.text(), parts: Vec::new() }
 }
 
-/// The same with another part.
+/// Appends a part to a message.
 fn with(mut message: Message, part: Part) -> Message {
     message.parts.push(part);
     message
 }
 
-/// A button that asks a line.
+/// Builds a button that runs a command line.
 fn ask(n: usize, label: &str, line: &str) -> Button {
     Button {
         action: format!("{ASK}{n}"),

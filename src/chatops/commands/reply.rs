@@ -1,8 +1,8 @@
-//! Where an answer goes, and how somebody who waits sees that it comes.
+//! The answer to a request, and the progress shown to a waiting user.
 //!
-//! A slash command's `response_url` takes 5 posts, and what it posted it cannot replace: Slack ignores
-//! `replace_original` there (<https://github.com/slackapi/bolt-js/issues/2287>). So progress is told there twice at most,
-//! each time as a line of its own; elsewhere one message is edited until it is the answer.
+//! A slash command's `response_url` accepts 5 posts and cannot replace its own posts: Slack ignores `replace_original`
+//! there (<https://github.com/slackapi/bolt-js/issues/2287>). So progress is posted there at most twice, each time as a
+//! separate message; elsewhere one message is edited until it holds the answer.
 
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
@@ -21,38 +21,38 @@ use crate::render::{self, Line, Message, SlackMessage, Tone};
 use crate::slack::{Destination, Inbound, Place, Posted, SlackError, What};
 use crate::store::StoreError;
 
-/// When somebody who still waits is told how far it is, counted from the last time.
+/// The pauses before the progress messages, each counted from the previous one.
 const PATIENCE: [Duration; 2] = [Duration::from_millis(1_500), Duration::from_secs(5)];
-/// How often a message that is edited tells how far a bundle is, after that: Slack takes 50 edits a minute of all of us.
+/// The pause between later progress edits of a bundle: Slack accepts 50 edits a minute for the whole workspace.
 const EVERY: Duration = Duration::from_secs(5);
 
-/// An answer's way back.
+/// The destination of an answer, with its progress.
 pub(in crate::chatops) struct Reply<'a> {
     desk: &'a Desk,
-    /// Where it was asked.
+    /// The place of the request.
     pub(in crate::chatops) place: &'a Place,
     user: &'a str,
-    /// Asked by a mention or in a direct message: everybody there reads the question too.
+    /// True if the request is public: a mention, or a button within a thread or direct message.
     is_open: bool,
-    /// Everybody in the channel is to see the answer.
+    /// True if the answer is visible to everybody in the channel.
     pub(super) here: bool,
-    /// The message that tells the progress and becomes the answer; locked while something is sent.
+    /// The message that shows the progress and becomes the answer; locked while something is sent.
     standing: Mutex<Option<Posted>>,
-    /// Questions and answers of the clients that were given it.
+    /// The number of queries sent and answered by the clients of [`Self::watch`].
     pub(super) progress: Arc<Progress>,
-    /// The parts of the bundle that is being made, when that is what takes so long.
+    /// The progress of the bundle being built, if there is one.
     pub(super) parts: OnceLock<bundle::Progress>,
-    /// The answer is on its way: nothing more is told.
+    /// Cancelled once the answer is being sent: no more progress is posted.
     done: CancellationToken,
 }
 
-/// Of what was asked, how much is repeated.
+/// Maximum number of characters of the command that a progress message repeats.
 const REPEATED_CHARS: usize = 60;
 
 impl<'a> Reply<'a> {
     pub(in crate::chatops) fn new(desk: &'a Desk, inbound: &'a Inbound) -> Self {
         let Inbound { place, who, what, .. } = inbound;
-        // Answers to buttons go where the button stands; what `response_url` posts stands outside of threads.
+        // Answers to a button go to the thread that holds it; posts to `response_url` appear outside threads.
         let within = place.thread.is_some() || place.channel.starts_with('D');
         let is_open = match what {
             What::Mention { .. } => true,
@@ -72,18 +72,18 @@ impl<'a> Reply<'a> {
         }
     }
 
-    /// In a direct message nobody else reads.
+    /// Returns true in a direct message, where nobody else reads.
     fn is_direct(&self) -> bool {
         self.place.channel.starts_with('D')
     }
 
-    /// Where a message of ours that everybody sees belongs: beside what was asked.
+    /// Returns the place of a public message: the request's thread, a new thread under a mention, else the channel.
     pub(super) fn destination(&self) -> Destination<'_> {
         let own = self.place.message.as_deref().filter(|_| self.is_open && !self.is_direct());
         Destination { channel: &self.place.channel, thread: self.place.thread.as_deref().or(own) }
     }
 
-    /// Answers; what Slack refuses is logged, because there is nobody else to tell.
+    /// Sends the answer; a failure is only logged, as no other channel to the user remains.
     pub(in crate::chatops) async fn say(&self, message: &Message) {
         if let Err(error) = self.send(&render::slack(message)).await {
             warn!(%error, channel = self.place.channel, "cannot answer in Slack");
@@ -107,7 +107,7 @@ impl<'a> Reply<'a> {
         }
         if let Some(url) = &self.place.response_url {
             match answer(Answer::Respond(url, self.here)).await {
-                // Used up, too old or out of reach: the channel itself is left.
+                // The URL is used up, expired or unreachable; the channel remains.
                 Err(error) if !self.place.channel.is_empty() => {
                     warn!(%error, "cannot answer at a response_url: trying the channel");
                 }
@@ -121,7 +121,7 @@ impl<'a> Reply<'a> {
         answer(how).await.map(drop)
     }
 
-    /// Queues the answer for the incident's thread when Slack does not take it now. True when it was queued.
+    /// Queues the answer for the incident's thread when Slack does not accept it now. Returns true if it was queued.
     async fn leave(&self, message: &SlackMessage) -> bool {
         let Some(thread) = &self.place.thread else { return false };
         let desk = self.desk;
@@ -134,12 +134,12 @@ impl<'a> Reply<'a> {
         left.inspect_err(|error| warn!(%error, "cannot keep an answer")).unwrap_or(false)
     }
 
-    /// A client whose questions are counted for whoever waits for this answer.
+    /// Returns a client whose queries count towards the progress of this answer.
     pub(super) fn watch(&self, prometheus: &Prometheus) -> Prometheus {
         prometheus.clone().watched(Arc::clone(&self.progress))
     }
 
-    /// Does the work, which ends with an answer, and tells now and then how far it is while it lasts.
+    /// Runs the work, which ends with an answer, and posts its progress meanwhile.
     pub(super) async fn watched<T>(&self, asked: &str, work: impl Future<Output = T>) -> T {
         let telling = async {
             for pause in PATIENCE {
@@ -174,7 +174,7 @@ impl<'a> Reply<'a> {
         }
     }
 
-    /// What is told of the progress; none before the first question or part.
+    /// Renders the progress; `None` before the first query or bundle part.
     fn so_far(&self, asked: &str) -> Option<SlackMessage> {
         let words = &self.desk.words;
         if let Some(parts) = self.parts.get() {
@@ -190,7 +190,7 @@ impl<'a> Reply<'a> {
         Some(render::slack(&sentence(Tone::Unknown, words.line("command-progress", &pieces))))
     }
 
-    /// A file beside what was asked, or elsewhere; files are seen by everybody in the channel.
+    /// Uploads a file to the place of the request or to `elsewhere`; everybody in the channel sees it.
     pub(super) async fn upload(
         &self,
         path: &Path,

@@ -1,4 +1,4 @@
-//! One pager over HTTP.
+//! The HTTP client of one pager.
 
 use std::time::Duration;
 
@@ -13,12 +13,12 @@ use crate::redact::unreached;
 use crate::render::Message;
 use crate::store::Incident;
 
-/// Of one call, how long a pager may take.
+/// The timeout of one call.
 const CALL: Duration = Duration::from_secs(10);
-/// Of a refusal's text, what is kept for the log.
+/// Maximum number of characters of an error response in the log.
 const SHOWN: usize = 300;
 
-/// A pager that can be called.
+/// The client of a configured pager.
 #[derive(Debug)]
 pub struct PagerClient {
     config: Pager,
@@ -27,24 +27,24 @@ pub struct PagerClient {
     http: reqwest::Client,
 }
 
-/// What there may be to tell.
+/// The data for a call.
 pub(super) struct News<'a> {
     pub(super) incident: &'a Incident,
     pub(super) message: &'a Message,
     /// The incident's page.
     pub(super) page: Option<&'a str>,
-    /// The last call's key, and what it told.
+    /// The key and summary of the last call.
     pub(super) posted: Option<&'a (String, String)>,
-    /// Somebody asks for a call, whatever was told before: the id of their line in the audit log.
+    /// The id of the audit entry if a user escalates; the call is then made even if nothing has changed.
     pub(super) escalation: Option<&'a str>,
 }
 
-/// What is to be sent.
+/// A prepared call.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Call {
-    /// The incident's name at the pager.
+    /// The incident's key at the pager.
     pub(super) key: String,
-    /// What this call tells, in short: the next one that tells the same is not made.
+    /// The summary of this call: a call with the same summary is not repeated.
     pub(super) said: String,
     body: String,
     headers: Vec<(&'static str, String)>,
@@ -56,19 +56,19 @@ impl Call {
     }
 }
 
-/// Why a call did not do it.
+/// The error of a call.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the pager {what}")]
 pub(super) struct PagerError {
     what: String,
-    /// Whether sending the same again can help.
+    /// True if a retry can help.
     pub(super) retry: bool,
-    /// When, if the pager says so.
+    /// The pause before the retry, if the pager states one.
     pub(super) after: Option<Duration>,
 }
 
 impl PagerClient {
-    /// Prepares a client; nothing is sent.
+    /// Creates a client; sends nothing.
     ///
     /// # Errors
     /// When the key cannot be read, or the address is missing or malformed.
@@ -93,17 +93,17 @@ impl PagerClient {
         Ok(Self { config: config.clone(), url, key, http })
     }
 
-    /// The configured name.
+    /// Returns the configured name.
     pub(super) fn name(&self) -> &str {
         &self.config.name
     }
 
-    /// Whether it hears of the incident without anybody's escalation.
+    /// Returns true if the pager gets the incident without an escalation.
     pub(super) fn takes(&self, incident: &Incident) -> bool {
         self.config.takes(&incident.firing())
     }
 
-    /// What is to be told now; none when there is nothing new for this pager.
+    /// Prepares the next call; `None` if there is nothing new for this pager.
     pub(super) fn call(&self, news: &News<'_>, now: Timestamp) -> Option<Call> {
         let key = self.key.expose_secret();
         match self.config.kind {
@@ -112,10 +112,10 @@ impl PagerClient {
         }
     }
 
-    /// Sends it.
+    /// Sends a call.
     ///
     /// # Errors
-    /// What the pager or the network said. Of its address only the host, because the path may hold a token.
+    /// The error of the pager or the network. It names only the host of the address, because the path may hold a token.
     pub(super) async fn send(&self, call: &Call) -> Result<(), PagerError> {
         let mut request = self.http.post(&self.url).header("content-type", "application/json").body(call.body.clone());
         for (name, value) in &call.headers {

@@ -1,4 +1,4 @@
-//! Which pagers and webhooks get the triage of which incidents.
+//! Configuration: the pagers and webhooks that get the triage of incidents.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,45 +14,45 @@ use crate::redact::address;
 #[derive(Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Pager {
-    /// Its name: in logs, metrics, and for `slack.escalate`.
+    /// The name: in logs, metrics, and for `slack.escalate`.
     pub name: String,
-    /// What it speaks.
+    /// The protocol.
     pub kind: PagerKind,
-    /// What makes it hear of an incident.
+    /// The trigger of a call.
     #[serde(default)]
     pub on: PagerOn,
     /// Labels that a firing alert must have; empty takes every incident.
     #[serde(default)]
     pub labels: BTreeMap<String, String>,
-    /// Its address; PagerDuty's is known.
+    /// The address; optional for PagerDuty.
     #[serde(default)]
     pub url: Option<String>,
     /// A file with PagerDuty's routing key (the one that Alertmanager uses), or the webhook's signing secret.
     pub key_file: PathBuf,
 }
 
-/// What a pager speaks.
+/// The protocol of a pager.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum PagerKind {
     /// PagerDuty's Events API v2.
     Pagerduty,
-    /// Our own JSON, signed.
+    /// Our own signed JSON.
     Webhook,
 }
 
-/// What makes a pager hear of an incident.
+/// The trigger of a call to a pager.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum PagerOn {
     /// Every incident in which an alert with these labels fires.
     #[default]
     Alert,
-    /// Somebody escalates; the page is ours then, and we resolve it.
+    /// An escalation by a user; the page is then raised and resolved by us.
     Escalation,
 }
 
-/// Shows no secret of the address.
+/// Hides the secrets of the address.
 impl fmt::Debug for Pager {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Pager")
@@ -64,7 +64,7 @@ impl fmt::Debug for Pager {
 }
 
 impl Pager {
-    /// Whether it hears by itself of an incident in which these alerts fire.
+    /// Returns true if the pager gets an incident with these firing alerts without an escalation.
     pub fn takes(&self, firing: &[&Alert]) -> bool {
         let has = |alert: &Alert| self.labels.iter().all(|(name, value)| alert.labels.get(name) == Some(value));
         self.on == PagerOn::Alert && firing.iter().any(|alert| has(alert))

@@ -1,7 +1,7 @@
-//! Pagers: the triage lands on the page that woke somebody, and on signed webhooks of other tools.
+//! Pagers: adds the triage to PagerDuty's page, and posts it to the signed webhooks of other tools.
 //!
-//! One delivery per incident and pager, worked off like Slack's. PagerDuty hears when the verdict changes, a webhook of
-//! every revision. Whoever escalates learns how the call ended.
+//! One delivery per incident and pager, processed like Slack's. PagerDuty is called when the verdict changes, a webhook
+//! for every revision. The user who escalates gets the result of the call.
 
 mod client;
 mod config;
@@ -23,15 +23,15 @@ use crate::clock;
 use crate::render::Message;
 use crate::store::{Delivery, Held, Incident, Said, Sink, StoreError};
 
-/// Tries of a call that somebody waits for: with the pauses between them about half a minute.
+/// Tries of an escalation: about half a minute with the pauses.
 const MOST_CALL_TRIES: u32 = 6;
-/// How long a page waits for the first diagnosis.
+/// The longest wait of a page for the first diagnosis.
 const DIAGNOSIS_WITHIN: Duration = Duration::from_secs(60);
-/// How often it looks.
+/// The poll interval of that wait.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 impl Notifier {
-    /// Brings one pager up to date, or says in the store when to try again.
+    /// Updates one pager, or stores the time of the next try.
     pub(super) async fn to_pager(
         &self,
         delivery: &Delivery,
@@ -51,7 +51,7 @@ impl Notifier {
         }
         let young = clock::between(incident.opened_at, now) < DIAGNOSIS_WITHIN;
         let waits = incident.open && incident.diagnosis.is_none() && incident.because.is_some() && young;
-        // Who is asked for help is called at once.
+        // An escalation does not wait for the diagnosis.
         if waits && escalation.is_none() {
             let due = clock::after(now, LOOK_AGAIN);
             return self.store.postpone(delivery, due, Held::Waits, "waiting for the diagnosis").await;
@@ -60,7 +60,7 @@ impl Notifier {
         let posted = delivery.posted.as_ref();
         let news = News { incident, message, page: page.as_deref(), posted, escalation };
         let Some(call) = pager.call(&news, clock::now()) else {
-            // Nothing that this pager should hear; the revision counts as told.
+            // Nothing new for this pager; the revision counts as delivered.
             let said = Said::default();
             return self.store.delivered(delivery, posted, incident.revision, &said, now).await;
         };
@@ -89,7 +89,7 @@ impl Notifier {
                 self.escalated(delivery, escalation, Err(&error.to_string())).await?;
                 self.store.give_up(delivery, incident.revision, &error.to_string(), now).await?;
                 match escalation {
-                    // Once it was said that nobody was called, nobody is called by the incident's next change.
+                    // The failure was reported, so a later change of the incident must not call this pager.
                     Some(_) if !pager.takes(incident) => self.store.unpage(delivery).await,
                     _ => Ok(()),
                 }
@@ -97,7 +97,7 @@ impl Notifier {
         }
     }
 
-    /// Says how an escalation ended, if there was one.
+    /// Records the result of an escalation, if there is one.
     async fn escalated(
         &self,
         delivery: &Delivery,

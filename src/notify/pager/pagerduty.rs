@@ -1,9 +1,10 @@
-//! PagerDuty's Events API v2: the triage goes onto the page that Alertmanager raised.
+//! PagerDuty's Events API v2: adds the triage to the page that Alertmanager raised.
 //!
-//! Same routing key and same dedup key, so PagerDuty adds the event to the open alert. Source: PagerDuty/api-schema,
+//! With the same routing key and dedup key PagerDuty adds the event to the open alert. Source: PagerDuty/api-schema,
 //! reference/events-v2; the dedup key is SHA-256 of the group key in hex (Alertmanager, `notify.Key.Hash`).
 //!
-//! An event that is added to an open alert calls nobody. So an escalation raises a page of ours, named by the incident.
+//! An event that is added to an open alert notifies nobody. So an escalation raises a page of its own, with the
+//! incident's id as dedup key.
 
 use ring::digest::{SHA256, digest};
 use serde_json::{Map, Value, json};
@@ -13,19 +14,19 @@ use super::{Pager, PagerOn};
 use crate::render::{Line, Message, Part, Tone};
 use crate::store::Incident;
 
-/// Where events go, unless configured otherwise (the EU's service region has another).
+/// The default address for events; the EU service region has another.
 pub(super) const URL: &str = "https://events.pagerduty.com/v2/enqueue";
-/// Of a summary's 1,024 characters.
+/// PagerDuty's limit for a summary.
 const SUMMARY_CHARS: usize = 1_024;
-/// Of one detail; an event may have 512 kB in all.
+/// Maximum number of characters of one detail; an event may have 512 kB in all.
 const DETAIL_CHARS: usize = 4_000;
 
-/// What was told of a page that has ended.
+/// The summary of a call that resolved a page.
 const RESOLVED: &str = "resolved";
 
-/// The event for what is known now; none when there is nothing new. An alert that Alertmanager raised is also resolved by
-/// Alertmanager: a late event of ours would raise it anew, so nothing is told once what the pager hears of is over. A page
-/// of ours is resolved by us.
+/// Builds the event for the current state; `None` if there is nothing new. Alertmanager itself resolves an alert that
+/// it raised, and a later event of ours would raise it again; so nothing is sent once the pager's alerts are resolved.
+/// Our own pages are resolved by us.
 pub(super) fn call(routing_key: &str, config: &Pager, news: &News<'_>) -> Option<Call> {
     let incident = news.incident;
     let open_page = news.posted.filter(|(_, said)| said != RESOLVED);
@@ -51,7 +52,7 @@ pub(super) fn call(routing_key: &str, config: &Pager, news: &News<'_>) -> Option
     (!told || news.escalation.is_some()).then(|| Call::new(key, gist, body.to_string(), Vec::new()))
 }
 
-/// What is worth another event: the cause, that it fires again, that it has become critical.
+/// Summarises the changes that justify another event: the cause, a new firing, becoming critical.
 fn gist(incident: &Incident) -> String {
     let mut gist = match incident.diagnosis.as_ref().and_then(|d| d.root()) {
         Some(cause) => format!("{:?} {}", cause.verdict, cause.chain.join(">")),
@@ -66,7 +67,7 @@ fn gist(incident: &Incident) -> String {
     gist
 }
 
-/// As Alertmanager names a group at PagerDuty.
+/// Returns Alertmanager's dedup key of a group.
 pub(super) fn dedup_key(group_key: &str) -> String {
     digest(&SHA256, group_key.as_bytes()).as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
 }
@@ -74,7 +75,7 @@ pub(super) fn dedup_key(group_key: &str) -> String {
 fn trigger(routing_key: &str, key: &str, incident: &Incident, message: &Message, page: Option<&str>) -> Value {
     let severity = match message.tone {
         Tone::Critical => "critical",
-        // Somebody is to be called: what nobody graded is not put below a warning.
+        // The page exists to call somebody, so an alert without a severity is not below `warning`.
         Tone::Warning | Tone::Firing => "warning",
         Tone::Good | Tone::Unknown => "info",
     };
@@ -103,7 +104,7 @@ fn trigger(routing_key: &str, key: &str, incident: &Incident, message: &Message,
     event
 }
 
-/// Every titled part as a detail, in the order of the message; PagerDuty shows them under the page.
+/// Returns every titled part as a detail, in the order of the message; PagerDuty shows them under the page.
 fn details(message: &Message) -> Value {
     let mut out = Map::new();
     let joined = |lines: &[Line]| lines.iter().map(Line::text).collect::<Vec<_>>().join("\n");

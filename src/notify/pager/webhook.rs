@@ -1,4 +1,5 @@
-//! The generic webhook: our own JSON, versioned, signed as Standard Webhooks has it, so that receivers need no code of ours.
+//! The generic webhook: our own versioned JSON, signed according to Standard Webhooks, so receivers can use
+//! existing libraries.
 //!
 //! Source: <https://github.com/standard-webhooks/standard-webhooks>, specification 1.0.0: `webhook-id`,
 //! `webhook-timestamp` and `webhook-signature: v1,base64(HMAC-SHA256(secret, id.timestamp.body))`.
@@ -16,33 +17,33 @@ use crate::alert::{active, common_labels};
 use crate::diagnose::Diagnosis;
 use crate::render::Tone;
 
-/// The version of the body; a change that breaks readers gives it another name.
+/// The version of the body; an incompatible change gets a new name.
 const SCHEMA: &str = "llm-diagnose/webhook/v1";
 
-/// What a webhook is told.
+/// The body of a webhook call.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Body<'a> {
     /// Always `llm-diagnose/webhook/v1`.
     schema: &'static str,
-    /// What happened: Standard Webhooks' `type`.
+    /// The kind of event: the `type` of Standard Webhooks.
     r#type: Event,
-    /// When this was said.
+    /// The time of this call.
     #[schemars(with = "String")]
     timestamp: Timestamp,
-    /// The incident as it stands.
+    /// The current state of the incident.
     data: Data<'a>,
 }
 
-/// What happened.
+/// The kind of event.
 #[derive(Debug, Clone, Copy, Serialize, JsonSchema)]
 enum Event {
-    /// It is open: told first, and with everything that changes.
+    /// The incident is open: the first call, and every later change.
     #[serde(rename = "incident.open")]
     Open,
-    /// Somebody asks for help with it.
+    /// A user asks for help with the incident.
     #[serde(rename = "incident.escalated")]
     Escalated,
-    /// It is over.
+    /// The incident is resolved.
     #[serde(rename = "incident.resolved")]
     Resolved,
 }
@@ -50,33 +51,33 @@ enum Event {
 /// The incident.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Data<'a> {
-    /// Its id; the same in all calls about it.
+    /// The incident's id; the same in all calls about it.
     id: &'a str,
-    /// Grows with every change: a call with a lower one is out of date.
+    /// The revision, which grows with every change: a call with a lower one is out of date.
     revision: i64,
     /// Alertmanager's group key.
     group_key: &'a str,
-    /// The entry playbook, when one matched.
+    /// The id of the entry playbook, if one matched.
     playbook: Option<&'a str>,
-    /// One line: what, who is hurt, why.
+    /// One line: the symptom, the affected pool and the cause.
     headline: &'a str,
-    /// How bad.
+    /// The severity.
     severity: Severity,
-    /// The labels on which all its alerts agree.
+    /// The labels that all alerts of the incident share.
     labels: Labels,
-    /// When the first alert began to fire.
+    /// The time at which the first alert began to fire.
     #[schemars(with = "String")]
     started_at: Timestamp,
-    /// When it was over.
+    /// The time at which the incident was resolved.
     #[schemars(with = "Option<String>")]
     resolved_at: Option<Timestamp>,
-    /// Its page.
+    /// The address of the incident's page.
     url: Option<&'a str>,
-    /// The diagnosis, once there is one: the schema of `diagnose --output json`.
+    /// The diagnosis, if there is one: the schema of `diagnose --output json`.
     diagnosis: Option<&'a Diagnosis>,
 }
 
-/// How bad it is.
+/// The severity of the incident.
 #[derive(Debug, Clone, Copy, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 enum Severity {
@@ -86,7 +87,7 @@ enum Severity {
     Unknown,
 }
 
-/// The JSON schema of a body.
+/// Returns the JSON schema of a body.
 pub fn schema() -> serde_json::Value {
     schemars::schema_for!(Body<'_>).to_value()
 }
@@ -120,9 +121,9 @@ pub(super) fn call(secret: &str, news: &News<'_>, now: Timestamp) -> Call {
             diagnosis: incident.diagnosis.as_ref(),
         },
     };
-    // Numbers that JSON cannot hold become null; there is nothing else that can fail.
+    // Numbers that JSON cannot represent become null; nothing else can fail.
     let body = serde_json::to_string(&body).unwrap_or_default();
-    // The same for every retry of one revision or escalation, so that a receiver can drop repetitions.
+    // All retries of one revision or escalation have the same id, so a receiver can drop duplicates.
     let id = match news.escalation {
         Some(escalation) => format!("{}-{escalation}", incident.id),
         None => format!("{}-{}", incident.id, incident.revision),
@@ -133,7 +134,7 @@ pub(super) fn call(secret: &str, news: &News<'_>, now: Timestamp) -> Call {
     Call::new(incident.id.clone(), incident.revision.to_string(), body, headers)
 }
 
-/// `v1,…`; a secret that begins with `whsec_` is base64, any other is taken as it is.
+/// Signs the body: `v1,…`. A secret that begins with `whsec_` is base64, any other is used as it is.
 fn sign(secret: &str, id: &str, at: &str, body: &str) -> String {
     let key = secret.strip_prefix("whsec_").and_then(|text| STANDARD.decode(text).ok());
     let key = hmac::Key::new(hmac::HMAC_SHA256, key.as_deref().unwrap_or(secret.as_bytes()));

@@ -1,4 +1,4 @@
-//! One WebSocket: takes envelopes, acknowledges each in time, and notices when nobody is there any more.
+//! One WebSocket: receives envelopes, acknowledges each before the deadline, and detects a dead peer.
 
 use std::fmt;
 use std::panic::AssertUnwindSafe;
@@ -17,31 +17,31 @@ use super::dial::Line;
 use super::{Shared, Up};
 use crate::slack::{Ack, Inbound, Payload, payload};
 
-/// Acks that may wait to be written.
+/// Acknowledgements that may wait to be written.
 const ACKS: usize = 512;
-/// How long one write may take.
+/// The timeout of a write.
 const WRITE: Duration = Duration::from_secs(5);
-/// How long a handler that missed its ack may go on.
+/// The time that a handler gets after it missed the acknowledgement.
 const LATE: Duration = Duration::from_secs(30);
-/// How long the other side may take to close.
+/// The time that Slack gets to close the connection.
 const CLOSE: Duration = Duration::from_secs(1);
 
-/// Why a connection is over, or did not come about.
+/// The reason why a connection ended or was not established.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum End {
-    /// We stop.
+    /// The service is stopping.
     Stopped,
-    /// Slack announced the end and keeps it open a little longer.
+    /// Slack announced the end and closes the connection soon.
     Refresh,
-    /// Socket Mode was turned off.
+    /// Socket Mode is turned off.
     Disabled,
     /// The app has more connections than Slack allows.
     TooMany,
-    /// Slack asks to wait.
+    /// Slack asks to wait this long.
     Wait(Duration),
-    /// Slack refuses the app token, by its code.
+    /// Slack rejected the app token, with this code.
     Refused(String),
-    /// Anything that may pass.
+    /// Any error that may be transient.
     Lost(String),
 }
 
@@ -69,25 +69,25 @@ impl fmt::Display for End {
     }
 }
 
-/// What a slot hears of its connection.
+/// A message from a connection to its slot.
 #[derive(Debug)]
 pub(super) enum News {
-    /// Slack said hello.
+    /// Slack sent `hello`.
     Ready,
-    /// It is over, or about to be.
+    /// The connection ended, or will end soon.
     Ended(End),
 }
 
-/// A connection's part in the whole.
+/// The task of one connection.
 pub(super) struct Connection<H> {
     pub(super) shared: Arc<Shared<H>>,
     pub(super) tell: mpsc::Sender<News>,
-    /// Its successor is there.
+    /// Cancelled once its successor is ready.
     pub(super) leave: CancellationToken,
     pub(super) stop: CancellationToken,
 }
 
-/// What a frame means for the connection.
+/// The effect of a frame on the connection.
 enum Said {
     Hello,
     Over(End),
@@ -99,12 +99,12 @@ where
     H: Fn(Inbound) -> A + Send + Sync + 'static,
     A: Future<Output = Ack> + Send + 'static,
 {
-    /// Reads and acknowledges until it is over.
+    /// Reads and acknowledges envelopes until the connection ends.
     pub(super) async fn serve(self, mut line: Line) {
         let (acks, mut waiting) = mpsc::channel::<String>(ACKS);
         let mut up = None;
         let end = self.read(&mut line, &acks, &mut waiting, &mut up).await;
-        // What was taken is acknowledged before the line is closed.
+        // Accepted envelopes are acknowledged before the connection is closed.
         drop(acks);
         let rest = async {
             while let Some(ack) = waiting.recv().await {
@@ -114,7 +114,7 @@ where
         };
         let sent = tokio::time::timeout(self.shared.socket.timing.ack + CLOSE, rest).await;
         drop(up);
-        // A second telling is nobody's news; the first one's listener is gone by then.
+        // After an announced end the slot listens no more, so a failure to send is ignored.
         let _ = self.tell.try_send(News::Ended(end));
         if matches!(sent, Ok(Ok(()))) {
             let _ = tokio::time::timeout(CLOSE, async { while let Some(Ok(_)) = line.next().await {} }).await;
@@ -152,7 +152,7 @@ where
                             self.count("frame", "malformed");
                             continue;
                         }
-                        // Pings are answered by tungstenite; after a close the stream ends.
+                        // tungstenite answers pings; after a close frame the stream ends.
                         Some(Ok(_)) => continue,
                     };
                     match self.take(&text, acks) {
@@ -229,7 +229,7 @@ where
         Said::Nothing
     }
 
-    /// At once, without an answer.
+    /// Acknowledges an envelope at once, without a payload.
     fn acknowledge(&self, envelope: &Envelope, acks: &mpsc::Sender<String>) {
         if acks.try_send(envelope.ack(&Ack::Received)).is_err() {
             // Slack sends it again.
@@ -237,7 +237,7 @@ where
         }
     }
 
-    /// In a task of its own: a slow one delays nobody else's ack, and one that panics takes nobody with it.
+    /// Handles a request in a task of its own, so that a slow or panicking handler affects no other acknowledgement.
     fn work(&self, inbound: Inbound, name: &'static str, envelope: Envelope, acks: mpsc::Sender<String>) {
         let Ok(slot) = Arc::clone(&self.shared.slots).try_acquire_owned() else {
             warn!(kind = name, "too much comes from Slack at once: dropped");
@@ -247,7 +247,7 @@ where
         let (shared, stop) = (Arc::clone(&self.shared), self.stop.clone());
         self.shared.tasks.spawn(async move {
             let socket = &shared.socket;
-            // The call itself may panic as well as what it returns.
+            // Both the call and the returned future may panic.
             let handling = async { (socket.handle)(inbound).await };
             let mut handling = std::pin::pin!(AssertUnwindSafe(handling).catch_unwind());
             let (answer, is_late) = match tokio::time::timeout(socket.timing.ack, &mut handling).await {
@@ -259,13 +259,13 @@ where
                 }
                 Err(_) => (Ack::Received, true),
             };
-            // Fails when the connection is gone; Slack then sends it again over another one.
+            // Fails if the connection is closed; Slack then sends the envelope again over another one.
             let _ = acks.send(envelope.ack(&answer)).await;
             drop(acks);
             if is_late {
                 warn!(kind = name, "handling something from Slack takes longer than Slack waits");
                 socket.metrics.inbound(name, "late");
-                // A stop has waited for its ack already.
+                // A shutdown has already waited for the acknowledgement.
                 let _ = tokio::time::timeout(LATE, stop.run_until_cancelled(handling)).await;
             }
             drop(slot);
@@ -273,10 +273,10 @@ where
     }
 }
 
-/// What is needed to answer an envelope.
+/// The data needed to acknowledge an envelope.
 struct Envelope {
     id: String,
-    /// Slack takes an answer with the ack.
+    /// True if Slack accepts a payload in the acknowledgement.
     answers: bool,
 }
 
@@ -294,17 +294,17 @@ fn lost(why: &str) -> End {
     End::Lost(why.to_owned())
 }
 
-/// What a `disconnect` means: <https://docs.slack.dev/apis/events-api/using-socket-mode#disconnect>.
+/// Maps the reason of a `disconnect`: <https://docs.slack.dev/apis/events-api/using-socket-mode#disconnect>.
 fn announced(reason: &str) -> End {
     match reason {
         "link_disabled" => End::Disabled,
         "too_many_websockets" => End::TooMany,
-        // `warning`, `refresh_requested`, and what is not known yet.
+        // `warning`, `refresh_requested`, and unknown reasons.
         _ => End::Refresh,
     }
 }
 
-/// As metrics name an envelope's type; Slack may have more than we know.
+/// Returns the metric's name of an envelope type; Slack may add types.
 fn named(kind: &str) -> &'static str {
     match kind {
         "slash_commands" => "command",
@@ -314,7 +314,7 @@ fn named(kind: &str) -> &'static str {
     }
 }
 
-/// Reads until Slack's hello and closes.
+/// Reads until Slack's `hello`, then closes the connection.
 pub(super) async fn greeted(mut line: Line) -> Result<(), String> {
     while let Some(frame) = line.next().await {
         let frame = frame.map_err(|error| error.to_string())?;

@@ -1,6 +1,6 @@
-//! From an address of Slack's to a WebSocket: TCP, the environment's proxy, TLS.
+//! Opens the WebSocket of an address from Slack: TCP, the environment's proxy, TLS.
 //!
-//! The address carries a ticket, so no error names it.
+//! The address contains a ticket, so errors do not include it.
 
 use hyper_util::client::proxy::matcher::Matcher;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -10,15 +10,15 @@ use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, client_async_tls_with_config};
 use url::Url;
 
-/// A WebSocket, encrypted where the address says so.
+/// A WebSocket; encrypted if the address says so.
 pub(super) type Line = WebSocketStream<MaybeTlsStream<TcpStream>>;
 
-/// The largest message that is read: Slack's have a few kilobytes, a view's state some hundred.
+/// The largest message, in bytes: Slack's have a few kilobytes, those with a view's state some hundred.
 const LARGEST: usize = 1 << 20;
-/// The longest answer of a proxy.
+/// The longest response of a proxy, in bytes.
 const PROXY_ANSWER: usize = 8 << 10;
 
-/// Connects; the caller keeps the time.
+/// Connects; the caller applies the timeout.
 pub(super) async fn dial(address: &str, proxies: &Matcher) -> Result<Line, String> {
     let url = Url::parse(address).map_err(|_| "Slack gave an address that is none".to_owned())?;
     let (Some(host), Some(port)) = (url.host_str(), url.port_or_known_default()) else {
@@ -33,7 +33,7 @@ pub(super) async fn dial(address: &str, proxies: &Matcher) -> Result<Line, Strin
                 .map_err(|e| format!("the proxy {proxy}:{door}: {e}"))?
         }
     };
-    // Acks are small and urgent.
+    // Acknowledgements are small and urgent.
     let _ = tcp.set_nodelay(true);
     let limits = WebSocketConfig::default().max_message_size(Some(LARGEST)).max_frame_size(Some(LARGEST));
     match client_async_tls_with_config(address, tcp, Some(limits), None).await {
@@ -45,7 +45,7 @@ pub(super) async fn dial(address: &str, proxies: &Matcher) -> Result<Line, Strin
 }
 
 async fn connect(host: &str, port: u16) -> Result<TcpStream, String> {
-    // IPv6 addresses stand in brackets in addresses only.
+    // IPv6 addresses have brackets in URLs only.
     let bare = host.trim_start_matches('[').trim_end_matches(']');
     TcpStream::connect((bare, port)).await.map_err(|error| format!("cannot connect to {host}:{port}: {error}"))
 }
@@ -53,11 +53,11 @@ async fn connect(host: &str, port: u16) -> Result<TcpStream, String> {
 struct Proxy {
     host: String,
     port: u16,
-    /// A value for `Proxy-Authorization`.
+    /// The value of `Proxy-Authorization`.
     credentials: Option<String>,
 }
 
-/// The proxy that the environment (HTTPS_PROXY, NO_PROXY, …) names for this host.
+/// Returns the proxy that the environment (HTTPS_PROXY, NO_PROXY, …) configures for this host.
 fn through(proxies: &Matcher, scheme: &str, host: &str, port: u16) -> Result<Option<Proxy>, String> {
     let scheme = if scheme == "wss" { "https" } else { "http" };
     let Ok(target) = format!("{scheme}://{host}:{port}/").parse() else { return Ok(None) };
@@ -77,13 +77,13 @@ fn through(proxies: &Matcher, scheme: &str, host: &str, port: u16) -> Result<Opt
     }
 }
 
-/// `CONNECT`: from here on the proxy passes bytes.
+/// Sends `CONNECT`; afterwards the proxy forwards all bytes.
 async fn tunnel(mut tcp: TcpStream, host: &str, port: u16, credentials: Option<&str>) -> Result<TcpStream, String> {
     let credentials = credentials.map(|value| format!("Proxy-Authorization: {value}\r\n")).unwrap_or_default();
     let ask = format!("CONNECT {host}:{port} HTTP/1.1\r\nHost: {host}:{port}\r\n{credentials}\r\n");
     tcp.write_all(ask.as_bytes()).await.map_err(|error| error.to_string())?;
     let mut answer = Vec::new();
-    // Byte by byte: what follows the empty line is not ours to take.
+    // Byte by byte, because the bytes after the empty line belong to TLS.
     while !answer.ends_with(b"\r\n\r\n") {
         if answer.len() == PROXY_ANSWER {
             return Err("its answer has no end".to_owned());

@@ -1,8 +1,8 @@
-//! Socket Mode: WebSockets that we open, through which Slack sends what people do.
+//! Socket Mode: WebSockets that we open and over which Slack sends the requests of users.
 //!
-//! Each slot keeps one connection: it opens the next before the old one ends when Slack announces that, and comes back
-//! with growing pauses when one is lost. slack-morphism's own manager works on another HTTP client only, answers one
-//! envelope after the other, and tells nobody how it stands.
+//! Each slot keeps one connection: it opens the next one when Slack announces the end of the current one, and
+//! reconnects with growing pauses after a loss. slack-morphism's own manager requires another HTTP client, handles
+//! envelopes one by one, and does not report its state.
 
 mod connection;
 mod dial;
@@ -26,25 +26,25 @@ use crate::telemetry::Metrics;
 use connection::{Connection, End, News};
 use pause::Pause;
 
-/// Envelopes that are worked on at once, over all connections; what comes on top is acknowledged and dropped.
+/// Envelopes handled concurrently over all connections; further ones are acknowledged and dropped.
 const AT_ONCE: usize = 256;
-/// Between the first tries of the slots, so that they do not come at once.
+/// The delay between the first connections of the slots, so that they do not start together.
 const STAGGER: Duration = Duration::from_millis(200);
-/// A connection that lived so long was a good one: its loss starts from the first pause.
+/// The lifetime from which a connection resets the backoff.
 const GOOD: Duration = Duration::from_secs(30);
 
-/// How long things may take; what it is unless told is what Slack's 3 seconds and its silent losses ask for.
+/// Timeouts and intervals; the defaults follow from Slack's limit of 3 seconds and from its silent connection losses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timing {
-    /// From an envelope to its ack; Slack waits 3 seconds.
+    /// The time from an envelope to its acknowledgement; Slack waits 3 seconds.
     pub ack: Duration,
-    /// Between our pings.
+    /// The interval between two pings.
     pub ping: Duration,
-    /// A connection that says nothing for so long, not even to pings, is dead.
+    /// The silence, even to pings, after which a connection is dead.
     pub idle: Duration,
-    /// From dialling to `hello`.
+    /// The time from connecting to `hello`.
     pub open: Duration,
-    /// How long an announced end is read on after its successor is there.
+    /// The time for which an ending connection is read after its successor is ready.
     pub linger: Duration,
 }
 
@@ -60,20 +60,20 @@ impl Default for Timing {
     }
 }
 
-/// How Socket Mode stands.
+/// The state of Socket Mode.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SocketStatus {
-    /// Connections over which Slack said hello.
+    /// Connections that received Slack's `hello`.
     pub connected: u32,
-    /// Connections that are to be.
+    /// Configured connections.
     pub wanted: u32,
-    /// Since when `connected` is what it is; none before the first.
+    /// The time of the last change of `connected`; `None` before the first.
     pub since: Option<Timestamp>,
-    /// Why the last one ended or did not come about; none once all are there.
+    /// The reason why the last connection ended or failed; `None` once all are connected.
     pub error: Option<String>,
 }
 
-/// A view of [`SocketStatus`] for readiness and metrics.
+/// Shared access to the [`SocketStatus`] for readiness and metrics.
 #[derive(Debug, Clone)]
 pub struct SocketState {
     status: Arc<watch::Sender<SocketStatus>>,
@@ -81,20 +81,20 @@ pub struct SocketState {
 }
 
 impl SocketState {
-    /// Before the first connection.
+    /// Creates the state before the first connection.
     pub fn new(wanted: u32, metrics: Arc<Metrics>) -> Self {
         let status = SocketStatus { connected: 0, wanted, since: None, error: None };
         Self { status: Arc::new(watch::Sender::new(status)), metrics }
     }
 
-    /// How it stands now.
+    /// Returns the current status.
     pub fn status(&self) -> SocketStatus {
         self.status.borrow().clone()
     }
 
-    /// Waits until it stands as asked.
+    /// Waits until the status meets a condition.
     pub async fn wait_for(&self, asked: impl FnMut(&SocketStatus) -> bool) {
-        // The sender lives in `self`, so it cannot be gone.
+        // The sender is a field of `self`, so it still exists.
         let _ = self.status.subscribe().wait_for(asked).await;
     }
 
@@ -109,7 +109,7 @@ impl SocketState {
         });
     }
 
-    /// Remembers why there is none, and says whether that is news.
+    /// Records the reason for a failure; returns true if it differs from the previous one.
     fn failed(&self, why: &str) -> bool {
         let mut is_news = false;
         self.status.send_modify(|status| {
@@ -120,7 +120,7 @@ impl SocketState {
     }
 }
 
-/// Counts a connection as long as it is up.
+/// Counts a connection as connected until dropped.
 struct Up(SocketState);
 
 impl Up {
@@ -136,23 +136,23 @@ impl Drop for Up {
     }
 }
 
-/// What all connections share.
+/// The configuration that all connections share.
 pub struct Socket<H> {
-    /// For the addresses.
+    /// The client that returns the WebSocket addresses.
     pub slack: Slack,
     /// The app-level token.
     pub app_token: SecretString,
-    /// How it stands, and how many connections there are to be.
+    /// The state, with the number of configured connections.
     pub state: SocketState,
-    /// What is counted.
+    /// The service's own metrics.
     pub metrics: Arc<Metrics>,
-    /// How long things may take.
+    /// Timeouts and intervals.
     pub timing: Timing,
-    /// Takes what came.
+    /// The handler of requests.
     pub handle: H,
 }
 
-/// Everything that a connection needs.
+/// The resources that all connections share.
 struct Shared<H> {
     socket: Socket<H>,
     slots: Arc<Semaphore>,
@@ -160,7 +160,7 @@ struct Shared<H> {
     tasks: TaskTracker,
 }
 
-/// Keeps the connections until `stop`; ends when the last envelope that was taken has been acknowledged.
+/// Keeps the connections until `stop`; returns when the last accepted envelope has been acknowledged.
 pub async fn run<H, A>(socket: Socket<H>, stop: CancellationToken)
 where
     H: Fn(Inbound) -> A + Send + Sync + 'static,
@@ -170,7 +170,7 @@ where
     let tasks = TaskTracker::new();
     let slots = Arc::new(Semaphore::new(AT_ONCE));
     let shared = Arc::new(Shared { socket, slots, proxies: Matcher::from_env(), tasks: tasks.clone() });
-    // Ends with the first slot that panics: whoever keeps this running begins anew with all of them.
+    // If a slot panics, all slots stop; the supervisor then restarts them together.
     let stop = stop.child_token();
     let _ends = stop.clone().drop_guard();
     let slots = (0..wanted).map(|slot| tasks.spawn(keep(Arc::clone(&shared), slot, stop.clone())));
@@ -183,7 +183,7 @@ where
     tasks.wait().await;
 }
 
-/// One slot: one connection after the other.
+/// Keeps one slot connected.
 async fn keep<H, A>(shared: Arc<Shared<H>>, slot: u32, stop: CancellationToken)
 where
     H: Fn(Inbound) -> A + Send + Sync + 'static,
@@ -192,7 +192,7 @@ where
     let state = shared.socket.state.clone();
     let mut pause = Pause::default();
     let mut wait = STAGGER * slot;
-    // The connection whose end was announced; it is read on until its successor is there.
+    // The connection with an announced end; it is read until its successor is ready.
     let mut old: Option<CancellationToken> = None;
     loop {
         tokio::select! {
@@ -229,7 +229,7 @@ where
                     }
                 };
                 if matches!(end, End::Refresh) {
-                    // Of two that are about to end only the younger one is needed.
+                    // Of two ending connections only the younger one is needed.
                     old.replace(leave).inspect(CancellationToken::cancel);
                 }
                 end
@@ -251,7 +251,7 @@ where
     }
 }
 
-/// Says once what is wrong, and after that only in detail.
+/// Logs a new failure as a warning or error, repetitions at debug level.
 fn tell(state: &SocketState, slot: u32, end: &End, wait: Duration) {
     if matches!(end, End::Refresh) {
         debug!(slot, "Slack ends this connection soon: opening the next one");
@@ -279,10 +279,10 @@ async fn open<H>(shared: &Shared<H>) -> Result<dial::Line, End> {
     }
 }
 
-/// Opens one connection, waits for Slack's hello, and closes it: for `doctor`.
+/// Opens one connection, waits for Slack's `hello` and closes it, for `doctor`.
 ///
 /// # Errors
-/// What failed, in a sentence.
+/// The failure, in one sentence.
 pub async fn probe(slack: &Slack, app_token: &SecretString) -> Result<(), String> {
     let timing = Timing::default();
     let address = slack.open_socket(app_token.expose_secret()).await.map_err(|error| match error {

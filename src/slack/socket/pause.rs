@@ -1,42 +1,42 @@
-//! How long to wait before the next try: doubling, bounded, and not the same for everybody.
+//! Backoff between connection tries: exponential, bounded, with jitter.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::time::Duration;
 
 /// The first pause.
 const FIRST: Duration = Duration::from_millis(500);
-/// The longest pause while Slack may come back by itself.
+/// The longest pause while the failure may be transient.
 const LONGEST: Duration = Duration::from_secs(30);
-/// The pause while only a person can help.
+/// The pause while only a person can fix the failure.
 const SLOW: Duration = Duration::from_secs(60);
 
-/// The pauses of one slot.
+/// The backoff of one slot.
 #[derive(Debug, Default)]
 pub(super) struct Pause {
     tries: u32,
 }
 
 impl Pause {
-    /// The next pause.
+    /// Returns the next pause.
     pub(super) fn next(&mut self) -> Duration {
         let whole = FIRST.saturating_mul(1 << self.tries.min(16)).min(LONGEST);
         self.tries = self.tries.saturating_add(1);
         spread(whole)
     }
 
-    /// The next pause, and at least as long as was asked.
+    /// Returns the next pause, in addition to the time that Slack asked for.
     pub(super) fn at_least(&mut self, asked: Duration) -> Duration {
         asked + self.next()
     }
 
-    /// A long one.
+    /// Returns the pause for a failure that only a person can fix.
     pub(super) fn slow(&mut self) -> Duration {
         self.tries = self.tries.saturating_add(1);
         spread(SLOW)
     }
 }
 
-/// Between half of it and all of it, so that many who lost Slack at once do not come back at once.
+/// Adds jitter: returns between half and all of the pause, so that clients do not reconnect together.
 fn spread(whole: Duration) -> Duration {
     // The keys of a new `RandomState` are random.
     let random = RandomState::new().build_hasher().finish() % 1_000;
