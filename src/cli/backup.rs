@@ -66,8 +66,7 @@ pub(super) fn restore(args: &BackupArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns the database's URL quoted for a shell, without its password: arguments are visible to every user of the
-/// machine.
+/// Returns the database's URL quoted for a shell, without its password: all users of the machine can see arguments.
 fn database(url_file: &Path) -> anyhow::Result<String> {
     let url = std::fs::read_to_string(url_file)
         .with_context(|| format!("cannot read {} (`database.url_file`)", url_file.display()))?;

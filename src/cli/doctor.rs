@@ -40,8 +40,7 @@ const CALL: Duration = Duration::from_secs(5);
 /// Clock skew, in seconds, above which there is a warning, because every window shifts, and above which there is a
 /// failure, because Prometheus' look-back of 5 minutes then hides everything.
 const SKEW_SECONDS: [f64; 2] = [15.0, 240.0];
-/// Maximum age of the newest sample, in seconds; older samples mean a scrape interval too long for a window of 5
-/// minutes.
+/// Maximum age of the newest sample, in seconds; above it the scrape interval is too long for a window of 5 minutes.
 const AGE_SECONDS: f64 = 75.0;
 
 #[derive(Debug, Default, Serialize)]
@@ -187,8 +186,7 @@ fn store(findings: &mut Findings, dir: &Path) {
     }
 }
 
-/// Writes and removes a file in a directory, or in its nearest existing ancestor, where the service would create it;
-/// returns that directory.
+/// Writes and removes a file in a directory, or in its nearest existing ancestor; returns the directory that was used.
 fn writable(dir: &Path) -> std::io::Result<PathBuf> {
     let nearest = dir.ancestors().find(|d| d.exists()).unwrap_or(Path::new("."));
     let nearest = if nearest.as_os_str().is_empty() { Path::new(".") } else { nearest };

@@ -84,8 +84,7 @@ pub(super) fn duration(duration: std::time::Duration) -> String {
     humantime::format_duration(duration).to_string().replace(' ', "")
 }
 
-/// Converts labels to dimensions of a scope. Refuses a label that does not select a pool: without it the whole fleet
-/// would be evaluated.
+/// Converts labels to dimensions of a scope. Refuses a label that selects no pool: it would select the whole fleet.
 pub(crate) fn scope(labels: &[(String, String)]) -> anyhow::Result<BTreeMap<String, String>> {
     let mut scope = BTreeMap::new();
     for (name, value) in labels {

@@ -35,8 +35,7 @@ const LATE_MOST: usize = 2;
 /// Maximum length of an error's text, in characters.
 const REASON_CHARS: usize = 160;
 
-/// Requests from `targets` the paths that their engines list; engines take turns, each with its targets in the given
-/// order.
+/// Requests from `targets` the paths that their engines list; engines take turns, targets keep the given order.
 ///
 /// Every path of every chosen replica has an answer or a reason; targets beyond [`TARGETS_MOST`] are left out.
 pub async fn ask(reader: &Reader, library: &Library, targets: &[Target], deadline: Instant) -> Vec<Answer> {
@@ -200,8 +199,7 @@ impl Visit<'_> {
     }
 }
 
-/// Builds the URL of `path` on the host of the metrics page, or on another port of it; query and fragment are not
-/// copied.
+/// Builds the URL of `path` on the metrics page's host, or on another port of it, without query and fragment.
 fn place(metrics: &str, port: Option<u16>, path: &str) -> Option<String> {
     let mut url = url::Url::parse(metrics).ok()?;
     if let Some(port) = port {

@@ -33,8 +33,7 @@ pub struct Told {
     pub arguments: Vec<String>,
 }
 
-/// Extracts the information of one answer; empty if the engine's file does not list the path, or the answer has another
-/// shape.
+/// Extracts the information of one answer; empty if the engine's file lacks the path or the answer's shape differs.
 pub fn read(library: &Library, answer: &Answer) -> Told {
     let mut told = Told::default();
     let Said::Json(value) = &answer.said else { return told };

@@ -77,8 +77,7 @@ pub(super) fn permits(allowed: &[Allowed], host: &str, address: IpAddr) -> bool 
         })
 }
 
-/// Returns true for addresses that are always refused: link-local, metadata services of clouds, multicast and
-/// broadcast.
+/// Returns true for addresses that are always refused: link-local, clouds' metadata services, multicast, broadcast.
 fn never(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(v4) => {

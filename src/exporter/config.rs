@@ -14,8 +14,7 @@ use crate::redact::address;
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
-    /// True to learn the addresses from Prometheus' targets and store them for when it is unavailable; defaults to
-    /// true.
+    /// True to learn the addresses from Prometheus' targets and store them for its outages; defaults to true.
     pub learn: bool,
     /// Networks, addresses or host names that may be read; defaults to private networks, without loopback.
     pub allow: Vec<Allowed>,

@@ -1,8 +1,7 @@
-//! Reads the `/metrics` pages and other HTTP endpoints of engines and GPU exporters: the second source of evidence,
-//! beside Prometheus.
+//! Reads the `/metrics` pages and other HTTP paths of engines and GPU exporters: evidence beside Prometheus.
 //!
-//! It is read-only and bounded: allowed addresses only, no redirects, no proxy, a timeout and a size limit per page,
-//! few pages concurrently.
+//! It is read-only and bounded: allowed addresses only, no redirects, no proxy, timeouts, size limits, few requests at
+//! once.
 
 mod allow;
 mod config;
@@ -216,8 +215,8 @@ impl Reader {
     /// Sends one GET without credentials; returns the response whatever its status.
     ///
     /// # Errors
-    /// If the address is not allowed or unreachable, the deadline passes, or the response is a redirect, too large or
-    /// cut off.
+    /// If the address is not allowed or unreachable, the deadline passes, or the answer is a redirect, too large or cut
+    /// off.
     pub async fn get(&self, url: &str, accept: &'static str, bounds: &Bounds) -> Result<Page, ExporterError> {
         let url = self.checked(url)?;
         let late = |_| ExporterError::Late;

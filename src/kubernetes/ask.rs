@@ -194,8 +194,7 @@ impl Ask<'_> {
         self.json(&kind.path(version, namespace), Query::Get(name), &what).await
     }
 
-    /// Lists a collection page by page, at most `most` items; `read` converts each item, or returns `None` if it
-    /// cannot.
+    /// Lists a collection page by page, at most `most` items; `read` converts an item, or returns `None`.
     pub(super) async fn list<T>(
         &self,
         kind: &Kind,

@@ -66,8 +66,8 @@ pub(super) const OBJECTS: &[Kind] = &[
     object("serving.kserve.io", None, "InferenceService", "inferenceservices", BOTH),
     object("serving.kserve.io", None, "LLMInferenceService", "llminferenceservices", BOTH),
     object("gateway.networking.k8s.io", None, "HTTPRoute", "httproutes", LIST),
-    // The InferencePool left the experimental group when it became v1; InferenceObjective moved on to llm-d's group.
-    // Clusters have any of them.
+    // The InferencePool left the experimental group with v1; InferenceObjective moved to llm-d's. Clusters have any of
+    // them.
     object("inference.networking.k8s.io", None, "InferencePool", "inferencepools", LIST),
     object("inference.networking.x-k8s.io", None, "InferencePool", "inferencepools", LIST),
     object("inference.networking.x-k8s.io", None, "InferenceObjective", "inferenceobjectives", LIST),
@@ -86,7 +86,7 @@ const fn object(
     Kind { group, version, kind, plural, verbs }
 }
 
-/// Returns all resources that are ever requested, beside the server's version and list of APIs, which every user may
+/// Returns all resources that are ever requested, beside the server's version and list of APIs, which all users may
 /// read.
 pub fn read() -> impl Iterator<Item = &'static Kind> {
     [&POD, &LOG, &EVENT, &NODE].into_iter().chain(OBJECTS)
@@ -120,8 +120,7 @@ impl Kind {
     }
 }
 
-/// Returns true if the text can be a name in a URL: labels of alerts and answers of servers are untrusted, such as
-/// `../secrets`.
+/// Returns true if the text can be a name in a URL: labels and answers are untrusted, such as `../secrets`.
 ///
 /// Names of all objects that are read are DNS subdomains (kubernetes.io/docs/concepts/overview/working-with-objects/names).
 pub(super) fn is_name(text: &str) -> bool {

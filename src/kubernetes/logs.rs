@@ -1,5 +1,4 @@
-//! Logs of containers: engines and failing containers first, the last bytes of each log and its start, within one byte
-//! budget.
+//! Logs of containers: engines and failing ones first, the start and the last bytes of each log, within a byte budget.
 
 use std::collections::{BTreeMap, VecDeque};
 

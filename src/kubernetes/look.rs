@@ -119,8 +119,7 @@ impl Kubernetes {
         seen
     }
 
-    /// Reads only the logs of these pods and of their siblings, at most `bytes` in total; also returns the gaps as in
-    /// [`Seen`].
+    /// Reads only the logs of these pods and their siblings, at most `bytes` in total; returns gaps as in [`Seen`].
     pub async fn logs(
         &self,
         namespace: Option<&str>,

@@ -40,8 +40,7 @@ pub struct Seen {
     pub nodes: Vec<Node>,
     /// Events of the pods, their owners and nodes, oldest first.
     pub events: Vec<Event>,
-    /// Objects that own the pods or route to them: Deployment, LLMInferenceService, InferencePool, HTTPRoute,
-    /// DynamoGraphDeployment, …
+    /// Objects that own the pods or route to them: Deployment, LLMInferenceService, InferencePool, HTTPRoute, …
     pub objects: Vec<Object>,
     /// The containers' logs.
     pub logs: Vec<Log>,

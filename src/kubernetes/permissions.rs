@@ -1,5 +1,4 @@
-//! Checks the permissions: each by a real request, since no other answer is a reliable statement of what a server
-//! allows.
+//! Checks the permissions, each by a real request, since nothing else shows reliably what a server allows.
 
 use std::time::Instant;
 

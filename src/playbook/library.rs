@@ -107,8 +107,7 @@ impl Library {
         Ok(())
     }
 
-    /// Returns true if the last link of a chain is a fallback: considered only if the node before it has no better
-    /// cause.
+    /// Returns true if the last link of a chain is a fallback, considered only without a better cause.
     pub fn ends_in_fallback(&self, chain: &[String]) -> bool {
         let [.., before, last] = chain else { return false };
         let entries = self.playbooks.get(before).map(|playbook| playbook.causes.as_slice()).unwrap_or_default();

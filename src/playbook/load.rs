@@ -201,8 +201,7 @@ pub fn load(dir: Option<&Path>) -> Result<Library, Vec<Problem>> {
     if let Some(dir) = dir {
         match read_dir(dir) {
             Ok(mut own) => {
-                // A site's signals and redaction rules are merged with the shipped ones, so that adding a line needs no
-                // copy.
+                // A site's signals and redaction rules are merged with the shipped ones: adding a line needs no copy.
                 for joined in [CATALOG, REDACTION] {
                     if let Some(file) = own.remove(joined) {
                         files.insert(format!("{joined}+own"), file);

@@ -52,8 +52,8 @@ pub struct LogFinding {
     /// The action; unset for a harmless line.
     #[serde(rename = "do")]
     pub action: Option<String>,
-    /// The direction in which the engine's memory flag (`tables/memory-flags.yaml`) must be changed; unset if the line
-    /// is not about memory.
+    /// The direction in which the engine's memory flag (`tables/memory-flags.yaml`) must be changed; unset if
+    /// unrelated.
     pub direction: Option<super::Direction>,
     /// The playbook or cause that the line is evidence for.
     pub cause: Option<String>,
@@ -202,8 +202,7 @@ impl LogNumbers {
 }
 
 impl LogValue {
-    /// Parses the number after its text; `1,234`, `10.17x` and `45.2%` are parsed as 1234, 10.17 and 45.2 times the
-    /// scale.
+    /// Parses the number after its text; `1,234`, `10.17x` and `45.2%` are 1234, 10.17 and 45.2, times the scale.
     fn read(&self, line: &str) -> Option<f64> {
         let rest = line.split_once(&self.after)?.1.trim_start_matches([' ', '=', ':']);
         let end =

@@ -72,8 +72,8 @@ pub struct Playbook {
     pub impact: String,
     /// The evidence for it: the symptom's confirmation, or the mechanism's signs.
     pub symptom: Vec<Evidence>,
-    /// The parts that add up to the latency that the symptom is about: the first entry counts whose whole and at least
-    /// one part have data.
+    /// The parts that add up to the symptom's latency: the first entry counts whose whole and at least one part have
+    /// data.
     #[serde(default)]
     pub latency: Vec<Latency>,
     /// Its possible causes, most frequent first: ties keep this order.
@@ -307,8 +307,7 @@ pub struct Verify {
     pub signal: String,
     /// The condition that holds after the fix.
     pub when: Condition,
-    /// Further checks, each used if those before it hold already or have no value: for a fault that shows in several
-    /// ways.
+    /// Further checks, each used if those before it hold already or have no value: for a fault with several signs.
     #[serde(default)]
     pub or: Vec<Self>,
 }

@@ -1,5 +1,4 @@
-//! Service level objectives of pools, the key `slo:`: they set the limits of burn rates and of the conditions that
-//! detect a violation.
+//! Service level objectives of pools, the key `slo:`: they set the limits of burn rates and of conditions on them.
 //!
 //! The shipped data holds for the catalog's defaults: a limit, and [`BUDGET`] of the requests that may miss it. A pool
 //! with its own objectives has its own library, with both adapted.
@@ -16,8 +15,7 @@ use crate::signal::{Burn, SignalQuery, Term};
 
 /// The share of requests that may violate an objective by default.
 const BUDGET: f64 = 0.01;
-/// The highest limit of a share. In a full outage the share of the hour reaches this limit after 18 minutes, one half only
-/// after 30 minutes.
+/// The highest limit of a share. In a full outage the share of the hour reaches it after 18 minutes, 0.5 only after 30.
 const MOST: f64 = 0.3;
 /// The largest error budget that an objective may have; above it, limits have no room below [`MOST`].
 const LOOSEST: f64 = 0.2;
@@ -29,8 +27,7 @@ const POOL: [&str; 3] = ["cluster", "namespace", "model"];
 #[serde(deny_unknown_fields, default)]
 pub struct Slo {
     /// `cluster`, `namespace`, `model` of the pools that it applies to; all pools if empty. Of two entries for the same
-    /// pool one must have all labels of the other and more: it is the exception, and inherits from the other what it
-    /// does not set.
+    /// pool one must have all labels of the other and more: it is the exception and inherits what it does not set.
     pub pools: BTreeMap<String, String>,
     /// The time to the first token.
     pub ttft: Option<Within>,
@@ -294,8 +291,7 @@ enum Move {
     Time { factor: f64, share: Option<(String, f64, f64)> },
 }
 
-/// Adapts the limit of a share to another budget: below [`MOST`], in the order of the alerts' limits, never below the
-/// budget.
+/// Adapts the limit of a share to another budget: below [`MOST`], in the alerts' order, never below the budget.
 fn share(n: f64, budget: f64, top: f64) -> f64 {
     let moved = n * budget / BUDGET;
     if n > MOST { moved.min(n) } else { moved.min(MOST * (n / top).min(1.0)).max(budget.min(moved)) }
@@ -358,11 +354,12 @@ mod tests {
         let query = |library: &Library| library.engines["vllm"].signals["ttft_burn"].query.clone().unwrap();
         assert_ne!(query(own), query(&library));
         let critical = |library: &Library| library.playbooks["high-ttft"].alerts[0].when[0].when.clone().unwrap();
-        // Five times as many may be late; a page waits for no more than three of ten.
+        // Five times as many may be slow; a page never waits for more than 30 % of slow requests.
         assert_eq!(critical(&library).to_string(), "> 0.144");
         assert_eq!(critical(own).to_string(), "> 0.3");
         assert_eq!(own.playbooks["high-ttft"].alerts[1].when[0].when.clone().unwrap().to_string(), "> 0.125");
-        // Five of a hundred may be late, so that their 99th percentile says nothing; the jump's floor moves with the time.
+        // With 5 % slow requests allowed the 99th percentile has no meaning; the minimum of the jump moves with the
+        // time.
         let symptom: Vec<String> = own.playbooks["high-ttft"].symptom[0]
             .checks()
             .iter()

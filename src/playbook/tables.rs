@@ -18,8 +18,7 @@ pub struct Tables {
     pub litellm_codes: Table<CodeRow>,
     /// `xid`: NVIDIA's recommended action for an Xid.
     pub xid: Table<XidRow>,
-    /// `memory-flags`: the flag that sets an engine's share of GPU memory; the lines of logs decide the direction of
-    /// the change.
+    /// `memory-flags`: the flag for an engine's share of GPU memory; lines of logs decide the direction of the change.
     pub memory_flags: Table<FlagRow>,
     /// `engine-flags`: the flags, variables and settings that fix steps mention, with their defaults.
     pub engine_flags: Table<EngineFlag>,

@@ -1,5 +1,4 @@
-//! Forms for tickets to a vendor or another team: `tickets/<id>.yaml`, the fields of the form and the report sections
-//! for them.
+//! Forms for tickets to a vendor or another team: `tickets/<id>.yaml`, the fields and the report sections for them.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

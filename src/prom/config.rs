@@ -65,8 +65,7 @@ impl Config {
     }
 }
 
-/// Builds the headers that are sent with each request, marked as sensitive: configured ones, and a bearer token from a
-/// file.
+/// Builds the headers of each request, marked as sensitive: configured ones, and a bearer token from a file.
 ///
 /// # Errors
 /// A sentence that says what is wrong, without any value.

@@ -30,8 +30,7 @@ pub struct Raw {
 }
 
 impl Raw {
-    /// Iterates over the samples in the order of the answer: unix milliseconds, and the value as Prometheus wrote it,
-    /// untrusted.
+    /// Iterates over the samples in order: unix milliseconds, and the value as Prometheus wrote it, untrusted.
     pub fn samples(&self) -> impl Iterator<Item = (i64, &[u8])> {
         let begins = std::iter::once(0).chain(self.times.iter().map(|(_, end)| *end));
         self.times.iter().zip(begins).map(|((at, end), begin)| (*at, &self.texts[begin..*end]))

@@ -26,8 +26,7 @@ impl MetricNames {
         self.0.as_ref().is_none_or(|names| names.contains(name))
     }
 
-    /// Removes metrics that do not exist from a query; `None` if its result is empty. A query that cannot be parsed is
-    /// returned unchanged.
+    /// Removes metrics that do not exist from a query; `None` if its result is empty. Invalid PromQL is not changed.
     pub(crate) fn prune(&self, query: &str) -> Option<String> {
         let Ok(expr) = parse(query) else { return Some(query.to_owned()) };
         let pruned = self.pruned(expr.clone())?;
@@ -101,8 +100,7 @@ impl FromIterator<String> for MetricNames {
 }
 
 impl Prometheus {
-    /// Returns the names of the metrics with series between two times; unknown if the server fails or misses the
-    /// deadline.
+    /// Returns the names of the metrics with series between two times; unknown if the server fails or is too slow.
     ///
     /// Source of the shape: Prometheus HTTP API, "Querying label values". The server reads its index and no samples. It
     /// rounds times to whole blocks, so some names may belong to slightly earlier or later times.

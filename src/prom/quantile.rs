@@ -5,8 +5,7 @@
 /// A bucket's upper bound and its cumulative count, ascending by bound.
 pub(super) type Bucket = (f64, f64);
 
-/// Returns the value below which the share `q` of the observations lies; NaN if nothing was counted or the `+Inf`
-/// bucket is missing.
+/// Returns the value below which the share `q` of the observations lies; NaN if there are none or `+Inf` is missing.
 pub(super) fn quantile(q: f64, buckets: &[Bucket]) -> f64 {
     if q.is_nan() {
         return f64::NAN;

@@ -64,8 +64,7 @@ impl Prometheus {
         self.rules("rules?type=alert", deadline).await
     }
 
-    /// Returns the alerting rules with one of these names. Servers that ignore the parameter send all; they are
-    /// filtered here.
+    /// Returns the alerting rules with one of these names; filtered here too, as some servers ignore the parameter.
     ///
     /// # Errors
     /// As [`Prometheus::alerting_rules`].

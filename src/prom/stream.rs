@@ -82,8 +82,7 @@ impl Stream {
     /// Returns Prometheus' warnings, for example about stores that did not answer.
     ///
     /// # Errors
-    /// If the answer is cut off, misses the deadline, or is not a matrix; the series before were already passed to
-    /// `take`.
+    /// If the answer is cut off, misses the deadline, or is not a matrix; the series before it were passed to `take`.
     pub async fn each(
         mut self,
         take: impl FnMut(&Raw) -> ControlFlow<()> + Send + 'static,

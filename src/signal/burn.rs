@@ -70,8 +70,7 @@ pub struct BurnParts {
 }
 
 impl Burn {
-    /// Builds the query from the signal's query; `None` if that is neither a histogram quantile nor a share of
-    /// counters.
+    /// Builds the query from the signal's query; `None` if that is no histogram quantile and no share of counters.
     pub fn query(&self, of: &str) -> Option<String> {
         let parts = self.parts(of)?;
         let of = |query: &str| format!("({query})");
@@ -152,8 +151,7 @@ fn closing(text: &str) -> Option<usize> {
     None
 }
 
-/// Builds a regular expression of the bounds, as exporters write numbers, that are at or above a positive number below
-/// [`WITH_EXPONENT`].
+/// Builds a regular expression of the bounds, as exporters write them, at or above a number below [`WITH_EXPONENT`].
 fn at_least(number: f64) -> String {
     let written = format!("{number:.6}");
     let (whole, part) = written.split_once('.').unwrap_or((&written, ""));

@@ -44,7 +44,7 @@ pub struct Direct {
     /// Divided by these: series of the same labels for gauges, all together for increases.
     #[serde(default)]
     pub over: Vec<String>,
-    /// Only where a series with the same labels is above a number; all where there is none.
+    /// The condition on a companion series with the same labels; a series without a companion always counts.
     #[serde(rename = "where")]
     pub only: Option<Where>,
     /// Labels of ranks that repeat each other's values: of series that differ only in these the largest value counts.
@@ -61,8 +61,7 @@ pub struct Direct {
     pub mask: Option<u64>,
     /// For `recent`: seconds.
     pub within: Option<f64>,
-    /// For `increase` and `quantile`: with fewer observations than this between the reads there is no value; defaults
-    /// to 10.
+    /// For `increase` and `quantile`: minimum observations between the reads for a value; defaults to 10.
     #[serde(default = "ten")]
     pub least: f64,
     /// Selectors of series whose presence makes the value 0 if `of` has no series.

@@ -103,12 +103,10 @@ pub struct Engine {
     /// Alternative series that show it, if not every page has the same.
     #[serde(default)]
     pub detect_also: Vec<String>,
-    /// Possible prefixes of its metric names; queries are written with the first and sent with those that Prometheus
-    /// has.
+    /// Possible prefixes of its metric names; queries are written with the first and sent with those in use.
     #[serde(default)]
     pub prefixes: Vec<String>,
-    /// Prefixes of copies of the same series; queried only if none of `prefixes` exists, because a sum would count
-    /// twice.
+    /// Prefixes of copies of the same series; queried only without series of `prefixes`: a sum would count twice.
     #[serde(default)]
     pub copies: Vec<String>,
     /// Labels that identify another program's series of the same names; series with one of them are excluded.

@@ -38,8 +38,7 @@ pub fn matchers(list: &[Matcher]) -> String {
         .join(",")
 }
 
-/// Builds a matcher of any of the literal values: `pod="a"`, `pod=~"a|b"`; `None` without values or if the label name
-/// is invalid.
+/// Builds a matcher of any of the literal values: `pod="a"`, `pod=~"a|b"`; `None` without values or a valid label.
 ///
 /// PromQL and LogQL share the syntax.
 pub fn any_of(label: &str, values: &[String]) -> Option<String> {

@@ -19,8 +19,8 @@ llm-diagnose bundle --playbook high-ttft --label namespace=llm --prometheus http
 llm-diagnose bundle llm/llama --at 14:05 --window 2h --logs vllm.log --anonymize"
 )]
 pub struct BundleArgs {
-    /// The incident's id or its last characters; else a model, namespace, namespace/workload or pod. Without it the
-    /// newest incident.
+    /// The incident's id or its end; else a model, namespace, namespace/workload or pod. Without it the newest
+    /// incident.
     #[arg(value_name = "INCIDENT|TARGET", conflicts_with = "alert")]
     pub what: Option<String>,
     /// An Alertmanager webhook payload (version 4) or one alert, as a file; `-` reads standard input. Without --at, an
@@ -37,14 +37,13 @@ pub struct BundleArgs {
     /// The time.
     #[command(flatten)]
     pub when: When,
-    /// The time range: a margin before and after, or start and end (14:00..15:30) [default: the configuration's, else
-    /// 30m].
+    /// The time range: a margin before and after, or FROM..TO (14:00..15:30) [default: the configuration's, else 30m].
     #[arg(long, value_name = "DURATION|FROM..TO", value_parser = span)]
     pub window: Option<Span>,
     /// Sources beside Prometheus.
     #[command(flatten)]
     pub beside: BesideArgs,
-    /// The receiver of a ticket, whatever the cause: vllm, sglang, nvidia, cloud, platform, or an own form; repeat for
+    /// The receiver of a ticket, whatever the cause: vllm, sglang, nvidia, cloud, platform, or your own; repeat for
     /// more.
     #[arg(long = "ticket", value_name = "RECEIVER")]
     pub tickets: Vec<String>,

@@ -1,4 +1,4 @@
-//! `doctor`'s checks of the sources for evidence and bundles: cluster, Loki, engines, access to pages, the bundle
+//! `doctor`'s checks of the sources for evidence and bundles: cluster, Loki, engines, access to pages, bundle
 //! directory.
 
 use std::net::SocketAddr;
