@@ -30,7 +30,7 @@ pub struct Cli {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Run the service: Alertmanager's webhook in, living messages out.
+    /// Run the service: Alertmanager's webhook in, diagnoses out, kept up to date.
     Serve(ServeArgs),
     /// Print what is wrong, why, and what to do.
     #[command(about = about("diagnose"))]

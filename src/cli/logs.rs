@@ -13,7 +13,7 @@ use crate::logs::{Patterns, Told, files, first, stream};
 use crate::playbook::{LogFile, suggestion};
 use crate::render::{self, Words, clean};
 
-/// The version of the JSON output; a change that breaks readers gives it another name.
+/// The version of the JSON output; a breaking change gets another version.
 const SCHEMA: &str = "llm-diagnose/logs/v1";
 /// Exit status when a root error was found in a log.
 const ROOT_FOUND: u8 = 1;

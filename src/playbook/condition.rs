@@ -1,7 +1,7 @@
 //! `when:` — the conditions of evidence.
 //!
-//! Forms: `> 0.90` (the signal's unit), `> 1.5x baseline` (its own past), `> 2x peers` (one replica against the
-//! median of the others), several joined by `and`, `absent`, `present`, `no data`. No programming language.
+//! Forms: `> 0.90` (the signal's unit), `> 1.5x baseline` (its own baseline), `> 2x peers` (one replica against the
+//! median of the others), several joined by `and`, `absent`, `present`, `no data`.
 
 use std::fmt;
 use std::str::FromStr;

@@ -63,9 +63,9 @@ pub struct Node<'a> {
     pub id: &'a str,
     /// The kind.
     pub kind: NodeKind,
-    /// A clause.
+    /// The title, a clause.
     pub title: &'a str,
-    /// An explanation.
+    /// The explanation.
     pub meaning: &'a str,
     /// The evidence for it.
     pub evidence: &'a [Evidence],

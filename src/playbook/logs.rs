@@ -43,7 +43,7 @@ pub struct LogFinding {
     pub id: String,
     /// Text of the line, any of these; `*` stands for the varying parts.
     pub lines: Vec<String>,
-    /// A clause: `the KV cache got no memory`.
+    /// The title, a clause: `the KV cache got no memory`.
     pub title: String,
     /// An explanation for a reader who is new to it.
     pub meaning: String,

@@ -344,7 +344,7 @@ impl fmt::Display for Severity {
 pub struct AlertRule {
     /// The name of the alert.
     pub alert: String,
-    /// Page or chat.
+    /// The severity: page or chat.
     pub severity: Severity,
     /// The rule's `for`: `5m`.
     #[serde(rename = "for")]

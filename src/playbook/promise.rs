@@ -126,8 +126,10 @@ impl Slo {
         self.pools.iter().all(|(name, value)| other.pools.get(name).is_none_or(|own| own == value))
     }
 
+    /// Checks the values of the entry.
+    ///
     /// # Errors
-    /// What is wrong, with the key.
+    /// The invalid key, with the reason.
     pub fn validate(&self) -> Result<(), String> {
         if let Some(unknown) = self.pools.keys().find(|name| !POOL.contains(&name.as_str())) {
             return Err(format!("`pools` has no `{unknown}`: expected one of {}", POOL.join(", ")));

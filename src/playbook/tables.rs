@@ -167,9 +167,9 @@ impl XidRow {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Direction {
-    /// Up.
+    /// Increase the value.
     Raise,
-    /// Down.
+    /// Decrease the value.
     Lower,
     /// The flag is not the cause.
     Neither,

@@ -92,7 +92,7 @@ pub enum Fleet {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Signal {
-    /// A few words that stand in a sentence: `KV cache usage`.
+    /// The title, for use in a sentence: `KV cache usage`.
     pub title: String,
     /// The unit of the value.
     pub unit: Unit,
