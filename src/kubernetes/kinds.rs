@@ -122,7 +122,7 @@ impl Kind {
 
 /// Returns true if the text can be a name in a URL: labels and answers are untrusted, such as `../secrets`.
 ///
-/// Names of all objects that are read are DNS subdomains (kubernetes.io/docs/concepts/overview/working-with-objects/names).
+/// All objects' names are DNS subdomains (kubernetes.io/docs/concepts/overview/working-with-objects/names).
 pub(super) fn is_name(text: &str) -> bool {
     let fine = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, b'-' | b'.');
     let edge = |c: Option<&u8>| c.is_some_and(u8::is_ascii_alphanumeric);

@@ -51,7 +51,7 @@ pub struct SignalQuery {
     pub feature: Option<String>,
     /// The versions it holds for, in words.
     pub since: Option<String>,
-    /// Read the value from labels instead of the sample: the product of the named labels, first entry that has them all.
+    /// Read the value from labels instead of the sample: the product of the named labels, first entry with all of them.
     #[serde(default)]
     pub from_labels: Vec<String>,
     /// Fixed range instead of the diagnosis' window, for slow series: `30m`.
