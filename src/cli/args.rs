@@ -1,4 +1,4 @@
-//! What can be typed.
+//! The commands, arguments and options.
 
 mod beside;
 mod bundle;
@@ -22,7 +22,7 @@ use crate::diagnose::Baseline;
 #[derive(Debug, Parser)]
 #[command(version, about, propagate_version = true, max_term_width = 100)]
 pub struct Cli {
-    /// What to do.
+    /// The command.
     #[command(subcommand)]
     pub command: Command,
 }
@@ -30,12 +30,12 @@ pub struct Cli {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Run the service: Alertmanager's webhook in, living messages out.
+    /// Run the service: Alertmanager's webhook in, diagnoses out, kept up to date.
     Serve(ServeArgs),
-    /// What is wrong, why, what to do.
+    /// Print what is wrong, why, and what to do.
     #[command(about = about("diagnose"))]
     Diagnose(DiagnoseArgs),
-    /// How every pool stands.
+    /// Print the state of every pool.
     #[command(about = about("health"))]
     Health(HealthArgs),
     /// Check what the service needs: configuration, Prometheus, Slack, store, playbooks.
@@ -44,49 +44,49 @@ pub enum Command {
     Check(DataArgs),
     /// Run the verdict tests that stand beside the playbooks.
     Test(DataArgs),
-    /// Make what comes from the playbooks: Prometheus rules, dashboard, runbook pages, schemas.
+    /// Generate files from the playbooks: Prometheus rules, dashboard, runbook pages, schemas.
     Generate(GenerateArgs),
-    /// What something means.
+    /// Explain a term.
     #[command(about = about("explain"))]
     Explain(ExplainArgs),
-    /// Read an engine's log: what went wrong first, what only followed, what is harmless, and the numbers it tells.
+    /// Read an engine's log: the root error, its consequences, harmless lines, and the numbers in it.
     Logs(LogsArgs),
     /// Compute from a model's config.json what fits on GPUs, and compare it with the running pool.
     Capacity(Box<CapacityArgs>),
-    /// Which incidents there are.
+    /// List incidents.
     #[command(about = about("incidents"))]
     Incidents(IncidentsArgs),
-    /// Everything known of one.
+    /// Pack everything about an incident or a pool into one file.
     #[command(about = about("bundle"))]
     Bundle(BundleCommand),
-    /// Which playbooks there are.
+    /// List the playbooks.
     #[command(about = about("playbooks"))]
     Playbooks {
         /// A directory of playbooks on top of the shipped ones.
         #[arg(long, value_name = "DIR")]
         playbooks: Option<PathBuf>,
     },
-    /// How good it is.
+    /// Print the accuracy of the diagnoses.
     #[command(about = about("accuracy"))]
     Accuracy(StateArgs),
     /// Print a script that completes commands, options and playbooks, for the shell to source.
     Completions {
-        /// For which shell.
+        /// The shell.
         shell: clap_complete::Shell,
     },
-    /// List, make and end silences through Alertmanager.
+    /// List, create and end silences through Alertmanager.
     Silence(super::silence::SilenceArgs),
-    /// Print who did what, when, on what, with which result.
+    /// Print the audit log: user, action, time, target, result.
     Audit(super::audit::AuditArgs),
-    /// Print what people said of named causes, and export verdict tests.
+    /// Print users' feedback on the named causes, and export verdict tests.
     Feedback(super::feedback::FeedbackArgs),
     /// Copy the service's store into a file; the service may run meanwhile.
     Backup(super::backup::BackupArgs),
-    /// Put a backup in the place of the service's store, which is kept; the service must not run.
+    /// Replace the service's store by a backup; the old store is kept; the service must not run.
     Restore(super::backup::BackupArgs),
 }
 
-/// How `serve` is started; every flag overrides the file.
+/// The arguments of `serve`; every flag overrides the file.
 #[derive(Debug, Args)]
 pub struct ServeArgs {
     /// The configuration; without it flags and environment suffice.
@@ -109,26 +109,26 @@ pub struct ServeArgs {
     pub playbooks: Option<PathBuf>,
 }
 
-/// A bundle made, or opened.
+/// The arguments of `bundle`: create a bundle, or open one.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct BundleCommand {
-    /// What else.
+    /// The subcommand.
     #[command(subcommand)]
     pub open: Option<BundleOpen>,
-    /// How it is made.
+    /// The arguments for creating a bundle.
     #[command(flatten)]
     pub make: BundleArgs,
 }
 
-/// What can be done with a bundle that was made.
+/// The subcommands for an existing bundle.
 #[derive(Debug, Subcommand)]
 pub enum BundleOpen {
-    /// Look at a bundle's series in a Prometheus on this machine, and make its diagnosis again.
+    /// Load a bundle's series into a Prometheus on this machine, and repeat its diagnosis.
     Open(OpenArgs),
 }
 
-/// How `diagnose` is asked.
+/// The arguments of `diagnose`.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Exit status: 0 diagnosed, 2 wrong use, 3 Prometheus could not be asked (the degraded answer is printed all the same).\n\
@@ -137,11 +137,11 @@ llm-diagnose diagnose --alert webhook.json --at 2026-11-20T03:05:00Z --output js
 )]
 pub struct DiagnoseArgs {
     /// An Alertmanager webhook payload (version 4) or one alert, as a file; `-` reads standard input. Without --at, an
-    /// alert that fires and began within the last hour is judged now. An older one, or one that has ended, is judged as it was
-    /// one minute after it began.
+    /// alert that fires and began within the last hour is diagnosed as of now. An older one, or one that has ended, is
+    /// diagnosed as of one minute after it began.
     #[arg(long, value_name = "FILE|-", required_unless_present_any = ["playbook", "target"], conflicts_with = "target")]
     pub alert: Option<String>,
-    /// Which pool, when, and where to begin.
+    /// The pool, the time, and the playbook.
     #[command(flatten)]
     pub what: command::Diagnose,
     /// A label of the pool: namespace, model_name, cluster; repeat for more.
@@ -156,27 +156,27 @@ pub struct DiagnoseArgs {
     /// The rate window; short incidents and 1-second scrapes need 30s to 1m [default: the configuration's, else 5m].
     #[arg(long, value_name = "DURATION", value_parser = window, conflicts_with = "last")]
     pub window: Option<Duration>,
-    /// How much earlier its normal lies, `none` to compare with nothing [default: the configuration's, else 1d].
+    /// The time offset of the baseline, `none` for no baseline [default: the configuration's, else 1d].
     #[arg(long, value_name = "DURATION|none", value_parser = baseline)]
     pub baseline: Option<Baseline>,
-    /// Read engines and GPU exporters themselves too, in place of what Prometheus says of now.
+    /// Read engines and GPU exporters directly too, instead of Prometheus' current values.
     #[arg(long, conflicts_with = "at")]
     pub fresh: bool,
-    /// What is read beside.
+    /// Sources beside Prometheus.
     #[command(flatten)]
     pub beside: BesideArgs,
-    /// When to stop waiting for Prometheus [default: the configuration's, else 10s].
+    /// The time limit for Prometheus' answers [default: the configuration's, else 10s].
     #[arg(long, value_name = "DURATION", value_parser = window)]
     pub deadline: Option<Duration>,
     /// A directory of playbooks on top of the shipped ones.
     #[arg(long, value_name = "DIR")]
     pub playbooks: Option<PathBuf>,
-    /// How to print.
+    /// The output format.
     #[arg(long, value_enum, default_value_t = Output::Text)]
     pub output: Output,
 }
 
-/// How an answer is printed.
+/// The output format of a diagnosis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Output {
     /// For people.
@@ -185,11 +185,11 @@ pub enum Output {
     Json,
     /// The Slack message's JSON.
     Slack,
-    /// What was asked, as plain PromQL.
+    /// The queries of the diagnosis, as plain PromQL.
     Queries,
 }
 
-/// How `health` is asked.
+/// The arguments of `health`.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Exit status, as monitoring plugins have it and unlike the other commands: 0 healthy, 1 warning, 2 critical, \
@@ -198,7 +198,7 @@ Examples:\n  llm-diagnose health --prometheus http://prometheus:9090\n  \
 llm-diagnose health --scope namespace=llm,model=llama --output json"
 )]
 pub struct HealthArgs {
-    /// Which pools.
+    /// The pools.
     #[command(flatten)]
     pub what: command::HealthOf,
     /// Only pools with this cluster, namespace or model, by the label names that `diagnose` takes; none for all.
@@ -207,28 +207,28 @@ pub struct HealthArgs {
     /// Prometheus, or anything with its API.
     #[arg(long, value_name = "URL", env = "PROMETHEUS_URL")]
     pub prometheus: Option<String>,
-    /// The service's configuration, for its Prometheus and playbooks; every Prometheus is asked.
+    /// The service's configuration, for its Prometheus and playbooks; every Prometheus is queried.
     #[arg(long, value_name = "FILE", env = "LLM_DIAGNOSE_CONFIG")]
     pub config: Option<PathBuf>,
     /// The rate window [default: the configuration's, else 5m].
     #[arg(long, value_name = "DURATION", value_parser = window)]
     pub window: Option<Duration>,
-    /// When to stop waiting for Prometheus [default: the configuration's, else 10s].
+    /// The time limit for Prometheus' answers [default: the configuration's, else 10s].
     #[arg(long, value_name = "DURATION", value_parser = window)]
     pub deadline: Option<Duration>,
     /// A directory of playbooks on top of the shipped ones.
     #[arg(long, value_name = "DIR")]
     pub playbooks: Option<PathBuf>,
-    /// How to print.
+    /// The output format.
     #[arg(long, value_enum, default_value_t = HealthOutput::Text)]
     pub output: HealthOutput,
 }
 
-/// What `doctor` looks at.
+/// The arguments of `doctor`.
 #[derive(Debug, Args)]
 #[command(after_help = "Exit status: 0 all fine, 1 findings, 2 wrong use, 3 Prometheus could not be asked.")]
 pub struct DoctorArgs {
-    /// The service's configuration; without it its defaults.
+    /// The service's configuration; defaults apply without it.
     #[arg(long, value_name = "FILE", env = "LLM_DIAGNOSE_CONFIG")]
     pub config: Option<PathBuf>,
     /// Prometheus, or anything with its API.
@@ -237,15 +237,15 @@ pub struct DoctorArgs {
     /// A directory of playbooks on top of the shipped ones.
     #[arg(long, value_name = "DIR")]
     pub playbooks: Option<PathBuf>,
-    /// Also ask for every signal: which answer, which playbooks are blind without the others, and what changes that.
+    /// Also query every signal: which have data, which playbooks lack signals, and how to enable them.
     #[arg(long)]
     pub signals: bool,
-    /// How to print.
+    /// The output format.
     #[arg(long, value_enum, default_value_t = HealthOutput::Text)]
     pub output: HealthOutput,
 }
 
-/// How `health` and `doctor` print.
+/// The output format of `health` and `doctor`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum HealthOutput {
     /// For people.
@@ -254,18 +254,18 @@ pub enum HealthOutput {
     Json,
 }
 
-/// What `generate` makes.
+/// The arguments of `generate`.
 #[derive(Debug, Args)]
 pub struct GenerateArgs {
-    /// What to make.
+    /// The file to generate.
     #[command(subcommand)]
     pub what: GenerateCommand,
 }
 
-/// What can be generated.
+/// The files that can be generated.
 #[derive(Debug, Subcommand)]
 pub enum GenerateCommand {
-    /// Prometheus rules: engine-neutral `llm:*` series, and an alert for every playbook that has some.
+    /// Prometheus rules: engine-neutral `llm:*` series, and the alerts of the playbooks.
     Rules {
         /// A plain rule file, or a PrometheusRule for prometheus-operator.
         #[arg(long, value_name = "KIND", value_enum, default_value = "prometheus")]
@@ -279,33 +279,33 @@ pub enum GenerateCommand {
         /// The rate window.
         #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = window)]
         window: Duration,
-        /// How long every alert must hold, instead of its own `for`.
+        /// The time for which every alert must hold, instead of its own `for`.
         #[arg(long = "for", value_name = "DURATION", value_parser = window)]
         hold: Option<Duration>,
-        /// Where the runbook pages stand.
+        /// The base URL of the runbook pages.
         #[arg(
             long,
             value_name = "URL",
             default_value = "https://github.com/llm-diagnose/llm-diagnose/blob/main/docs/runbooks"
         )]
         runbook_base: String,
-        /// Where to write; `-` is standard output.
+        /// The output file; `-` is standard output.
         #[arg(long, value_name = "FILE|-", default_value = "-")]
         output: String,
     },
-    /// A Grafana dashboard over the recorded series, from what users feel to single replicas.
+    /// A Grafana dashboard of the recorded series, from user-visible signals to single replicas.
     Dashboard {
         /// A directory of playbooks on top of the shipped ones.
         #[arg(long, value_name = "DIR")]
         playbooks: Option<PathBuf>,
-        /// Where the runbook pages stand.
+        /// The base URL of the runbook pages.
         #[arg(
             long,
             value_name = "URL",
             default_value = "https://github.com/llm-diagnose/llm-diagnose/blob/main/docs/runbooks"
         )]
         runbook_base: String,
-        /// Where to write; `-` is standard output.
+        /// The output file; `-` is standard output.
         #[arg(long, value_name = "FILE|-", default_value = "-")]
         output: String,
     },
@@ -314,37 +314,37 @@ pub enum GenerateCommand {
         /// A directory of playbooks on top of the shipped ones.
         #[arg(long, value_name = "DIR")]
         playbooks: Option<PathBuf>,
-        /// The directory to write into; pages that belong to no playbook are left alone.
+        /// The output directory; pages that belong to no playbook are not changed.
         #[arg(long, value_name = "DIR")]
         output: PathBuf,
     },
-    /// The JSON schema of what the generic webhook sends; docs/webhook.md describes it.
+    /// The JSON schema of the generic webhook's payload; docs/webhook.md describes it.
     WebhookSchema {
-        /// Where to write; `-` is standard output.
+        /// The output file; `-` is standard output.
         #[arg(long, value_name = "FILE|-", default_value = "-")]
         output: String,
     },
-    /// The JSON schema of `summary.json`, the report that stands in every bundle.
+    /// The JSON schema of `summary.json`, the report in every bundle.
     ReportSchema {
-        /// Where to write; `-` is standard output.
+        /// The output file; `-` is standard output.
         #[arg(long, value_name = "FILE|-", default_value = "-")]
         output: String,
     },
-    /// The page that explains the commands of Slack.
+    /// The page that documents the Slack commands.
     Commands {
-        /// Where to write; `-` is standard output.
+        /// The output file; `-` is standard output.
         #[arg(long, value_name = "FILE|-", default_value = "-")]
         output: String,
     },
     /// The JSON schema of playbooks, causes and signals, for editors.
     Schema {
-        /// Where to write; `-` is standard output.
+        /// The output file; `-` is standard output.
         #[arg(long, value_name = "FILE|-", default_value = "-")]
         output: String,
     },
 }
 
-/// How rules are wrapped.
+/// The format of generated rules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum RuleKind {
     /// For `rule_files:`.
@@ -353,7 +353,7 @@ pub enum RuleKind {
     PrometheusRule,
 }
 
-/// Which data `check` and `test` read.
+/// The data that `check` and `test` read.
 #[derive(Debug, Args)]
 pub struct DataArgs {
     /// A directory on top of the shipped data; without it the shipped data alone.
@@ -361,20 +361,20 @@ pub struct DataArgs {
     pub dir: Option<PathBuf>,
 }
 
-/// What `explain` prints.
+/// The arguments of `explain`.
 #[derive(Debug, Args)]
 pub struct ExplainArgs {
-    /// Which thing.
+    /// The term.
     #[command(flatten)]
     pub what: command::Explain,
-    /// Print plain PromQL, one query under the other: all of a playbook, cause or signal; of an incident, by its id, those
-    /// that its diagnosis asked.
+    /// Print plain PromQL, one query after another: all queries of a playbook, cause or signal; for an incident, by its
+    /// id, the queries of its diagnosis.
     #[arg(long, conflicts_with = "name")]
     pub queries: bool,
-    /// With --queries of a playbook, cause or signal: a label of the pool, put into every query; repeat for more.
+    /// With --queries of a playbook, cause or signal: a label of the pool for every query; repeat for more.
     #[arg(long = "label", value_name = "NAME=VALUE", value_parser = label, requires = "queries")]
     pub labels: Vec<(String, String)>,
-    /// With --queries of an incident: where the service keeps it.
+    /// With --queries of an incident: the service's store.
     #[command(flatten)]
     pub state: StateArgs,
     /// A directory of playbooks on top of the shipped ones.
@@ -382,7 +382,7 @@ pub struct ExplainArgs {
     pub playbooks: Option<PathBuf>,
 }
 
-/// Which log `logs` reads.
+/// The arguments of `logs`.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Exit status: 0 nothing went wrong, 1 a root error was found, 2 wrong use or a log that cannot be read.\n\
@@ -393,18 +393,18 @@ pub struct LogsArgs {
     /// Logs, also as `.gz`, and directories of them; `-` reads standard input.
     #[arg(value_name = "FILE|DIR|-", required = true)]
     pub files: Vec<PathBuf>,
-    /// Whose log it is; found out unless told.
+    /// The engine of the log; detected by default.
     #[arg(long, value_name = "ENGINE", help = whose_log())]
     pub engine: Option<String>,
     /// A directory of playbooks on top of the shipped ones.
     #[arg(long, value_name = "DIR")]
     pub playbooks: Option<PathBuf>,
-    /// How to print.
+    /// The output format.
     #[arg(long, value_enum, default_value_t = HealthOutput::Text)]
     pub output: HealthOutput,
 }
 
-/// The help of `--engine`: what the shipped data knows.
+/// Returns the help of `--engine`, with the engines of the shipped data.
 fn whose_log() -> String {
     let names = crate::playbook::shipped();
     let known: Vec<&str> = names.keys().filter_map(|name| name.strip_prefix("logs/")?.strip_suffix(".yaml")).collect();
@@ -418,7 +418,7 @@ fn label(text: &str) -> Result<(String, String), String> {
     }
 }
 
-/// A duration of at least a second.
+/// Parses a duration between one second and 31 days.
 pub(super) fn window(text: &str) -> Result<Duration, String> {
     match humantime::parse_duration(text) {
         Ok(d) if d >= Duration::from_secs(1) && d <= Duration::from_secs(31 * 86_400) => Ok(d),

@@ -1,4 +1,4 @@
-//! What `diagnose` and `bundle` ask about: labels, an alert's file, a pool's name ─▶ a request, and its answer.
+//! The input of `diagnose` and `bundle`: labels, an alert's file, a pool's name ─▶ a request, and its answer.
 
 use std::io::Read;
 use std::path::PathBuf;
@@ -18,16 +18,16 @@ use crate::health::{Source, Triage, triage};
 use crate::playbook::{Library, Problem, select, suggestion, without_expression};
 use crate::prom;
 
-/// Of the largest file with an alert that is read.
+/// Maximum bytes of a file with an alert.
 const FILE_BYTES: u64 = 64 << 20;
 
-/// What is no older is now.
+/// Maximum age of a request that counts as one about now.
 const JUST: Duration = Duration::from_secs(60);
 
-/// Of logs that are evidence, bytes of all together.
+/// Maximum bytes of all logs together.
 const LOG_BYTES: u64 = 64 << 20;
 
-/// What was typed.
+/// The arguments that define a request.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Asked<'a> {
     pub(super) playbook: Option<&'a str>,
@@ -39,10 +39,10 @@ pub(super) struct Asked<'a> {
     pub(super) deadline: Option<Duration>,
 }
 
-/// The request, with an empty playbook where what is wrong has to be found out.
+/// Builds the request; the playbook is empty if the symptom has to be found.
 ///
 /// # Errors
-/// When nothing says what is meant, or there is no playbook with that name.
+/// If the arguments define no request, or there is no such playbook.
 pub(super) fn request(
     library: &Library,
     config: &Config,
@@ -51,7 +51,7 @@ pub(super) fn request(
 ) -> anyhow::Result<Request> {
     let playbook = match (asked.playbook, group) {
         (Some(id), _) => id.to_owned(),
-        // What is wrong there is found out later.
+        // The symptom is searched later.
         (None, None) if asked.target.is_some() => String::new(),
         (None, Some(group)) => select(library, &group.alerts).map(|selection| selection.playbook).unwrap_or_default(),
         (None, None) => bail!("pass --alert or --playbook"),
@@ -80,7 +80,7 @@ pub(super) fn request(
     Ok(Request {
         playbook,
         rules: told.unwrap_or_default(),
-        // A playbook that somebody names is what they want to see, and without a pool all would be screened as one.
+        // A named playbook is never replaced by another, and without a pool the whole fleet would be screened as one.
         screen: asked.playbook.is_none() && named,
         scope,
         at,
@@ -94,7 +94,7 @@ pub(super) fn request(
     })
 }
 
-/// The moment that is judged of alerts.
+/// Returns the time of the diagnosis of an alert group.
 fn alerted(group: &AlertGroup, now: Timestamp) -> Timestamp {
     let active = group.active();
     let Some(began) = active.iter().map(|alert| alert.starts_at).min() else { return now };
@@ -103,12 +103,12 @@ fn alerted(group: &AlertGroup, now: Timestamp) -> Timestamp {
     moment(began, ended.map(|ended| ended.max(began)), now)
 }
 
-/// Whether a request is about now, of which exporters' own pages tell.
+/// Returns true if a request is about now, so that exporters' own pages are evidence.
 pub(super) fn is_now(request: &Request) -> bool {
     clock::between(request.at, clock::now()) < JUST
 }
 
-/// The Prometheus of these alerts: the one that is named, else the configured one whose labels match.
+/// Returns the Prometheus of these alerts: the one of the argument, else the configured one whose labels match.
 pub(super) fn prometheus(config: &Config, url: Option<&str>, group: Option<&AlertGroup>) -> prom::Config {
     match url {
         Some(url) => prom::Config { url: url.to_owned(), ..prom::Config::default() },
@@ -120,10 +120,10 @@ pub(super) fn prometheus(config: &Config, url: Option<&str>, group: Option<&Aler
     }
 }
 
-/// Finds the pool that was named, and what is wrong there.
+/// Finds the named pool, and its symptom.
 ///
 /// # Errors
-/// When no or several pools are called so, nobody has a value of the typed labels, or they cannot be asked for.
+/// If no pool or several match the name, no series has a value of the given labels, or the query fails.
 pub(super) async fn answer(
     library: &Library,
     source: Source<'_>,
@@ -133,7 +133,7 @@ pub(super) async fn answer(
     beside: Beside<'_>,
 ) -> anyhow::Result<Triage> {
     let labels: Labels = labels.iter().cloned().collect();
-    // Beside the diagnosis, so that a Prometheus that hangs costs its time once.
+    // Concurrent with the diagnosis, so that an unresponsive Prometheus costs its timeout only once.
     let known = target::known_values(library, source, &labels, request.at, request.deadline);
     let (known, answered) = futures::future::join(known, answer_about(library, source, request, named, beside)).await;
     known.and(answered)
@@ -162,10 +162,10 @@ async fn answer_about(
     })
 }
 
-/// The sources of logs that are configured, and the files that are named.
+/// Connects the configured sources of logs and reads the given files.
 ///
 /// # Errors
-/// When one of the files cannot be read, or an entry of `loki:` cannot be used.
+/// If a file cannot be read, or an entry of `loki:` is invalid.
 pub(super) async fn logs(config: &Config, files: &[PathBuf]) -> anyhow::Result<LogSources> {
     let sources = LogSources::connect(&config.kubernetes, &config.loki).await.context("in `loki:`")?;
     let (files, unread) = crate::logs::files::read(files, LOG_BYTES);
@@ -178,12 +178,12 @@ pub(super) async fn logs(config: &Config, files: &[PathBuf]) -> anyhow::Result<L
 /// Reads an alert's file.
 ///
 /// # Errors
-/// When it cannot be read, or holds no alert.
+/// If it cannot be read, or contains no alert.
 pub(super) fn read(path: &str) -> anyhow::Result<AlertGroup> {
     read_whole(path).map(|(group, _)| group)
 }
 
-/// As [`read`], with everything that stands in the file.
+/// As [`read`]; also returns the whole content of the file.
 ///
 /// # Errors
 /// As [`read`].

@@ -1,4 +1,4 @@
-//! `audit`: who did what, when, on what, with which result.
+//! `audit`: prints the audit log.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -14,7 +14,7 @@ use crate::config::Config;
 use crate::render::clean;
 use crate::store::Visit;
 
-/// What `audit` prints.
+/// The arguments of `audit`.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Exit status: 0 done, 2 wrong use.\nThe log is kept as long as incidents are (`incident.keep`)."
@@ -23,13 +23,13 @@ pub struct AuditArgs {
     /// The service's configuration, for its store.
     #[arg(long, value_name = "FILE", env = "LLM_DIAGNOSE_CONFIG")]
     pub config: Option<PathBuf>,
-    /// How far back: 24h, 30d.
+    /// The age of the oldest entry: 24h, 30d.
     #[arg(long, value_name = "DURATION", default_value = "7d", value_parser = window)]
     pub since: Duration,
-    /// At most so many, the newest.
+    /// Maximum number of entries, the newest.
     #[arg(long, value_name = "N", default_value_t = 1_000)]
     pub most: u32,
-    /// How to print.
+    /// The output format.
     #[arg(long, value_enum, default_value_t = HealthOutput::Text)]
     pub output: HealthOutput,
 }
@@ -61,7 +61,7 @@ pub(super) fn run(args: AuditArgs) -> anyhow::Result<ExitCode> {
                     on.join(" "),
                     entry.detail,
                 );
-                // What people wrote cannot make lines or colours of its own.
+                // Users' text must not add lines or terminal colours.
                 anstream::println!("{}", clean(line.trim_end()));
             }
             if entries.is_empty() {
@@ -72,7 +72,7 @@ pub(super) fn run(args: AuditArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Who sits at this terminal, for the audit log.
+/// Returns the user of this terminal, for the audit log.
 pub(super) fn acting() -> String {
     let user = std::env::var("USER").ok().filter(|user| !user.is_empty());
     format!("cli:{}", user.as_deref().unwrap_or("unknown"))

@@ -12,19 +12,19 @@ use super::serve;
 use crate::clock;
 use crate::store::{self, STORE_FILE};
 
-/// Where PostgreSQL's tools take the password from: <https://www.postgresql.org/docs/current/libpq-pgpass.html>.
+/// Sources of the password for PostgreSQL's tools: <https://www.postgresql.org/docs/current/libpq-pgpass.html>.
 const PASSWORD: &str = "It asks for the password, or takes it from ~/.pgpass or the file that PGPASSFILE names.";
 
-/// What is copied where.
+/// The arguments of `backup` and `restore`.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Exit status: 0 done, 2 not done.\nWith PostgreSQL the error says which pg_dump or pg_restore does it."
 )]
 pub struct BackupArgs {
-    /// The file of the backup; `backup` makes it, and does not overwrite one.
+    /// The file of the backup; `backup` creates it and does not overwrite an existing one.
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// Which store.
+    /// The store.
     #[command(flatten)]
     pub state: StateArgs,
 }
@@ -66,7 +66,7 @@ pub(super) fn restore(args: &BackupArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The database's address as a shell takes it, without its password: every user of the machine sees arguments.
+/// Returns the database's URL quoted for a shell, without its password: all users of the machine can see arguments.
 fn database(url_file: &Path) -> anyhow::Result<String> {
     let url = std::fs::read_to_string(url_file)
         .with_context(|| format!("cannot read {} (`database.url_file`)", url_file.display()))?;
@@ -75,10 +75,10 @@ fn database(url_file: &Path) -> anyhow::Result<String> {
     Ok(shlex::try_quote(&url).context("the address cannot be written in a shell")?.into_owned())
 }
 
-/// None where it is no address, because then nobody knows where a password stands in it.
+/// Removes the password from a URL; `None` if it is not a URL, because then a password in it cannot be found.
 fn without_password(url: &str) -> Option<String> {
     let mut url = Url::parse(url).ok().filter(|url| matches!(url.scheme(), "postgres" | "postgresql"))?;
-    // Fails only without a host, and then there is no password either.
+    // It fails only without a host, and then there is no password either.
     let _ = url.set_password(None);
     let kept = url.query().map(|query| {
         let parts: Vec<&str> = query.split('&').filter(|part| !part.starts_with("password=")).collect();
@@ -88,7 +88,7 @@ fn without_password(url: &str) -> Option<String> {
     Some(url.into())
 }
 
-/// A path as a shell takes it.
+/// Quotes a path for a shell.
 fn quoted(path: &Path) -> anyhow::Result<String> {
     let path = path.to_string_lossy();
     Ok(shlex::try_quote(&path).context("the path cannot be written in a shell")?.into_owned())

@@ -1,4 +1,4 @@
-//! `capacity`: what fits on the GPUs, and what the engine has of it.
+//! `capacity`: computes what fits on the GPUs, and compares it with the running engine.
 
 use std::io::Read;
 use std::process::ExitCode;
@@ -15,9 +15,9 @@ use crate::diagnose::{Observed, Scope, observe_signals};
 use crate::prom::{self, Prometheus};
 use crate::render::{self, Words};
 
-/// Exit status when Prometheus could not be asked.
+/// Exit status when Prometheus could not be queried.
 const NO_PROMETHEUS: u8 = 3;
-/// Of the largest `config.json` that is read; real ones have a few KiB.
+/// Maximum bytes of a `config.json`; real ones have a few KiB.
 const FILE_BYTES: u64 = 4 << 20;
 
 pub(super) fn run(args: &CapacityArgs) -> anyhow::Result<ExitCode> {
@@ -34,7 +34,7 @@ pub(super) fn run(args: &CapacityArgs) -> anyhow::Result<ExitCode> {
     let reachable = args.prometheus.is_some() || args.config.is_some();
     let report = match computed {
         None if !reachable => bail!("pass a config.json, or `--prometheus` with the `--label`s of a pool, or both"),
-        // An address in the environment alone is no wish to compare with everything that it knows.
+        // An address in the environment alone does not request a comparison with the whole fleet.
         Some(report) if args.labels.is_empty() => {
             if reachable {
                 anstream::eprintln!("Prometheus is not asked: name the pool to compare with by `--label`");

@@ -6,7 +6,7 @@ use super::args::DataArgs;
 use super::{counted, library};
 use crate::check;
 
-/// Lints; fails when anything is found.
+/// Runs the lints; fails if there are findings.
 pub(super) fn check(args: DataArgs) -> anyhow::Result<ExitCode> {
     let library = match library(args.dir.as_deref()) {
         Ok(library) => library,
@@ -28,7 +28,7 @@ pub(super) fn check(args: DataArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(u8::from(!problems.is_empty())))
 }
 
-/// Runs the verdict tests; fails when one does, or when there is none.
+/// Runs the verdict tests; fails if one fails or there is none.
 pub(super) fn test(args: DataArgs) -> anyhow::Result<ExitCode> {
     let library = match library(args.dir.as_deref()) {
         Ok(library) => library,

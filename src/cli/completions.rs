@@ -1,4 +1,4 @@
-//! `completions`: a script for the shell, out of the same definition as the parser.
+//! `completions`: prints a completion script for the shell, from the definition of the parser.
 
 use std::process::ExitCode;
 
@@ -16,7 +16,7 @@ pub(super) fn run(shell: Shell) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// The definition, with the shipped playbooks as the values of what takes one.
+/// Adds the shipped playbooks as values of `diagnose --playbook`.
 fn known(cli: Command) -> Command {
     let Ok(library) = playbook::load(None) else { return cli };
     let ids: Vec<String> = library.playbooks.into_keys().collect();

@@ -1,4 +1,4 @@
-//! `diagnose`: the service's brain on a laptop.
+//! `diagnose`: the diagnosis of the service, on a laptop.
 
 use std::process::ExitCode;
 
@@ -16,7 +16,7 @@ use crate::prom::Prometheus;
 use crate::redact;
 use crate::render::{self, Commands, Words};
 
-/// Exit status when Prometheus could not be asked.
+/// Exit status when Prometheus could not be queried.
 const NO_PROMETHEUS: u8 = 3;
 
 pub(super) fn run(args: DiagnoseArgs) -> anyhow::Result<ExitCode> {
@@ -44,7 +44,7 @@ pub(super) fn run(args: DiagnoseArgs) -> anyhow::Result<ExitCode> {
     let reader = Reader::new(&config.exporters.allow).context("cannot prepare the HTTP client for exporters")?;
     let targets = config.exporters.given().collect();
     let exporters = Exporters { reader, targets, learn: config.exporters.learn, fresh: args.fresh };
-    // Pages tell of now only.
+    // Exporters' pages show only the current state.
     if args.fresh && !ask::is_now(&request) {
         bail!(
             "--fresh reads what engines say now, but the alert is judged at {}: leave --fresh out, or name the pool \
@@ -78,7 +78,7 @@ pub(super) fn run(args: DiagnoseArgs) -> anyhow::Result<ExitCode> {
                     );
                     anstream::print!("{}", render::health(&look, &flags, &words));
                 }
-                // Without a symptom there is no diagnosis, so there are no queries; stderr says so.
+                // Without a symptom there is no diagnosis and there are no queries; stderr says so.
                 Output::Queries => {}
                 Output::Json | Output::Slack => anstream::println!("{}", serde_json::to_string_pretty(&look)?),
             }

@@ -1,4 +1,4 @@
-//! `doctor`: whether everything that the service needs is fit, and what to do where it is not.
+//! `doctor`: checks that everything the service needs works, and says how to fix it.
 
 mod slack;
 mod sources;
@@ -33,13 +33,14 @@ use crate::{check, clock, render};
 const SCHEMA: &str = "llm-diagnose/doctor/v1";
 /// Exit status when there are findings.
 const FINDINGS: u8 = 1;
-/// Exit status when Prometheus could not be asked.
+/// Exit status when Prometheus could not be queried.
 const NO_PROMETHEUS: u8 = 3;
-/// How long one call may take.
+/// Timeout of one call.
 const CALL: Duration = Duration::from_secs(5);
-/// Clocks that differ by more shift every window; Prometheus' look-back of 5 minutes then hides everything.
+/// Clock skew, in seconds, above which there is a warning, because every window shifts, and above which there is a
+/// failure, because Prometheus' look-back of 5 minutes then hides everything.
 const SKEW_SECONDS: [f64; 2] = [15.0, 240.0];
-/// Samples that are older come from targets that are scraped too rarely for a window of 5 minutes.
+/// Maximum age of the newest sample, in seconds; above it the scrape interval is too long for a window of 5 minutes.
 const AGE_SECONDS: f64 = 75.0;
 
 #[derive(Debug, Default, Serialize)]
@@ -85,14 +86,14 @@ pub(super) fn run(args: DoctorArgs) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// What a running service can have looked at: everything but the signals, which it tells by themselves.
+/// Runs the checks that a running service can run: all but the signals, which it checks by itself.
 pub(crate) async fn examine(config: Arc<Config>) -> Vec<Finding> {
     let mut findings = Findings::default();
     look(&mut findings, Some(&config), config.playbooks.dir.as_deref(), &config.prometheus, false).await;
     findings.checks
 }
 
-/// The one list of what is looked at, from a shell and from Slack.
+/// Runs all checks, for the shell and for Slack.
 async fn look(
     findings: &mut Findings,
     config: Option<&Config>,
@@ -117,7 +118,7 @@ async fn look(
     }
 }
 
-/// The channels that refuse messages, as the service keeps them; none where there is no store yet.
+/// Returns the channels that refuse messages, from the service's store; empty if there is no store yet.
 async fn refusals(config: &Config) -> Vec<Refusal> {
     let Ok(store) = visit(config, Visit::Look).await else { return Vec::new() };
     let refusals = store.refusals().await.unwrap_or_default();
@@ -167,7 +168,7 @@ fn playbooks(findings: &mut Findings, dir: Option<&Path>) -> Option<Library> {
     Some(library)
 }
 
-/// Looks beside the database, which is left alone: the service may be running.
+/// Checks that the database can be written without changing it: the service may be running.
 fn store(findings: &mut Findings, dir: &Path) {
     let shown = dir.display();
     let database = dir.join(STORE_FILE);
@@ -185,8 +186,7 @@ fn store(findings: &mut Findings, dir: &Path) {
     }
 }
 
-/// Writes and removes a file in a directory, or in the nearest one above that is there, below which the service makes it;
-/// that one.
+/// Writes and removes a file in a directory, or in its nearest existing ancestor; returns the directory that was used.
 fn writable(dir: &Path) -> std::io::Result<PathBuf> {
     let nearest = dir.ancestors().find(|d| d.exists()).unwrap_or(Path::new("."));
     let nearest = if nearest.as_os_str().is_empty() { Path::new(".") } else { nearest };
@@ -199,7 +199,7 @@ fn writable(dir: &Path) -> std::io::Result<PathBuf> {
     Ok(nearest.to_owned())
 }
 
-/// Asks a PostgreSQL, and changes nothing in it.
+/// Queries a PostgreSQL; changes nothing in it.
 async fn shared_store(findings: &mut Findings, file: &Path) {
     let url = match secret(file) {
         Ok(url) => url,
@@ -271,7 +271,7 @@ async fn prometheus(
             findings.away = true;
             let todo = "set `prometheus: [{ url: … }]` or --prometheus to an address that answers from here";
             let found = match &error {
-                // It names the address itself.
+                // The error contains the address.
                 PromError::Unreachable(_) => error.to_string(),
                 _ => format!("{}: {error}", client.url),
             };
@@ -279,7 +279,7 @@ async fn prometheus(
         }
     };
     findings.ok(&name, format!("{} answers in {} ms", client.url, asked.elapsed().as_millis()));
-    // Its answer was made somewhere between our question and now.
+    // The server read its clock between our request and now.
     let ours = before.as_millisecond() as f64 / 1e3 + asked.elapsed().as_secs_f64() / 2.0;
     let skew = theirs - ours;
     let side = if skew > 0.0 { "ahead of" } else { "behind" };
@@ -301,7 +301,7 @@ async fn prometheus(
     }
 }
 
-/// How old the engines' newest sample is.
+/// Checks the age of the engines' newest sample.
 async fn age(findings: &mut Findings, name: &str, client: &Prometheus, library: &Library, at: Timestamp) {
     let name = format!("{name} data");
     let scrape = "scrape the engines' `/metrics`; --signals says what is there";

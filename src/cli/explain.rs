@@ -1,4 +1,4 @@
-//! `explain`: prints what something is.
+//! `explain`: prints the explanation of a term.
 
 use std::process::ExitCode;
 
@@ -30,7 +30,7 @@ pub(super) fn run(args: &ExplainArgs) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// The queries of what has a name in the data, else those of an incident's diagnosis.
+/// Prints the queries of a named item of the data, else those of an incident's diagnosis.
 fn queries(args: &ExplainArgs, library: &Library) -> anyhow::Result<ExitCode> {
     let id = &args.what.id;
     if let Some(text) = queries_about(library, id, &args.labels) {
@@ -40,7 +40,7 @@ fn queries(args: &ExplainArgs, library: &Library) -> anyhow::Result<ExitCode> {
         anstream::print!("{text}");
         return Ok(ExitCode::SUCCESS);
     }
-    // An incident's id is a ULID; everything else is a name that was mistyped.
+    // An incident's id is a ULID of 26 characters; any other text is a mistyped name.
     if id.len() != 26 {
         match explain(library, id, None) {
             Ok(_) => bail!("`{id}` has no queries"),

@@ -1,4 +1,4 @@
-//! `feedback`: what people said of named causes, and verdict tests made of it.
+//! `feedback`: prints users' feedback on the named causes, and exports verdict tests from it.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use crate::config::Config;
 use crate::render::clean;
 use crate::store::{Feedback, Incident, Visit};
 
-/// What `feedback` prints and writes.
+/// The arguments of `feedback`.
 #[derive(Debug, Args)]
 #[command(after_help = "Exit status: 0 done, 2 wrong use.\n\
 Each file of --export is a verdict test with the values that the diagnosis saw; `llm-diagnose test DIR` runs them.")]
@@ -23,10 +23,10 @@ pub struct FeedbackArgs {
     /// The service's configuration, for its store and playbooks.
     #[arg(long, value_name = "FILE", env = "LLM_DIAGNOSE_CONFIG")]
     pub config: Option<PathBuf>,
-    /// Write each incident that somebody judged as a verdict test into this directory.
+    /// Write each incident with feedback as a verdict test into this directory.
     #[arg(long, value_name = "DIR")]
     pub export: Option<PathBuf>,
-    /// How to print.
+    /// The output format.
     #[arg(long, value_enum, default_value_t = HealthOutput::Text)]
     pub output: HealthOutput,
 }
@@ -41,7 +41,7 @@ pub(super) fn run(args: FeedbackArgs) -> anyhow::Result<ExitCode> {
     let (all, judged) = runtime.block_on(async {
         let store = visit(&config, Visit::Look).await?;
         let all = store.feedback().await?;
-        // Of one incident the last word counts.
+        // The last feedback on an incident counts.
         let last: BTreeMap<&str, &Feedback> = all.iter().map(|said| (said.incident.as_str(), said)).collect();
         let mut judged: Vec<(Incident, Feedback)> = Vec::new();
         for (id, said) in last {

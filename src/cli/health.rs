@@ -1,4 +1,4 @@
-//! `health`: how the fleet stands, in one screen and one exit status.
+//! `health`: the state of the fleet in one screen and one exit status.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -65,7 +65,7 @@ pub(super) fn run(args: HealthArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(health.state.code()))
 }
 
-/// The flags that were given, `--label` among them: what a command asked for is asked by the next one too.
+/// Returns the given flags, including `--label`, for the follow-up commands in the output.
 pub(super) fn flags<const N: usize>(
     all: [(&'static str, Option<String>); N],
     labels: &[(String, String)],
@@ -74,18 +74,17 @@ pub(super) fn flags<const N: usize>(
     all.into_iter().filter_map(|(name, value)| Some((name, value?))).chain(labels).collect()
 }
 
-/// A path as a flag takes it.
+/// Formats a path as a flag's value.
 pub(super) fn shown(path: &std::path::Path) -> String {
     path.display().to_string()
 }
 
-/// A duration as a flag takes it.
+/// Formats a duration as a flag's value.
 pub(super) fn duration(duration: std::time::Duration) -> String {
     humantime::format_duration(duration).to_string().replace(' ', "")
 }
 
-/// The labels as dimensions of a scope. A label that does not select a pool is refused: without it the whole fleet would be
-/// judged.
+/// Converts labels to dimensions of a scope. Refuses a label that selects no pool: it would select the whole fleet.
 pub(crate) fn scope(labels: &[(String, String)]) -> anyhow::Result<BTreeMap<String, String>> {
     let mut scope = BTreeMap::new();
     for (name, value) in labels {

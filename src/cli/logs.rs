@@ -1,4 +1,4 @@
-//! `logs`: what engines' logs say, on a laptop.
+//! `logs`: diagnoses engines' logs on a laptop.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -13,9 +13,9 @@ use crate::logs::{Patterns, Told, files, first, stream};
 use crate::playbook::{LogFile, suggestion};
 use crate::render::{self, Words, clean};
 
-/// The version of the JSON output; a change that breaks readers gives it another name.
+/// The version of the JSON output; a breaking change gets another version.
 const SCHEMA: &str = "llm-diagnose/logs/v1";
-/// Exit status when something went wrong in a log.
+/// Exit status when a root error was found in a log.
 const ROOT_FOUND: u8 = 1;
 
 #[derive(Serialize)]
@@ -24,7 +24,7 @@ struct Answer<'a> {
     /// The log with the earliest root error.
     first: Option<&'a str>,
     logs: &'a [Told],
-    /// What could not be read, and why.
+    /// Files that could not be read, each with the reason.
     missing: &'a [(String, String)],
 }
 
@@ -36,7 +36,7 @@ pub(super) fn run(args: &LogsArgs) -> anyhow::Result<ExitCode> {
     let known: Vec<&str> = library.logs.keys().map(String::as_str).collect();
     let of: Vec<&LogFile> = match &args.engine {
         None => library.logs.values().collect(),
-        // What the driver and the kernel write stands in any engine's log.
+        // Lines of the driver and the kernel may be in any engine's log.
         Some(engine) if library.logs.contains_key(engine) => {
             library.logs.values().filter(|file| file.logs == *engine || file.anywhere).collect()
         }
@@ -88,7 +88,7 @@ fn standard_input(patterns: &Patterns<'_>) -> anyhow::Result<Told> {
     Ok(Told { name: "standard input".to_owned(), pod: None, container: None, cut: false, report })
 }
 
-/// How far a file is read, on a terminal; elsewhere it draws nothing. Of a `.gz` the packed bytes are counted.
+/// Creates a progress bar for a file; it draws only on a terminal. For a `.gz` it counts compressed bytes.
 fn bar(bytes: u64) -> ProgressBar {
     let bar = ProgressBar::with_draw_target(Some(bytes), ProgressDrawTarget::stderr());
     match ProgressStyle::with_template("{bar:30} {bytes} / {total_bytes}  {eta}") {

@@ -28,14 +28,14 @@ use clap::Parser;
 pub use args::Cli;
 use args::Command;
 
-/// Exit status when something was used wrongly.
+/// Exit status of wrong usage.
 const USAGE: u8 = 2;
-/// Characters of one cause of an error: parsers repeat what they were given.
+/// Maximum characters of one cause in an error: parsers repeat their input.
 const CAUSE_CHARS: usize = 1_000;
-/// Exit status of `health` when something was used wrongly: to a monitoring system 2 would be critical.
+/// Exit status of `health` for wrong usage: to a monitoring system 2 means critical.
 const UNKNOWN: u8 = 3;
 
-/// Parses the arguments, runs the command, and says how it went.
+/// Parses the arguments, runs the command, and returns its exit status.
 pub fn main() -> ExitCode {
     let wrong = match std::env::args_os().nth(1) {
         Some(command) if command == "health" => UNKNOWN,
@@ -44,7 +44,7 @@ pub fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(help) => {
-            // Nobody is left to tell when the terminal is gone.
+            // The terminal may be closed; then the message has no reader.
             let _ = help.print();
             return if help.use_stderr() { ExitCode::from(wrong) } else { ExitCode::SUCCESS };
         }
@@ -86,7 +86,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// Loads the library, or prints what is wrong with it.
+/// Loads the library, or prints its problems.
 fn library(dir: Option<&std::path::Path>) -> Result<crate::playbook::Library, ExitCode> {
     crate::playbook::load(dir).map_err(|problems| {
         for problem in &problems {
@@ -97,7 +97,7 @@ fn library(dir: Option<&std::path::Path>) -> Result<crate::playbook::Library, Ex
     })
 }
 
-/// An error with its causes; one that has already said its cause's words says them once.
+/// Formats an error with its causes; a cause that is already in the text is not repeated.
 fn told(error: &anyhow::Error) -> String {
     let (mut whole, mut shown) = (String::new(), Vec::new());
     for cause in error.chain().map(ToString::to_string) {
@@ -109,7 +109,7 @@ fn told(error: &anyhow::Error) -> String {
     shown.join(": ")
 }
 
-/// The beginning of a text whose rest nobody would read.
+/// Truncates a text.
 fn cut(text: &str, chars: usize) -> String {
     match text.char_indices().nth(chars) {
         Some((end, _)) => format!("{}…", &text[..end]),

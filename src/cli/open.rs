@@ -1,4 +1,4 @@
-//! `bundle open`: what somebody else saw, on this machine.
+//! `bundle open`: opens a bundle on this machine.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -14,10 +14,10 @@ use crate::diagnose::Diagnosis;
 use crate::render::{clean, graph};
 use crate::report::Report;
 
-/// Exit status of `--once` when another root cause came out, or none can be compared.
+/// Exit status of `--once` if the root cause differs, or there is nothing to compare with.
 const OTHER: u8 = 1;
 
-/// Which bundle `bundle open` opens.
+/// The arguments of `bundle open`.
 #[derive(Debug, Args)]
 #[command(after_help = "Needs prometheus and promtool on this machine; runs until Ctrl-C.\n\
 Exit status: 0 opened (with --once: the same root cause came out), 1 another one came out (--once), 2 it cannot be opened.")]
@@ -25,10 +25,10 @@ pub struct OpenArgs {
     /// The bundle.
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// The Prometheus to run; its promtool is looked for beside it [default: the one in the path].
+    /// The Prometheus binary to run; promtool must be beside it [default: the one in the path].
     #[arg(long, value_name = "FILE")]
     pub prometheus_binary: Option<PathBuf>,
-    /// End after the diagnosis was made again.
+    /// Exit after the diagnosis is repeated.
     #[arg(long)]
     pub once: bool,
     /// A directory of playbooks on top of the shipped ones.
@@ -56,7 +56,7 @@ pub(super) fn run(args: &OpenArgs) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// Cancels when somebody ends us.
+/// Cancels `stop` at SIGINT, SIGTERM or SIGHUP.
 fn signals(stop: CancellationToken) -> anyhow::Result<impl Future<Output = ()>> {
     let kinds = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
     let [interrupt, terminate, hangup] = kinds.map(signal);
@@ -71,7 +71,7 @@ fn signals(stop: CancellationToken) -> anyhow::Result<impl Future<Output = ()>> 
     })
 }
 
-/// Tells of the bundle, makes its diagnosis again, and stays until it is enough.
+/// Prints the bundle's summary, repeats its diagnosis, and serves until it is stopped.
 async fn look(
     mut opened: Opened,
     library: &crate::playbook::Library,
@@ -113,7 +113,7 @@ fn about(report: &Report, url: &str) {
     line("Prometheus", url);
 }
 
-/// Tells whether the same comes out; true when it does.
+/// Compares the root causes and prints the result; returns true if they are the same.
 fn compare(opened: &Opened, again: Option<&Diagnosis>) -> bool {
     let (Some(then), Some(now)) = (&opened.report.diagnosis, again) else {
         line("root cause", "the bundle holds no diagnosis to compare with");
@@ -138,7 +138,7 @@ fn compare(opened: &Opened, again: Option<&Diagnosis>) -> bool {
     same
 }
 
-/// The same as a command.
+/// Returns the command that repeats the diagnosis.
 fn command(report: &Report, url: &str) -> Option<String> {
     let request = request(report)?;
     let (at, window) = (request.at.to_string(), format!("{}s", request.window.as_secs()));

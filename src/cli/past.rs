@@ -1,4 +1,4 @@
-//! `incidents`, `accuracy` and `playbooks`: what the store and the library know, without asking anybody.
+//! `incidents`, `accuracy` and `playbooks`: print data of the store and the library, without other sources.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -17,12 +17,12 @@ use crate::playbook::Kind;
 use crate::render::clean;
 use crate::store::{Incident, STORE_FILE, Store, Visit};
 
-/// Incidents of a list.
+/// Maximum number of listed incidents.
 const LISTED: u32 = 100;
-/// A day.
+/// One day.
 const TODAY: std::time::Duration = std::time::Duration::from_secs(86_400);
 
-/// Where the service keeps its incidents; nothing in it is changed.
+/// The location of the service's store.
 #[derive(Debug, Args)]
 pub struct StateArgs {
     /// The service's configuration, for its state directory.
@@ -33,19 +33,19 @@ pub struct StateArgs {
     pub state_dir: Option<PathBuf>,
 }
 
-/// Which incidents `incidents` lists.
+/// The arguments of `incidents`.
 #[derive(Debug, Args)]
 pub struct IncidentsArgs {
-    /// Which.
+    /// The filter.
     #[command(flatten)]
     pub what: command::Incidents,
-    /// Where from.
+    /// The store.
     #[command(flatten)]
     pub state: StateArgs,
 }
 
 impl StateArgs {
-    /// The configuration, with the directory that was given.
+    /// Loads the configuration, with the given directory.
     pub(super) fn config(&self) -> anyhow::Result<Config> {
         let mut config = self.config.as_deref().map(Config::load).transpose()?.unwrap_or_default();
         if let Some(dir) = &self.state_dir {
@@ -55,12 +55,12 @@ impl StateArgs {
     }
 }
 
-/// Opens the store of a service that may be running beside.
+/// Opens the store while the service may be running.
 pub(super) async fn open(args: &StateArgs) -> anyhow::Result<Store> {
     visit(&args.config()?, Visit::Look).await
 }
 
-/// The service's store; it must be there, because a new one would be an empty answer.
+/// Opens the service's store; it must exist, because a new one would be an empty answer.
 pub(super) async fn visit(config: &Config, visit: Visit) -> anyhow::Result<Store> {
     if let Some(file) = &config.database.url_file {
         let url = secret(file)?;
@@ -95,7 +95,7 @@ pub(super) fn incidents(args: &IncidentsArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// `01K… open  2026-11-20 14:05 UTC  high-ttft ← longer-prompts (likely)  namespace=llm`
+/// Prints a line: `01K… open  2026-11-20 14:05 UTC  high-ttft ← longer-prompts (likely)  namespace=llm`.
 fn line(incident: &Incident) {
     let state = if incident.open { "open" } else { "over" };
     let story = match incident.diagnosis.as_ref().map(|d| (&d.symptom, d.root())) {

@@ -55,7 +55,7 @@ pub(super) fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Where the configuration says, else systemd, else where the user's state belongs.
+/// Returns the state directory: the configured one, else systemd's, else the one in the user's home.
 pub(super) fn state_directory(settings: &Config) -> std::path::PathBuf {
     if !settings.state_dir.as_os_str().is_empty() {
         return settings.state_dir.clone();

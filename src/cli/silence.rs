@@ -1,4 +1,4 @@
-//! `silence`: lists, makes and ends silences through Alertmanager.
+//! `silence`: lists, creates and ends silences through Alertmanager.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -16,24 +16,24 @@ use crate::config::Config;
 use crate::render::clean;
 use crate::store::{AuditEntry, AuditResult, Store, Visit};
 
-/// What `silence` does.
+/// The arguments of `silence`.
 #[derive(Debug, Args)]
 #[command(after_help = "Exit status: 0 done, 1 an Alertmanager could not be asked, 2 wrong use.")]
 pub struct SilenceArgs {
     /// The service's configuration, for its `alertmanagers` and its store.
     #[arg(long, value_name = "FILE", env = "LLM_DIAGNOSE_CONFIG", global = true)]
     pub config: Option<PathBuf>,
-    /// What to do.
+    /// The subcommand.
     #[command(subcommand)]
     pub what: SilenceCommand,
 }
 
-/// What can be done with silences.
+/// The subcommands of `silence`.
 #[derive(Debug, Subcommand)]
 pub enum SilenceCommand {
-    /// Print the silences that count, or will.
+    /// Print the active and pending silences.
     List {
-        /// How to print.
+        /// The output format.
         #[arg(long, value_enum, default_value_t = HealthOutput::Text)]
         output: HealthOutput,
     },
@@ -43,18 +43,18 @@ pub enum SilenceCommand {
         #[arg(value_name = "ID")]
         id: String,
     },
-    /// Silence an incident by the labels on which its firing alerts agree, their names among them.
+    /// Silence an incident by the labels that all its firing alerts share, including their names.
     Create {
         /// The incident's id.
         #[arg(value_name = "INCIDENT")]
         incident: String,
-        /// How long: 1m to 30d.
+        /// The duration: 1m to 30d.
         #[arg(long = "for", value_name = "DURATION", default_value = "1h", value_parser = window)]
         duration: Duration,
-        /// Only these of the labels; repeat for more. Needed where the alerts have more than 8 names.
+        /// Only these labels; repeat for more. Needed if the alerts have more than 8 names.
         #[arg(long = "label", value_name = "NAME")]
         labels: Vec<String>,
-        /// Why.
+        /// The reason.
         #[arg(long, value_name = "TEXT", default_value = "")]
         comment: String,
     },
@@ -164,7 +164,7 @@ async fn create(
     Ok(ExitCode::SUCCESS)
 }
 
-/// An Alertmanager that is away is no wrong use; the error itself does not name it.
+/// Returns exit status 1 if an Alertmanager is down, with its address, which the error itself does not contain.
 fn unanswered(all: &[Alertmanager], error: SilenceError) -> anyhow::Result<ExitCode> {
     match &error {
         SilenceError::Alertmanager(why) if why.is_down() => {

@@ -1,4 +1,4 @@
-//! A part of a name ─▶ the pools that Prometheus has.
+//! Resolves a part of a name to the pools that Prometheus has.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -15,13 +15,13 @@ use crate::diagnose::{
 use crate::health::{DIMENSIONS, Source, places};
 use crate::playbook::{Library, nearest};
 
-/// Names that are shown where none fits.
+/// Maximum number of names in an error.
 const FEW: usize = 12;
 
-/// What fits: which source, which pool, and the pod that was named.
+/// A match: index of the source, pool, and the pod if one was named.
 pub(super) type Found = (usize, Place, Option<String>);
 
-/// The pools that `typed` may mean, at least one.
+/// Returns the pools that `typed` may mean, at least one.
 pub(super) async fn find(
     library: &Library,
     sources: &[Source<'_>],
@@ -60,7 +60,7 @@ pub(super) async fn find(
     Ok(fitting.into_iter().map(|Hit { place, pod }| (known[place].0, known[place].1.clone(), pod)).collect())
 }
 
-/// The only one.
+/// Returns the only match, or an error with the candidates.
 pub(super) fn only(mut found: Vec<Found>, typed: &str) -> anyhow::Result<Found> {
     let names: Vec<String> =
         found.iter().take(FEW).map(|(_, place, pod)| pod.clone().unwrap_or_else(|| place.name())).collect();
@@ -70,14 +70,14 @@ pub(super) fn only(mut found: Vec<Found>, typed: &str) -> anyhow::Result<Found> 
     }
 }
 
-/// Refuses a typed label that selects neither a pool nor a configured Prometheus.
+/// Checks that every given label selects a pool or a configured Prometheus.
 pub(super) fn known_labels(config: &Config, labels: &Labels) -> anyhow::Result<()> {
     let configured = config.prometheus.iter().flat_map(|prometheus| prometheus.labels.keys()).map(String::as_str);
     known_names(labels.keys().map(String::as_str), configured).map_err(anyhow::Error::msg)
 }
 
-/// Refuses typed labels with a value that no series had within the last day. Labels that choose the Prometheus are not
-/// checked. When Prometheus does not answer, the diagnosis says so.
+/// Checks that every given label's value occurred in a series of the last day. Labels that select the Prometheus are
+/// not checked. If Prometheus does not answer, the diagnosis reports it.
 pub(super) async fn known_values(
     library: &Library,
     source: Source<'_>,
@@ -99,7 +99,7 @@ pub(super) async fn known_values(
     diagnose::known_values(library, &dimensions, &rows).map_err(anyhow::Error::msg)
 }
 
-/// The dimensions on which all agree.
+/// Returns the dimensions that are equal in all matches.
 pub(super) fn shared(found: &[Found]) -> BTreeMap<String, String> {
     let Some((_, first, _)) = found.first() else { return BTreeMap::new() };
     let agreed = first.dimensions.iter().filter(|(dimension, value)| {

@@ -1,4 +1,4 @@
-//! Asks a few replicas for the paths that their engine's file lists.
+//! Requests the paths that an engine's signal file lists, from a few replicas.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,32 +12,32 @@ use crate::playbook::Library;
 use crate::signal::Endpoint;
 use crate::signal::endpoint::{forbidden, shown};
 
-/// Replicas that are asked at most.
+/// Maximum number of replicas.
 pub const TARGETS_MOST: usize = 16;
-/// Of those, how many hand over their whole page of metrics.
+/// Maximum number of replicas whose whole metrics page is read.
 const PAGES_MOST: usize = 4;
-/// Replicas at once. Diagnoses read exporters through the same reader, which takes as many.
+/// Concurrent replicas. Diagnoses read exporters through the same reader, which has as many slots.
 const AT_ONCE: usize = 8;
-/// How long one answer may take.
+/// Timeout of one request.
 const WITHIN: Duration = Duration::from_secs(3);
-/// The largest answer of a path; vLLM's `/server_info` has about 0.1 MB.
+/// Maximum bytes of an answer; vLLM's `/server_info` has about 0.1 MB.
 const ANSWER_BYTES: usize = 2 << 20;
-/// The largest page of metrics.
+/// Maximum bytes of a metrics page.
 const PAGE_BYTES: usize = 16 << 20;
-/// Of an answer that is text but no page of metrics, how much is kept.
+/// Maximum bytes that are retained of a text answer that is not a metrics page.
 const TEXT_BYTES: usize = 64 << 10;
-/// What all answers together may take in memory.
+/// Memory limit of all answers together, in bytes.
 const ROOM: usize = 96 << 20;
-/// How much more a tree of JSON takes than its text, at most what hostile arrays of numbers do.
+/// The ratio of the memory of a JSON tree to its text; the maximum, reached by hostile arrays of numbers.
 const TREE: usize = 16;
-/// Answers that a replica may be late with before it is left alone.
+/// Timeouts after which a replica is not requested again.
 const LATE_MOST: usize = 2;
-/// Of an error's text, what is repeated.
+/// Maximum length of an error's text, in characters.
 const REASON_CHARS: usize = 160;
 
-/// Asks `targets` for what their engines list, engines taking turns, each with its targets in the order given.
+/// Requests from `targets` the paths that their engines list; engines take turns, targets keep the given order.
 ///
-/// Every path of every replica that was chosen has its answer or its reason; those beyond [`TARGETS_MOST`] are not asked.
+/// Every path of every chosen replica has an answer or a reason; targets beyond [`TARGETS_MOST`] are left out.
 pub async fn ask(reader: &Reader, library: &Library, targets: &[Target], deadline: Instant) -> Vec<Answer> {
     let room = &Room(AtomicUsize::new(ROOM));
     let visits = chosen(targets).into_iter().enumerate().map(|(place, target)| {
@@ -45,13 +45,13 @@ pub async fn ask(reader: &Reader, library: &Library, targets: &[Target], deadlin
         let visit = Visit { reader, target, room, deadline, late: 0, over: None, answers: Vec::new() };
         visit.make(listed, place < PAGES_MOST)
     });
-    // As a list, or the compiler cannot tell that the whole may be sent to another thread.
+    // They are collected first, because a lazy stream of them is not `Send`.
     let visits: Vec<_> = visits.collect();
     let answers: Vec<Vec<Answer>> = stream::iter(visits).buffered(AT_ONCE).collect().await;
     answers.into_iter().flatten().collect()
 }
 
-/// The replicas to ask: every engine before the second replica of any, no page twice.
+/// Chooses the replicas: one of every engine before the second of any; deduplicates URLs.
 fn chosen(targets: &[Target]) -> Vec<&Target> {
     let mut turns: BTreeMap<&str, usize> = BTreeMap::new();
     let mut ranked: Vec<(usize, &Target)> = Vec::new();
@@ -67,7 +67,7 @@ fn chosen(targets: &[Target]) -> Vec<&Target> {
     ranked.into_iter().take(TARGETS_MOST).map(|(_, target)| target).collect()
 }
 
-/// What all answers together may still take.
+/// The memory that is left for all answers, in bytes.
 struct Room(AtomicUsize);
 
 impl Room {
@@ -76,7 +76,7 @@ impl Room {
     }
 }
 
-/// One replica being asked.
+/// The requests to one replica.
 struct Visit<'a> {
     reader: &'a Reader,
     target: &'a Target,
@@ -142,7 +142,7 @@ impl Visit<'_> {
         }
     }
 
-    /// The sentence for a failure; a replica that is away or keeps being late is not asked again.
+    /// Describes a failure. A replica that is unreachable or repeatedly times out is not requested again.
     fn failure(&mut self, error: ExporterError) -> String {
         let why = match &error {
             ExporterError::Redirect => {
@@ -199,7 +199,7 @@ impl Visit<'_> {
     }
 }
 
-/// `path` where the metrics are, or on another port of the same host; user, query and fragment do not come along.
+/// Builds the URL of `path` on the metrics page's host, or on another port of it, without query and fragment.
 fn place(metrics: &str, port: Option<u16>, path: &str) -> Option<String> {
     let mut url = url::Url::parse(metrics).ok()?;
     if let Some(port) = port {
@@ -212,7 +212,7 @@ fn place(metrics: &str, port: Option<u16>, path: &str) -> Option<String> {
     Some(url.into())
 }
 
-/// The status, and what the server says about it.
+/// Describes an error response: its status and the start of its body.
 fn refusal(page: &Page) -> String {
     let said = String::from_utf8_lossy(&page.bytes);
     let words: Vec<&str> = said.split_whitespace().collect();

@@ -1,7 +1,7 @@
-//! What engines say of themselves over HTTP, beside their metrics: `/version`, `/v1/models`, `/server_info`.
+//! Information that engines return over HTTP beside their metrics: `/version`, `/v1/models`, `/server_info`.
 //!
 //! Only paths that the engine's signal file lists, only GET, only addresses that `exporters.allow` allows, never a
-//! credential. Few replicas are asked: they stand for the others, and an engine in trouble has better things to do.
+//! credential. Few replicas are requested: they represent the others, and an overloaded engine needs no extra load.
 
 mod ask;
 mod told;
@@ -14,38 +14,38 @@ pub use ask::{TARGETS_MOST, ask};
 pub(crate) use told::is_secret;
 pub use told::{Told, read};
 
-/// What is said where a server does not know the path.
+/// The reason if a server does not know the path.
 const NO_SUCH_PATH: &str = "has no such path (HTTP 404)";
-/// What is said where a server wants to know who asks; the status follows.
+/// The start of the reason if a server requires authentication; the status follows.
 const WANTS_A_KEY: &str = "wants a key; none was sent";
 
-/// What one path answered.
+/// The answer of one path.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Answer {
-    /// The engine, as its signal file is called.
+    /// The engine, by the name of its signal file.
     pub engine: String,
     /// The pod, else host and port.
     pub target: String,
     /// The path: `/version`.
     pub path: String,
-    /// What came, or why nothing did.
+    /// The answer, or the reason why there is none.
     pub said: Said,
 }
 
-/// The answer itself.
+/// The content of an answer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Said {
     /// JSON.
     Json(Value),
-    /// Anything else that is text, cut to a bound.
+    /// Any other text, truncated.
     Text(String),
-    /// Nothing, in a sentence.
+    /// No answer; the reason in a sentence.
     Nothing(String),
 }
 
 impl Answer {
-    /// Whether the engine failed to answer, as opposed to having no such path in this version, or guarding it.
+    /// Returns true if the engine failed to answer, as opposed to lacking the path in this version or requiring a key.
     pub fn is_trouble(&self) -> bool {
         let usual = |why: &str| why == NO_SUCH_PATH || why.starts_with(WANTS_A_KEY);
         matches!(&self.said, Said::Nothing(why) if !usual(why))

@@ -1,4 +1,4 @@
-//! Reads what answers tell, by the pointers of the engine's file.
+//! Extracts information from answers, by the JSON pointers of the engine's signal file.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,31 +9,31 @@ use serde_json::Value;
 use super::{Answer, Said};
 use crate::playbook::Library;
 
-/// Values that one pointer may find; an answer may hold anything.
+/// Maximum number of values of one pointer; an answer is untrusted.
 const FOUND_MOST: usize = 512;
-/// How deep objects of settings are followed; vLLM's have two levels.
+/// Maximum depth of nested settings; vLLM's have two levels.
 const DEPTH: usize = 3;
-/// Of a value, what is kept.
+/// Maximum length of a value, in characters.
 const VALUE_CHARS: usize = 400;
-/// Words in a setting's name that stand for something secret.
+/// Words in a setting's name that mark a secret.
 const SECRET: [&str; 8] = ["key", "apikey", "token", "secret", "password", "passwd", "credential", "credentials"];
 
-/// What an answer tells.
+/// The information of an answer.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Told {
-    /// Of what, and its version; sorted, each once.
+    /// Product and version; sorted, without duplicates.
     pub versions: Vec<(String, String)>,
-    /// Names of models that are served.
+    /// Names of the served models.
     pub models: Vec<String>,
-    /// Where their weights were loaded from: a path, or a repository's name.
+    /// Sources of their weights: a path, or a repository's name.
     pub weights: Vec<String>,
-    /// Settings in force, by their names; never one that is named like a secret.
+    /// Effective settings, by name; never one whose name marks a secret.
     pub settings: BTreeMap<String, String>,
-    /// Words of the command line.
+    /// Arguments of the command line.
     pub arguments: Vec<String>,
 }
 
-/// Reads one answer; nothing where the engine's file does not know the path, or the answer has another shape.
+/// Extracts the information of one answer; empty if the engine's file lacks the path or the answer's shape differs.
 pub fn read(library: &Library, answer: &Answer) -> Told {
     let mut told = Told::default();
     let Said::Json(value) = &answer.said else { return told };
@@ -63,7 +63,7 @@ pub fn read(library: &Library, answer: &Answer) -> Told {
 }
 
 impl Told {
-    /// Puts another answer's findings to these; of two values of a setting the first stays.
+    /// Adds the information of another answer; the first value of a setting wins.
     pub fn add(&mut self, other: Self) {
         self.versions.extend(other.versions);
         self.models.extend(other.models);
@@ -85,7 +85,7 @@ impl Told {
     }
 }
 
-/// Every value that the pointer leads to.
+/// Returns all values that the pointer matches.
 fn found<'a>(value: &'a Value, pointer: &str) -> Vec<&'a Value> {
     let mut at = vec![value];
     for segment in pointer.split('/').skip(1) {
@@ -108,7 +108,7 @@ fn texts(value: &Value, pointer: &str) -> Vec<String> {
     found(value, pointer).into_iter().filter_map(text).collect()
 }
 
-/// A plain value as text; nothing for what is empty or no plain value.
+/// Returns a scalar as text; `None` if it is empty or not a scalar.
 fn text(value: &Value) -> Option<String> {
     let text = match value {
         Value::String(text) => text.trim().to_owned(),
@@ -120,7 +120,7 @@ fn text(value: &Value) -> Option<String> {
     (!line.is_empty()).then_some(line)
 }
 
-/// Takes over plain values, and lists of them; objects by `name.key`.
+/// Collects scalars and lists of them; nested objects as `name.key`.
 fn settings(into: &mut BTreeMap<String, String>, name: &str, value: &Value, depth: usize) {
     if into.len() >= FOUND_MOST || is_secret(name) {
         return;
@@ -146,7 +146,7 @@ fn settings(into: &mut BTreeMap<String, String>, name: &str, value: &Value, dept
     }
 }
 
-/// Whether a setting is named like something secret.
+/// Returns true if a setting's name marks a secret.
 pub(crate) fn is_secret(name: &str) -> bool {
     let last = name.rsplit('.').next().unwrap_or_default().to_ascii_lowercase();
     last.split(['_', '-']).any(|word| SECRET.contains(&word))

@@ -1,4 +1,4 @@
-//! Which addresses may be read: an address learnt from somewhere must not lead us into places that answer to trust.
+//! The allow-list of addresses: a learnt address must not lead to internal services that trust their callers.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -10,9 +10,9 @@ use serde::Deserialize;
 #[serde(try_from = "String")]
 #[schemars(with = "String")]
 pub enum Allowed {
-    /// A network: its address and how many leading bits count.
+    /// A network: its address and the prefix length.
     Network(IpAddr, u8),
-    /// A host by its name, wherever that leads except to what is never read.
+    /// A host name, whatever address it resolves to, except those that are always refused.
     Host(String),
 }
 
@@ -37,7 +37,7 @@ impl TryFrom<String> for Allowed {
 }
 
 impl Allowed {
-    /// Whether an address is in this network; a host's name has none without being asked for.
+    /// Returns true if the address is in this network; a host name holds none, since it would have to be resolved.
     pub fn holds(&self, address: IpAddr) -> bool {
         match self {
             Self::Network(network, bits) => contains(*network, *bits, address.to_canonical()),
@@ -54,8 +54,8 @@ fn is_host(text: &str) -> bool {
     !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || ".-_".contains(c))
 }
 
-/// What is allowed unless told: private networks. Loopback is not among them, because an address that was learnt from
-/// another machine means that machine's loopback, not ours.
+/// Returns the default allow-list: private networks. Loopback is not among them, because a learnt loopback address
+/// means the loopback of another machine.
 pub(super) fn private() -> Vec<Allowed> {
     let v4 = |a, b, bits| Allowed::Network(IpAddr::V4(Ipv4Addr::new(a, b, 0, 0)), bits);
     vec![
@@ -67,7 +67,7 @@ pub(super) fn private() -> Vec<Allowed> {
     ]
 }
 
-/// Whether `address`, which `host` stands for, may be read.
+/// Returns true if `address`, which `host` resolves to, may be read.
 pub(super) fn permits(allowed: &[Allowed], host: &str, address: IpAddr) -> bool {
     let address = address.to_canonical();
     !never(address)
@@ -77,7 +77,7 @@ pub(super) fn permits(allowed: &[Allowed], host: &str, address: IpAddr) -> bool 
         })
 }
 
-/// Link-local, clouds' metadata services, and what is no single machine: never, whatever is allowed.
+/// Returns true for addresses that are always refused: link-local, clouds' metadata services, multicast, broadcast.
 fn never(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(v4) => {
@@ -85,7 +85,7 @@ fn never(address: IpAddr) -> bool {
                 || v4.is_unspecified()
                 || v4.is_broadcast()
                 || v4.is_multicast()
-                // Metadata of Alibaba Cloud and Azure, which are not link-local.
+                // The metadata services of Alibaba Cloud and Azure, which are not link-local.
                 || [Ipv4Addr::new(100, 100, 100, 200), Ipv4Addr::new(168, 63, 129, 16)].contains(&v4)
         }
         IpAddr::V6(v6) => {

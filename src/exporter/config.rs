@@ -1,4 +1,4 @@
-//! Which exporters may be read directly.
+//! The configuration of exporters that may be read directly.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,11 +14,11 @@ use crate::redact::address;
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
-    /// Learn the addresses from Prometheus' targets and remember them for when it is away; defaults to true.
+    /// True to learn the addresses from Prometheus' targets and store them for its outages; defaults to true.
     pub learn: bool,
     /// Networks, addresses or host names that may be read; defaults to private networks, without loopback.
     pub allow: Vec<Allowed>,
-    /// Exporters that Prometheus does not know, or that must be known without it.
+    /// Exporters that are not Prometheus targets, or that must be known without it.
     pub targets: Vec<Given>,
 }
 
@@ -32,16 +32,16 @@ impl Default for Config {
 #[derive(Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Given {
-    /// The engine or exporter, as its signal file is called: `vllm`, `dcgm`.
+    /// The engine or exporter, by the name of its signal file: `vllm`, `dcgm`.
     pub engine: String,
-    /// The page: `http://10.0.0.7:9400/metrics`.
+    /// The URL of its metrics page: `http://10.0.0.7:9400/metrics`.
     pub url: String,
     /// Labels that a scrape would attach: `namespace`, `pod`.
     #[serde(default)]
     pub labels: BTreeMap<String, String>,
 }
 
-/// Shows no secret of the address.
+/// Formats the entry without secrets of the URL.
 impl fmt::Debug for Given {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let url = address(&self.url);
@@ -50,7 +50,7 @@ impl fmt::Debug for Given {
 }
 
 impl Config {
-    /// The configured exporters.
+    /// Returns the configured exporters.
     pub fn given(&self) -> impl Iterator<Item = Target> {
         self.targets.iter().map(|given| {
             let mut labels = given.labels.clone();

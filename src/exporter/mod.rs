@@ -1,8 +1,7 @@
-//! Reads the `/metrics` of engines and GPU exporters over HTTP, and what else they tell there: the second source of
-//! evidence, beside Prometheus.
+//! Reads the `/metrics` pages and other HTTP paths of engines and GPU exporters: evidence beside Prometheus.
 //!
-//! Read-only and bounded in every direction: allowed addresses only, no redirects, no proxy, a deadline and a size limit
-//! per page, few pages at once.
+//! It is read-only and bounded: allowed addresses only, no redirects, no proxy, timeouts, size limits, few requests at
+//! once.
 
 mod allow;
 mod config;
@@ -24,32 +23,32 @@ pub use allow::Allowed;
 pub use config::{Config, Given};
 pub use page::{Sample, parse};
 
-/// How long one page may take.
+/// Timeout of one page.
 const PAGE_WITHIN: Duration = Duration::from_secs(2);
-/// The largest page that is read, in bytes after decompression; a vLLM page has about 0.1 MB.
+/// Maximum size of a page, in bytes after decompression; a vLLM page has about 0.1 MB.
 const PAGE_BYTES: usize = 16 << 20;
-/// Of an error, how long its body may take, and how much of it is kept.
+/// Timeout and maximum bytes for the body of an error response.
 const REASON_WITHIN: Duration = Duration::from_millis(200);
 const REASON_BYTES: usize = 4 << 10;
-/// Pages at once, over all that share a reader.
+/// Maximum number of concurrent requests, over all users of a reader.
 const AT_ONCE: usize = 8;
-/// Exporters that one diagnosis reads at most.
+/// Maximum number of exporters that one diagnosis reads.
 pub const TARGETS_MOST: usize = 64;
 
-/// Where a page is, and what a scrape would say of it.
+/// An exporter's page, with the labels that a scrape would attach.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Target {
-    /// The engine or exporter, as its signal file is called.
+    /// The engine or exporter, by the name of its signal file.
     pub engine: String,
-    /// The page's address.
+    /// The URL of the page.
     pub url: String,
-    /// The labels that a scrape attaches, and those of its series that tell the pool.
+    /// The labels that a scrape attaches, and those of its series that identify the pool.
     pub labels: Labels,
-    /// When Prometheus listed it last; none for configured ones.
+    /// The time at which Prometheus listed it last; `None` if it is configured.
     pub seen: Option<Timestamp>,
 }
 
-/// Shows no secret of the address.
+/// Formats the target without secrets of the URL.
 impl fmt::Debug for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let place = self.place();
@@ -62,18 +61,18 @@ impl fmt::Debug for Target {
 }
 
 impl Target {
-    /// Its pod, else its host and port: never a path or a query, which may hold secrets.
+    /// Returns its pod, else its host and port: never a path or a query, which may contain secrets.
     pub fn name(&self) -> String {
         let pod = self.labels.get("pod").filter(|pod| !pod.is_empty());
         pod.cloned().unwrap_or_else(|| self.place())
     }
 
-    /// Host and port.
+    /// Returns host and port.
     pub fn place(&self) -> String {
         place(&self.url)
     }
 
-    /// The sample with this target's labels, as a scrape without `honor_labels` would keep it.
+    /// Adds this target's labels to a sample, as a scrape without `honor_labels` does.
     pub fn attach(&self, mut sample: Sample) -> Sample {
         for (name, value) in &self.labels {
             if let Some(own) = sample.labels.insert(name.clone(), value.clone())
@@ -95,61 +94,61 @@ fn place(url: &str) -> String {
     }
 }
 
-/// An answer of HTTP.
+/// An HTTP response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Page {
-    /// The status; never a redirect.
+    /// The status code; never a redirect.
     pub status: u16,
-    /// The media type without its parameters, lower case; empty when none is told.
+    /// The media type without its parameters, in lower case; empty if the header is missing.
     pub media: String,
-    /// The body, decompressed; of one that is no success only what came at once.
+    /// The body, decompressed; of an error response only its first chunk.
     pub bytes: Vec<u8>,
-    /// When it was there.
+    /// The time at which it was complete.
     pub at: Instant,
 }
 
-/// What a page may cost.
+/// The limits of one request.
 #[derive(Debug, Clone, Copy)]
 pub struct Bounds {
-    /// Bytes after decompression.
+    /// Maximum bytes after decompression.
     pub bytes: usize,
-    /// How long it may take, once it is its turn.
+    /// The timeout, without the wait for a slot.
     pub within: Duration,
-    /// When it must be there, the waiting for its turn included.
+    /// The deadline, including the wait for a slot.
     pub deadline: Instant,
 }
 
-/// Why a page has not been read.
+/// The reason why a page could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ExporterError {
-    /// The machine is there and nobody listens.
+    /// The host is up and refuses the connection.
     #[error("refuses connections")]
     Refused,
-    /// No connection: no such host, no way to it, no answer to the attempt.
+    /// No connection: no such host, no route, no answer to the attempt.
     #[error("cannot be reached: {0}")]
     Unreachable(String),
-    /// The deadline passed after the connection stood.
+    /// The deadline passed after the connection was established.
     #[error("took the connection and did not answer in time")]
     Late,
-    /// It says itself that it cannot.
+    /// The status is an error.
     #[error("answered HTTP {0}")]
     Status(u16),
-    /// The page is elsewhere; redirects are not followed.
+    /// The response is a redirect; redirects are not followed.
     #[error("answered with a redirect, which is not followed: name the page itself")]
     Redirect,
-    /// More than anybody exposes.
+    /// The body is larger than the limit.
     #[error("sent more than {} MiB", .0 >> 20)]
     TooLarge(usize),
-    /// The answer is no page of metrics.
+    /// The body is not a page of metrics.
     #[error("did not send metrics: {0}")]
     NotMetrics(String),
-    /// The address is outside of what may be read.
+    /// The address is not on the allow-list.
     #[error("has an address that may not be read: {0} is in no network of `exporters.allow`, or never allowed")]
     NotAllowed(String),
 }
 
 impl ExporterError {
-    /// Whether the exporter itself is away, as opposed to slow, odd or forbidden.
+    /// Returns true if the exporter is unavailable, as opposed to slow, malformed or forbidden.
     pub fn is_gone(&self) -> bool {
         match self {
             Self::Refused | Self::Unreachable(_) => true,
@@ -159,7 +158,7 @@ impl ExporterError {
     }
 }
 
-/// Reads pages.
+/// The HTTP client of pages.
 #[derive(Debug, Clone)]
 pub struct Reader {
     http: reqwest::Client,
@@ -168,16 +167,16 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// Prepares a client; nothing is sent.
+    /// Creates a client; nothing is sent.
     ///
     /// # Errors
-    /// When the HTTP client cannot be made.
+    /// If the HTTP client cannot be created.
     pub fn new(allow: &[Allowed]) -> Result<Self, reqwest::Error> {
         let allowed: Arc<[Allowed]> = allow.into();
         let http = reqwest::Client::builder()
             .connect_timeout(PAGE_WITHIN / 2)
             .redirect(reqwest::redirect::Policy::none())
-            // A proxy would reach what we check the address of.
+            // A proxy would connect to addresses that are not checked here.
             .no_proxy()
             .dns_resolver(AllowedOnly(Arc::clone(&allowed)))
             .pool_max_idle_per_host(1)
@@ -186,16 +185,16 @@ impl Reader {
         Ok(Self { http, allowed, running: Arc::new(Semaphore::new(AT_ONCE)) })
     }
 
-    /// The same with slots of its own: neither waits for what the other reads.
+    /// Returns the same reader with its own slots, so that neither waits for the other's requests.
     #[must_use]
     pub fn apart(&self) -> Self {
         Self { running: Arc::new(Semaphore::new(AT_ONCE)), ..self.clone() }
     }
 
-    /// The samples of a page whose names are wanted, with the target's labels, and the moment it came.
+    /// Reads the samples whose names are `wanted`, with the target's labels; also returns the time of the response.
     ///
     /// # Errors
-    /// When it is not allowed, away, late, or no page of metrics.
+    /// If the address is not allowed or unreachable, the deadline passes, or the body is not a page of metrics.
     pub async fn read(
         &self,
         target: &Target,
@@ -213,10 +212,11 @@ impl Reader {
         Ok((samples.into_iter().map(|sample| target.attach(sample)).collect(), page.at))
     }
 
-    /// Gets one page, whatever its status, without any credentials.
+    /// Sends one GET without credentials; returns the response whatever its status.
     ///
     /// # Errors
-    /// When the address is not allowed, away, late, elsewhere, or the answer too large or broken off.
+    /// If the address is not allowed or unreachable, the deadline passes, or the answer is a redirect, too large or cut
+    /// off.
     pub async fn get(&self, url: &str, accept: &'static str, bounds: &Bounds) -> Result<Page, ExporterError> {
         let url = self.checked(url)?;
         let late = |_| ExporterError::Late;
@@ -226,8 +226,8 @@ impl Reader {
         tokio::time::timeout_at(until.into(), self.fetch(url, accept, bounds.bytes)).await.map_err(late)?
     }
 
-    /// The address, when it is one of HTTP and, where it is written as a number, allowed. Names are checked when they
-    /// are resolved, so that what was checked is what is connected to.
+    /// Parses a URL and checks that its scheme is HTTP and that an IP address in it is allowed. Host names are checked
+    /// when they are resolved, so that the checked address is the one that is connected to.
     fn checked(&self, url: &str) -> Result<url::Url, ExporterError> {
         let refused = || ExporterError::NotAllowed(place(url));
         let url = url::Url::parse(url).map_err(|_| refused())?;
@@ -257,7 +257,7 @@ impl Reader {
         let media = told.and_then(|text| text.split(';').next()).unwrap_or_default().trim().to_ascii_lowercase();
         let mut bytes = Vec::new();
         if !status.is_success() {
-            // What stands behind an error may explain it, and is not worth waiting for.
+            // The body of an error may explain it, but is not worth a longer wait.
             if let Ok(Ok(Some(chunk))) = tokio::time::timeout(REASON_WITHIN, response.chunk()).await {
                 bytes.extend(chunk.iter().take(REASON_BYTES));
             }
@@ -296,12 +296,12 @@ fn failure(error: &reqwest::Error) -> ExporterError {
     }
 }
 
-/// A name leads to an address that is not allowed.
+/// The error that a host name resolves to addresses that are not allowed.
 #[derive(Debug, thiserror::Error)]
 #[error("{0} may not be read")]
 struct Forbidden(String);
 
-/// Resolves names to allowed addresses only.
+/// A DNS resolver that returns allowed addresses only.
 struct AllowedOnly(Arc<[Allowed]>);
 
 impl Resolve for AllowedOnly {

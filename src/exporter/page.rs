@@ -1,15 +1,15 @@
-//! The text that exporters expose: Prometheus text format 0.0.4, and OpenMetrics as far as both agree.
+//! A parser of exporters' pages: Prometheus text format 0.0.4, and the part of OpenMetrics that is equal to it.
 //!
-//! The crates that read it lose `:` in names, split label values at commas, or have a licence that deny.toml does not
-//! take; the format is small. As strict as Prometheus: one line that cannot be read makes the whole page worthless.
+//! The crates that parse it lose `:` in names, split label values at commas, or have a licence that deny.toml refuses;
+//! the format is small. It is as strict as Prometheus: one line that cannot be parsed fails the whole page.
 //! Source of the format: <https://prometheus.io/docs/instrumenting/exposition_formats/>
 
 use super::ExporterError;
 use crate::alert::Labels;
 
-/// Samples that are kept of one page at most.
+/// Maximum number of wanted samples of one page.
 const SAMPLES_MOST: usize = 50_000;
-/// How much of a line is shown when it cannot be read, in characters.
+/// Maximum length of an unparsable line in an error, in characters.
 const SHOWN: usize = 40;
 
 /// One sample.
@@ -19,14 +19,14 @@ pub struct Sample {
     pub name: String,
     /// Its labels.
     pub labels: Labels,
-    /// Its value; may be NaN, infinite or negative, as exposed.
+    /// The value as exposed; may be NaN, infinite or negative.
     pub value: f64,
 }
 
-/// Reads the samples whose names are wanted; times of samples and exemplars are left out.
+/// Parses the samples whose names are `wanted`; timestamps and exemplars are left out.
 ///
 /// # Errors
-/// When a line is no sample, the text breaks off within a line, or far too many samples are wanted.
+/// If a line is not a sample, the text ends within a line, or too many samples are wanted.
 pub fn parse(text: &str, wanted: impl Fn(&str) -> bool) -> Result<Vec<Sample>, ExporterError> {
     if !text.is_empty() && !text.ends_with('\n') {
         return Err(ExporterError::NotMetrics("the page breaks off within a line".to_owned()));
@@ -57,7 +57,7 @@ pub fn parse(text: &str, wanted: impl Fn(&str) -> bool) -> Result<Vec<Sample>, E
     Ok(samples)
 }
 
-/// `name{label="value",…} value [time] [# exemplar]`.
+/// Parses a line: `name{label="value",…} value [time] [# exemplar]`.
 fn read(line: &str) -> Option<(&str, Labels, f64)> {
     let end = line.find(|c: char| !is_name(c)).unwrap_or(line.len());
     let (name, rest) = line.split_at(end);
@@ -78,7 +78,7 @@ fn read(line: &str) -> Option<(&str, Labels, f64)> {
     }
 }
 
-/// The labels up to the closing brace, and what follows it.
+/// Parses the labels up to the closing brace; also returns the rest of the line.
 fn read_labels(mut rest: &str) -> Option<(Labels, &str)> {
     let mut labels = Labels::new();
     loop {
@@ -115,7 +115,7 @@ fn is_name(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_' || c == ':'
 }
 
-/// A number as Go and Python write it: `1e+06`, `+Inf`, `NaN`.
+/// Parses a number as Go and Python write it: `1e+06`, `+Inf`, `NaN`.
 fn number(text: &str) -> Option<f64> {
     text.parse().ok()
 }

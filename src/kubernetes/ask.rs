@@ -1,4 +1,4 @@
-//! One question to the API server: a GET, within its deadline, with an answer of bounded size, few at once.
+//! GET requests to the API server: each with a deadline and a bounded answer, few concurrently.
 
 use std::pin::pin;
 use std::time::{Duration, Instant};
@@ -13,14 +13,14 @@ use tokio::sync::Semaphore;
 use super::kinds::{Kind, Verb};
 use crate::redact::innermost;
 
-/// How long one call may take; a server that hangs with one of them may answer the others.
+/// Timeout of one call; a server that hangs in one call may still answer others.
 const CALL_WITHIN: Duration = Duration::from_secs(10);
-/// The largest answer that is read whole, in bytes; a page of pods has about 2 MB.
+/// Maximum size of a JSON answer, in bytes; a page of pods has about 2 MB.
 const ANSWER_BYTES: usize = 8 << 20;
-/// Of a server's own words, what is shown.
+/// Maximum length of a server's message that is shown, in characters.
 const WORDS_CHARS: usize = 300;
 
-/// Why an answer is missing; reads on after a name: "pods of namespace llm: …".
+/// The reason why an answer is missing; completes a sentence that begins with a name: "pods of namespace llm: …".
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Failure {
     #[error("may not {what}: give {who} that permission, see config/kubernetes/rbac.yaml")]
@@ -42,7 +42,7 @@ pub(super) enum Failure {
 }
 
 impl Failure {
-    /// Nothing else will be answered either.
+    /// Returns true if further requests would fail too.
     pub(super) fn is_final(&self) -> bool {
         matches!(self, Self::Unreachable(_) | Self::Unauthorized(_))
     }
@@ -65,12 +65,12 @@ impl Failure {
     }
 }
 
-/// A server's words, safe and short.
+/// Sanitises and shortens a message of the server.
 pub(super) fn words(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(WORDS_CHARS).collect::<String>().trim().to_owned()
 }
 
-/// Who is refused: `… is forbidden: User "system:serviceaccount:monitoring:llm-diagnose" cannot list …`.
+/// Extracts the refused user: `… is forbidden: User "system:serviceaccount:monitoring:llm-diagnose" cannot list …`.
 fn who(message: &str) -> String {
     let user = message.split_once("User \"").and_then(|(_, rest)| rest.split_once('"'));
     match user {
@@ -79,27 +79,27 @@ fn who(message: &str) -> String {
     }
 }
 
-/// A question; each is a GET.
+/// A GET request.
 #[derive(Debug)]
 pub(super) enum Query<'a> {
-    /// The collection at the path.
+    /// Lists the collection at the path.
     List(&'a ListParams),
-    /// What stands below the path.
+    /// Reads the object of this name below the path.
     Get(&'a str),
-    /// The log of the pod below the path.
+    /// Reads the log of the pod of this name below the path.
     Log(&'a str, &'a LogParams),
 }
 
-/// What came of a list.
+/// The result of a list request.
 #[derive(Debug)]
 pub(super) struct Listed<T> {
-    /// What came; when a later page failed, what stood on the ones before.
+    /// The items; if a later page failed, those of the pages before it.
     pub(super) items: Vec<T>,
-    /// What could not be read.
+    /// The number of items that could not be parsed.
     pub(super) odd: usize,
-    /// There are more than were asked for.
+    /// True if there are more items than the limit.
     pub(super) more: bool,
-    /// Why it ends early.
+    /// The failure that ended the list early; `None` if it ended regularly.
     pub(super) failure: Option<Failure>,
 }
 
@@ -116,19 +116,19 @@ struct PageMeta {
     next: Option<String>,
 }
 
-/// Asks, for as long as the deadline lets it.
+/// A client with a deadline for all its requests.
 #[derive(Clone, Copy)]
 pub(super) struct Ask<'a> {
     pub(super) client: &'a kube::Client,
-    /// The API server's address, as it may be shown.
+    /// The address of the API server, without secrets.
     pub(super) server: &'a str,
-    /// Calls at once, over everybody who asks.
+    /// Slots for concurrent calls, shared by all users of the cluster's client.
     pub(super) slots: &'a Semaphore,
     pub(super) deadline: Instant,
 }
 
 impl Ask<'_> {
-    /// Sends what comes, piece by piece, to `take`; what has come before a failure is there.
+    /// Passes the body of an answer chunk by chunk to `take`; the chunks before a failure were already passed.
     pub(super) async fn stream(
         &self,
         path: &str,
@@ -163,7 +163,7 @@ impl Ask<'_> {
         tokio::time::timeout_at(until.into(), read).await.map_err(late)?
     }
 
-    /// One answer of JSON.
+    /// Reads an answer of JSON.
     pub(super) async fn json<T: DeserializeOwned>(
         &self,
         path: &str,
@@ -182,7 +182,7 @@ impl Ask<'_> {
         serde_json::from_slice(&body).map_err(|error| Failure::Garbage(words(&error.to_string())))
     }
 
-    /// One object by its name.
+    /// Reads an object by its name.
     pub(super) async fn get<T: DeserializeOwned>(
         &self,
         kind: &Kind,
@@ -194,7 +194,7 @@ impl Ask<'_> {
         self.json(&kind.path(version, namespace), Query::Get(name), &what).await
     }
 
-    /// A collection, page by page, at most `most`; `read` takes each item to what is kept of it.
+    /// Lists a collection page by page, at most `most` items; `read` converts an item, or returns `None`.
     pub(super) async fn list<T>(
         &self,
         kind: &Kind,
@@ -220,7 +220,7 @@ impl Ask<'_> {
                     None => listed.odd += 1,
                 }
             }
-            // A server that repeats its own mark would be asked for ever.
+            // A server that repeats its `continue` token would cause an endless loop.
             let next =
                 page.metadata.next.filter(|next| !next.is_empty() && params.continue_token.as_ref() != Some(next));
             listed.more = next.is_some() || listed.items.len() > most;

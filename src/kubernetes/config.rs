@@ -1,4 +1,4 @@
-//! The key `kubernetes:`.
+//! The configuration key `kubernetes:`.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -6,18 +6,18 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// Whether and how a cluster's API is asked.
+/// The access to a cluster's API.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
-    /// Ask it; not set, when we run in a cluster.
+    /// True to query the cluster; unset: only if the program runs in a cluster.
     pub enabled: Option<bool>,
-    /// A kubeconfig, for use outside of a cluster; not set, the pod's service account.
+    /// The path of a kubeconfig, for use outside of a cluster; unset: the pod's service account.
     pub kubeconfig: Option<PathBuf>,
-    /// The kubeconfig's context; not set, its current one.
+    /// The kubeconfig's context; unset: its current context.
     pub context: Option<String>,
-    /// Labels of an alert that must all be equal for this cluster to be asked; empty takes every alert.
+    /// Labels that an alert must carry for this cluster to be queried; empty takes every alert.
     pub labels: BTreeMap<String, String>,
-    /// Namespaces that may be asked; empty takes all that the permissions allow.
+    /// Namespaces that may be queried; empty takes all that the permissions allow.
     pub namespaces: Vec<String>,
 }

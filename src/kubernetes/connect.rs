@@ -1,4 +1,4 @@
-//! The way to a cluster's API: the pod's service account, or a kubeconfig that somebody names.
+//! Connects to a cluster's API by the pod's service account or by a configured kubeconfig.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,17 +10,17 @@ use tokio::sync::Semaphore;
 use super::{Config, Kubernetes};
 use crate::redact::address;
 
-/// Tells a program that it runs in a pod (kubernetes.io/docs/tasks/run-application/access-api-from-pod).
+/// The environment variable that is set in every pod (kubernetes.io/docs/tasks/run-application/access-api-from-pod).
 const IN_CLUSTER: &str = "KUBERNETES_SERVICE_HOST";
-/// A kubeconfig may name a program that gets the credentials.
+/// Timeout for credentials; a kubeconfig may name a program that provides them.
 const CREDENTIALS_WITHIN: Duration = Duration::from_secs(20);
-/// Calls at once, over all that share a client.
+/// Maximum number of concurrent calls, over all users of a client.
 const AT_ONCE: usize = 8;
 
-/// Why there is no way to a cluster.
+/// The reason why the client cannot be created.
 #[derive(Debug, thiserror::Error)]
 pub enum KubernetesError {
-    /// It is enabled, no kubeconfig is named, and this is no pod.
+    /// The access is enabled, no kubeconfig is configured, and the program does not run in a pod.
     #[error(
         "`kubernetes.enabled` is true, but this is no pod ({IN_CLUSTER} is not set): name a file in `kubernetes.kubeconfig`"
     )]
@@ -30,31 +30,31 @@ pub enum KubernetesError {
         "the pod's service account cannot be read: {0}; set `automountServiceAccountToken: true` and apply config/kubernetes/rbac.yaml"
     )]
     ServiceAccount(#[source] kube::config::InClusterError),
-    /// The kubeconfig cannot be read or lacks something.
+    /// The kubeconfig cannot be read or is incomplete.
     #[error("the kubeconfig {path}: {1}", path = .0.display())]
     Kubeconfig(PathBuf, #[source] kube::config::KubeconfigError),
-    /// It has no such context.
+    /// The kubeconfig has no such context.
     #[error("the kubeconfig {path} has no context `{1}`; it has {2}", path = .0.display())]
     Context(PathBuf, String, String),
-    /// Certificate, key, token or proxy are no good.
+    /// Certificate, key, token or proxy cannot be used.
     #[error("the credentials for the cluster cannot be used: {0}")]
     Credentials(#[source] kube::Error),
-    /// The program that a kubeconfig names for the credentials does not end.
+    /// The program that the kubeconfig names for the credentials does not end.
     #[error("the kubeconfig {path} gets its credentials from a program that does not end: run it by hand, or use a token", path = .0.display())]
     Slow(PathBuf),
 }
 
 impl Kubernetes {
-    /// The same cluster with slots of its own: neither waits for what the other asks.
+    /// Returns the same client with its own slots, so that neither waits for the other's requests.
     #[must_use]
     pub fn apart(&self) -> Self {
         Self { slots: Arc::new(Semaphore::new(AT_ONCE)), ..self.clone() }
     }
 
-    /// Prepares to ask a cluster, nothing is sent; none when it is not enabled or, where that is not said, this is no pod.
+    /// Creates a client; nothing is sent. Returns `None` if the access is disabled, or not configured outside of a pod.
     ///
     /// # Errors
-    /// When it is enabled and there is no way to a cluster.
+    /// If the access is enabled and the client cannot be created.
     pub async fn connect(config: &Config) -> Result<Option<Self>, KubernetesError> {
         let in_cluster = std::env::var_os(IN_CLUSTER).is_some();
         if !config.enabled.unwrap_or(in_cluster) {
@@ -65,10 +65,10 @@ impl Kubernetes {
             None if in_cluster => kube::Config::incluster().map_err(KubernetesError::ServiceAccount)?,
             None => return Err(KubernetesError::NotInCluster),
         };
-        // Who asks has a deadline and asks something else meanwhile.
+        // Every caller has a deadline and queries other sources meanwhile, so a retry would not help.
         access.default_retry = false;
         let server = address(&access.cluster_url.to_string()).into();
-        // Getting credentials may run a program, and wait for it.
+        // The creation may block: it may run a program that provides the credentials.
         let making = tokio::task::spawn_blocking(move || kube::Client::try_from(access));
         let slow = || KubernetesError::Slow(config.kubeconfig.clone().unwrap_or_default());
         let made = tokio::time::timeout(CREDENTIALS_WITHIN, making).await.map_err(|_| slow())?;

@@ -1,4 +1,4 @@
-//! What happened to pods, their owners and nodes. Pure but for the reading.
+//! Events of pods, their owners and nodes. Pure, except for the requests.
 
 use std::collections::BTreeSet;
 
@@ -12,15 +12,15 @@ use super::kinds::EVENT;
 use super::pods::cut;
 use super::{Event, Missing};
 
-/// Events of a page, and of a namespace at most; the API cannot sort them by time.
+/// Events of one page, and maximum number of a namespace; the API cannot sort them by time.
 const PAGE: u32 = 500;
 const NAMESPACE_MOST: usize = 10_000;
-/// Events that are told; the newest of more.
+/// Maximum number of returned events; the newest are retained.
 const TOLD: usize = 1_000;
-/// Where events of objects without a namespace are kept.
+/// The namespace of events about objects without a namespace.
 pub(super) const CLUSTER_WIDE: &str = "default";
 
-/// All events since then in these namespaces, and with `nodes` those of the cluster's nodes.
+/// Lists all events since `since` in these namespaces; with `nodes` also those of the cluster's nodes.
 pub(super) async fn look(
     ask: Ask<'_>,
     namespaces: &[String],
@@ -49,7 +49,7 @@ pub(super) async fn look(
     events
 }
 
-/// Those about one of `about` (`Pod/llama-0`), oldest first, the newest when there are too many.
+/// Selects the events about one of `about` (`Pod/llama-0`), oldest first; if there are too many, the newest.
 pub(super) fn of(mut events: Vec<Event>, about: &BTreeSet<String>, missing: &mut Missing) -> Vec<Event> {
     events.retain(|event| about.contains(&event.about));
     events.sort_by(|a, b| (a.at, &a.about, &a.reason).cmp(&(b.at, &b.about, &b.reason)));
@@ -64,7 +64,7 @@ pub(super) fn of(mut events: Vec<Event>, about: &BTreeSet<String>, missing: &mut
 fn read(raw: Raw) -> Event {
     let about = raw.involved_object;
     let series = raw.series.unwrap_or_default();
-    // Newer reporters fill the series and the microseconds, older ones the last timestamp.
+    // Newer reporters set the series and the time in microseconds, older ones the last timestamp.
     let at = series.last_observed_time.map(|at| at.0).or(raw.last_timestamp.map(|at| at.0));
     let at = at.or(raw.event_time.map(|at| at.0)).or(raw.first_timestamp.map(|at| at.0));
     Event {

@@ -1,4 +1,4 @@
-//! Which pods are the pool's: those that are named, and their siblings, which may have no metrics because they never came up.
+//! Finds the pool's pods: the named ones and their siblings, which may have no metrics because they never started.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,17 +11,17 @@ use super::kinds::{POD, is_name};
 use super::pods::{self, Owner};
 use super::{Container, Missing, Pod, Wanted};
 
-/// Pods of a page: about 2 MB.
+/// Pods of one page: about 2 MB.
 const PAGE: u32 = 100;
-/// Pods that are looked at in one namespace, or in all.
+/// Maximum number of pods that are listed, per namespace or over all.
 const LOOKED_AT: usize = 2_000;
-/// Pods that are told.
+/// Maximum number of returned pods.
 const TOLD: usize = 500;
-/// Names that are looked for one by one, and namespaces that are looked through.
+/// Maximum number of pod names that are searched one by one, and of namespaces that are listed.
 const NAMES: usize = 32;
 const NAMESPACES: usize = 8;
 
-/// What engines, and what stands right before them, are called in images and commands.
+/// Names of engines and of their routers in images and commands.
 const ENGINES: [&str; 14] = [
     "vllm",
     "sglang",
@@ -38,7 +38,7 @@ const ENGINES: [&str; 14] = [
     "inference-scheduler",
     "endpoint-picker",
 ];
-/// Labels that differ between replicas or revisions of the same thing.
+/// Labels that differ between replicas or revisions of the same workload.
 const OF_ONE: [&str; 14] = [
     "pod-template-hash",
     "controller-revision-hash",
@@ -55,7 +55,7 @@ const OF_ONE: [&str; 14] = [
     "grove.io/podcliqueset-replica-index",
     "grove.io/podgang",
 ];
-/// Labels that name the whole that a pod is a part of. Sources: the operators' own constants, see [`super::kinds`].
+/// Labels that name the workload that a pod is a part of. Sources: the operators' own constants, see [`super::kinds`].
 const WHOLE: [&str; 6] = [
     "leaderworkerset.sigs.k8s.io/name",
     "ray.io/cluster",
@@ -64,22 +64,22 @@ const WHOLE: [&str; 6] = [
     "grove.io/podcliqueset",
     "app.kubernetes.io/part-of",
 ];
-/// Of [`WHOLE`], the one that is general: it counts with this value, together with the name.
+/// The value with which the generic label `app.kubernetes.io/part-of` of [`WHOLE`] counts, together with the name.
 const LLM_SERVICE: &str = "llminferenceservice";
 const NAME: &str = "app.kubernetes.io/name";
 
-/// What was found.
+/// The result of the search.
 #[derive(Debug, Default)]
 pub(super) struct Found {
-    /// The pods, and what controls each.
+    /// The pods, each with its controller.
     pub(super) pods: Vec<(Pod, Option<Owner>)>,
-    /// Where they are, or were looked for.
+    /// The namespaces of the pods, or those that were searched.
     pub(super) namespaces: Vec<String>,
-    /// The server answers nothing at all.
+    /// True if the server answers no request at all.
     pub(super) dead: bool,
 }
 
-/// Looks for the pool's pods; `allowed` are the namespaces that may be asked, all when empty.
+/// Searches the pool's pods; `allowed` are the namespaces that may be queried, all if empty.
 pub(super) async fn find(ask: Ask<'_>, wanted: &Wanted, allowed: &[String], missing: &mut Missing) -> Found {
     let mut found = Found::default();
     let names: BTreeSet<&str> = wanted.pods.iter().map(String::as_str).filter(|name| is_name(name)).collect();
@@ -89,7 +89,7 @@ pub(super) async fn find(ask: Ask<'_>, wanted: &Wanted, allowed: &[String], miss
     if names.is_empty() && !wanted.pods.is_empty() {
         return found;
     }
-    // Of all namespaces at once, where none is given.
+    // `None` lists all namespaces at once.
     let mut places: Vec<Option<String>> = match &wanted.namespace {
         Some(namespace) if !is_name(namespace) => {
             missing.note(format!("namespace {}", super::ask::words(namespace)), "no namespace can have this name");
@@ -123,7 +123,7 @@ pub(super) async fn find(ask: Ask<'_>, wanted: &Wanted, allowed: &[String], miss
     found.namespaces.extend(places.into_iter().flatten());
     if whole && !found.dead {
         let there: BTreeSet<&str> = seen.iter().map(|(pod, _)| pod.name.as_str()).collect();
-        // Metrics of a Deployment name it where others name pods: its pods' names begin with its own.
+        // Metrics of a Deployment carry its name instead of a pod's; the names of its pods begin with it.
         let owns = |name: &str| there.iter().any(|pod| pod.strip_prefix(name).is_some_and(|n| n.starts_with('-')));
         for gone in names.iter().filter(|name| !there.contains(*name) && !owns(name)) {
             missing.note(format!("pod {gone}"), super::GONE);
@@ -142,7 +142,7 @@ pub(super) async fn find(ask: Ask<'_>, wanted: &Wanted, allowed: &[String], miss
     found
 }
 
-/// Of the named pods, those that stand behind the end of a list that was too long.
+/// Searches by name the named pods that a list did not contain because it was too long.
 async fn beyond(
     ask: Ask<'_>,
     place: &Option<String>,
@@ -165,7 +165,7 @@ fn by_name(name: &str) -> ListParams {
     ListParams::default().fields(&format!("metadata.name={name}"))
 }
 
-/// The namespaces that pods of these names are in.
+/// Returns the namespaces that contain pods of these names.
 async fn locate(
     ask: Ask<'_>,
     places: &[Option<String>],
@@ -203,7 +203,7 @@ fn what(namespace: Option<&str>) -> String {
     }
 }
 
-/// The named ones and their siblings; without names, those that run an engine. Pure.
+/// Selects the named pods and their siblings; without names, the pods that run an engine. Pure.
 fn select(seen: Vec<(Pod, Option<Owner>)>, names: &BTreeSet<&str>) -> Vec<(Pod, Option<Owner>)> {
     let mut chosen: Vec<_> = if names.is_empty() {
         seen.into_iter().filter(|(pod, _)| pod.containers.iter().any(is_engine)).collect()
@@ -226,18 +226,18 @@ fn select(seen: Vec<(Pod, Option<Owner>)>, names: &BTreeSet<&str>) -> Vec<(Pod, 
         let siblings: Vec<_> = siblings.collect();
         named.into_iter().chain(siblings).collect()
     };
-    // The named ones stay first, should there be too many.
+    // The named pods stand first, so that they remain if there are too many.
     chosen.sort_by_key(|(pod, _)| (!names.contains(pod.name.as_str()), pod.namespace.clone(), pod.name.clone()));
     chosen
 }
 
-/// Labels that all replicas of one thing share, in every revision.
+/// Returns the labels that all replicas of a workload share, in every revision.
 fn lasting(pod: &Pod) -> BTreeMap<&str, &str> {
     let labels = pod.labels.iter().map(|(name, value)| (name.as_str(), value.as_str()));
     labels.filter(|(name, _)| !OF_ONE.contains(name)).collect()
 }
 
-/// What a pod is a part of: namespace, label, value.
+/// Returns the workloads that a pod is a part of: namespace, label, value.
 fn wholes_of(pod: &Pod) -> impl Iterator<Item = (&str, &str, &str)> {
     WHOLE.iter().filter_map(move |label| {
         let value = pod.labels.get(*label)?.as_str();
@@ -253,7 +253,7 @@ fn wholes(pod: &Pod) -> Vec<(&str, &str, &str)> {
     wholes_of(pod).collect()
 }
 
-/// What made a pod of this name, as its controller names pods: `llama-7d9c5b4f6-x2x9k`, `llama-0`.
+/// Returns the owner's name in a pod's name, as controllers build it: `llama-7d9c5b4f6-x2x9k`, `llama-0`.
 fn stem(name: &str) -> Option<&str> {
     let (rest, last) = name.rsplit_once('-')?;
     if last.bytes().all(|c| c.is_ascii_digit()) {
@@ -263,7 +263,7 @@ fn stem(name: &str) -> Option<&str> {
     (last.len() == 5 && (6..=10).contains(&hash.len()) && hash.bytes().any(|c| c.is_ascii_digit())).then_some(stem)
 }
 
-/// Whether it runs an engine, or what stands right before one, by its image and command.
+/// Returns true if a container runs an engine or its router, by its image and command.
 pub(super) fn is_engine(container: &Container) -> bool {
     let said = |text: &str| {
         let text = text.to_lowercase();

@@ -1,16 +1,16 @@
-//! What is read of a cluster, as data: every resource and verb that is ever asked for. config/kubernetes/rbac.yaml says the same.
+//! All resources and verbs that are ever requested of a cluster, as data. config/kubernetes/rbac.yaml grants the same.
 
-/// How something is read; there is no other way.
+/// A read-only verb of the API; no other verbs are used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verb {
-    /// One, by its name.
+    /// Reads one object by its name.
     Get,
-    /// Several.
+    /// Lists a collection.
     List,
 }
 
 impl Verb {
-    /// As permissions call it.
+    /// Returns the verb's name in RBAC rules.
     pub fn name(self) -> &'static str {
         match self {
             Self::Get => "get",
@@ -19,18 +19,18 @@ impl Verb {
     }
 }
 
-/// A kind of object.
+/// A resource of the API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Kind {
     /// The API group; empty for the core.
     pub group: &'static str,
-    /// The version; none where several are in use, and the server is asked which it has.
+    /// The version; `None` if several are in use, then the server's list of APIs decides.
     pub version: Option<&'static str>,
-    /// What it is called.
+    /// The kind: `Pod`.
     pub kind: &'static str,
-    /// As it stands in addresses and permissions: `pods`, `pods/log`.
+    /// The resource's name in URLs and permissions: `pods`, `pods/log`.
     pub plural: &'static str,
-    /// How it is read.
+    /// The verbs that are used.
     pub verbs: &'static [Verb],
 }
 
@@ -43,7 +43,7 @@ pub(super) const LOG: Kind = Kind { group: "", version: Some("v1"), kind: "Log",
 pub(super) const EVENT: Kind = Kind { group: "", version: Some("v1"), kind: "Event", plural: "events", verbs: LIST };
 pub(super) const NODE: Kind = Kind { group: "", version: Some("v1"), kind: "Node", plural: "nodes", verbs: GET };
 
-/// Objects that own pods (read by name) or say how they are reached and scaled (listed in the pods' namespaces).
+/// Resources that own pods (read by name), or that route to them and scale them (listed in the pods' namespaces).
 ///
 /// Sources: kubernetes.io/docs/reference/kubernetes-api; the CRDs of kubernetes-sigs/lws, ray-project/kuberay,
 /// kserve/kserve, ai-dynamo/dynamo, ai-dynamo/grove, kubernetes-sigs/gateway-api,
@@ -66,7 +66,8 @@ pub(super) const OBJECTS: &[Kind] = &[
     object("serving.kserve.io", None, "InferenceService", "inferenceservices", BOTH),
     object("serving.kserve.io", None, "LLMInferenceService", "llminferenceservices", BOTH),
     object("gateway.networking.k8s.io", None, "HTTPRoute", "httproutes", LIST),
-    // The pool left the experimental group when it became v1; objectives went on to llm-d's. Clusters have any of them.
+    // The InferencePool left the experimental group with v1; InferenceObjective moved to llm-d's. Clusters have any of
+    // them.
     object("inference.networking.k8s.io", None, "InferencePool", "inferencepools", LIST),
     object("inference.networking.x-k8s.io", None, "InferencePool", "inferencepools", LIST),
     object("inference.networking.x-k8s.io", None, "InferenceObjective", "inferenceobjectives", LIST),
@@ -85,23 +86,24 @@ const fn object(
     Kind { group, version, kind, plural, verbs }
 }
 
-/// Everything that is ever asked for, beside the server's version and its list of APIs, which everybody may read.
+/// Returns all resources that are ever requested, beside the server's version and list of APIs, which all users may
+/// read.
 pub fn read() -> impl Iterator<Item = &'static Kind> {
     [&POD, &LOG, &EVENT, &NODE].into_iter().chain(OBJECTS)
 }
 
 impl Kind {
-    /// As errors and permissions name it: `pods`, `deployments.apps`.
+    /// Returns the resource's name in errors and permissions: `pods`, `deployments.apps`.
     pub(super) fn name(&self) -> String {
         if self.group.is_empty() { self.plural.to_owned() } else { format!("{}.{}", self.plural, self.group) }
     }
 
-    /// Whether it is read so.
+    /// Returns true if this verb is used.
     pub(super) fn is(&self, verb: Verb) -> bool {
         self.verbs.contains(&verb)
     }
 
-    /// The address of its collection; in all namespaces, or of what stands in none, without one.
+    /// Returns the URL path of the collection; without `namespace`, over all namespaces or of a cluster-wide resource.
     ///
     /// `version` and `namespace` must be names ([`is_name`]).
     pub(super) fn path(&self, version: &str, namespace: Option<&str>) -> String {
@@ -109,7 +111,7 @@ impl Kind {
             "" => format!("/api/{version}"),
             group => format!("/apis/{group}/{version}"),
         };
-        // Of `pods/log`, the name stands between both halves.
+        // In the path of `pods/log` the pod's name stands between the two parts.
         let plural = self.plural.split('/').next().unwrap_or_default();
         match namespace {
             Some(namespace) => format!("{api}/namespaces/{namespace}/{plural}"),
@@ -118,9 +120,9 @@ impl Kind {
     }
 }
 
-/// Whether it can be a name in an address: labels of alerts and answers of servers hold anything, `../secrets` too.
+/// Returns true if the text can be a name in a URL: labels and answers are untrusted, such as `../secrets`.
 ///
-/// Names of all objects that are read are DNS subdomains (kubernetes.io/docs/concepts/overview/working-with-objects/names).
+/// All objects' names are DNS subdomains (kubernetes.io/docs/concepts/overview/working-with-objects/names).
 pub(super) fn is_name(text: &str) -> bool {
     let fine = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, b'-' | b'.');
     let edge = |c: Option<&u8>| c.is_some_and(u8::is_ascii_alphanumeric);

@@ -1,5 +1,4 @@
-//! Logs of containers: of those with trouble and of engines first, the last bytes of each and its start, within one
-//! bound for all.
+//! Logs of containers: engines and failing ones first, the start and the last bytes of each log, within a byte budget.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -12,19 +11,19 @@ use super::kinds::{LOG, is_name};
 use super::{Missing, Pod, find};
 use crate::logs::{HEAD_BYTES, Log, joined};
 
-/// What one log gets at least, or fewer are asked; and at most.
+/// Minimum bytes of one log (if the budget has less, fewer logs are read), and maximum bytes.
 const LEAST_BYTES: u64 = 64 << 10;
 const MOST_BYTES: u64 = 16 << 20;
-/// A line has rarely fewer, with its time: so many lines from the end hold what is kept.
+/// The lower estimate of a line's length, with its timestamp: that many lines from the end fill the budget.
 const LINE_BYTES: u64 = 100;
-/// The server cuts off the end, not the beginning, so it is let to send more than is kept, and asked for fewer lines
-/// should that not do.
+/// The server cuts off the end, not the beginning. So the byte limit of the request is `SENT` times the budget; if it
+/// is exceeded, the request is repeated with fewer lines.
 const SENT: u64 = 4;
 const FEWER_LINES: u64 = 16;
-/// Of a log, the part that its start may have.
+/// The start of a log gets at most its budget divided by this.
 const HEAD_SHARE: u64 = 4;
 
-/// A log that is asked for.
+/// A log to read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Wanted<'a> {
     namespace: &'a str,
@@ -33,7 +32,7 @@ struct Wanted<'a> {
     previous: bool,
 }
 
-/// The pods' logs, all together at most `bytes`; none fetches none.
+/// Reads the pods' logs, at most `bytes` in total; 0 reads none.
 pub(super) async fn look(ask: Ask<'_>, pods: &[Pod], since: Timestamp, bytes: u64, missing: &mut Missing) -> Vec<Log> {
     let mut wanted = plan(pods, since);
     if bytes == 0 || wanted.is_empty() {
@@ -59,7 +58,7 @@ pub(super) async fn look(ask: Ask<'_>, pods: &[Pod], since: Timestamp, bytes: u6
             failed.entry(failure.to_string()).or_default().push(name);
         }
     }
-    // Hundreds may fail for one reason.
+    // Hundreds of logs may fail for one reason.
     for (why, names) in failed {
         match names.as_slice() {
             [first, _, _, _, ..] => missing.note(format!("logs of {} containers, such as {first}", names.len()), why),
@@ -69,7 +68,7 @@ pub(super) async fn look(ask: Ask<'_>, pods: &[Pod], since: Timestamp, bytes: u6
     logs
 }
 
-/// What to ask for, the most telling first. Pure.
+/// Selects the logs to read, the most informative first. Pure.
 fn plan(pods: &[Pod], since: Timestamp) -> Vec<Wanted<'_>> {
     let mut all = Vec::new();
     for pod in pods {
@@ -79,7 +78,7 @@ fn plan(pods: &[Pod], since: Timestamp) -> Vec<Wanted<'_>> {
             let log =
                 |previous| Wanted { namespace: &pod.namespace, pod: &pod.name, container: &container.name, previous };
             let waits = container.waiting.is_some();
-            // While it waits, "current" is the log of the one before; one that never ran has none.
+            // While a container waits, its current log is that of the previous run; one that never ran has none.
             if container.restarts > 0 && container.ended.as_ref().and_then(|e| e.at).is_none_or(|at| at >= since) {
                 all.push((rank, log(true)));
             }
@@ -88,7 +87,7 @@ fn plan(pods: &[Pod], since: Timestamp) -> Vec<Wanted<'_>> {
             }
         }
     }
-    // Stable: what belongs to one pod stays together.
+    // The sort is stable: logs of one pod stay together.
     all.sort_by_key(|(rank, _)| *rank);
     all.into_iter().map(|(_, log)| log).collect()
 }
@@ -107,14 +106,14 @@ async fn one(ask: Ask<'_>, wanted: &Wanted<'_>, since: Timestamp, share: u64) ->
             since_time: Some(since),
             tail_lines: i64::try_from(lines).ok(),
             limit_bytes: i64::try_from(limit).ok(),
-            // Engines leave out the year, the zone or the time.
+            // Engines may leave out the year, the time zone or the whole time.
             timestamps: true,
             ..LogParams::default()
         };
         tail = Tail::new(rest);
         let take = |piece: &[u8]| {
             tail.take(piece);
-            // Whatever the server was asked for.
+            // A server may ignore the requested limit.
             if tail.received > limit.saturating_mul(2) { Err(Failure::TooLarge) } else { Ok(()) }
         };
         result = ask.stream(&path, Query::Log(wanted.pod, &params), "get pods/log", take).await;
@@ -125,7 +124,7 @@ async fn one(ask: Ask<'_>, wanted: &Wanted<'_>, since: Timestamp, share: u64) ->
     }
     let mut cut = tail.is_cut() || tail.lines >= lines;
     let mut text = tail.text();
-    // How the engine was started stands at the very beginning, long before what went wrong. Without it the rest counts.
+    // The start contains the engine's arguments, long before the failure. Without it the rest is still useful.
     if result.is_ok() && !text.is_empty() {
         let head = head(ask, wanted, start).await.unwrap_or_default();
         let (both, whole) = joined(&head, &text, share);
@@ -141,7 +140,7 @@ async fn one(ask: Ask<'_>, wanted: &Wanted<'_>, since: Timestamp, share: u64) ->
         cut,
     };
     let failure = match result {
-        // The kubelet has thrown it away, or there never was one.
+        // The kubelet has deleted the previous log, or there never was one.
         Err(Failure::Status(400, said)) if wanted.previous && said.contains("previous terminated container") => None,
         Err(failure) => Some(failure),
         Ok(()) => None,
@@ -149,7 +148,7 @@ async fn one(ask: Ask<'_>, wanted: &Wanted<'_>, since: Timestamp, share: u64) ->
     (log, failure)
 }
 
-/// The first bytes of a container's log, from its very start on.
+/// Reads the first bytes of a container's log.
 async fn head(ask: Ask<'_>, wanted: &Wanted<'_>, bytes: u64) -> Result<String, Failure> {
     let params = LogParams {
         container: Some(wanted.container.to_owned()),
@@ -168,7 +167,7 @@ async fn head(ask: Ask<'_>, wanted: &Wanted<'_>, bytes: u64) -> Result<String, F
     Ok(String::from_utf8_lossy(&head).into_owned())
 }
 
-/// The last bytes of what comes.
+/// A buffer that retains the last bytes of a stream.
 #[derive(Debug)]
 struct Tail {
     most: usize,
@@ -194,7 +193,7 @@ impl Tail {
         self.received > self.kept.len() as u64
     }
 
-    /// Whole lines; what is no UTF-8 is replaced.
+    /// Returns the complete lines; invalid UTF-8 is replaced.
     fn text(mut self) -> String {
         if self.is_cut()
             && let Some(end) = self.kept.iter().position(|c| *c == b'\n')

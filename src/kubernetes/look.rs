@@ -1,4 +1,4 @@
-//! Everything at once: the pool's pods, then what belongs to them, all within one deadline.
+//! Collects the snapshot of a pool: its pods, then everything about them concurrently, within one deadline.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -10,10 +10,10 @@ use super::ask::{Ask, Failure, Listed, Query};
 use super::{Kubernetes, Seen, Wanted, events, find, logs, nodes, objects};
 use crate::logs::Log;
 
-/// What is told to be missing, at most; the rest is counted.
+/// Maximum number of reported gaps; further ones are counted.
 const TOLD: usize = 100;
 
-/// What could not be seen: what, and why.
+/// The gaps of a snapshot, each a name and a reason.
 #[derive(Debug, Default)]
 pub(super) struct Missing(Vec<(String, String)>);
 
@@ -25,7 +25,7 @@ impl Missing {
         }
     }
 
-    /// What a list leaves out.
+    /// Notes the parts that a list lacks.
     pub(super) fn listed<T>(&mut self, what: &str, listed: &Listed<T>) {
         if let Some(failure) = &listed.failure {
             self.note(what, failure.to_string());
@@ -62,17 +62,17 @@ impl Kubernetes {
         self.allowed.is_empty() || self.allowed.iter().any(|allowed| allowed == namespace)
     }
 
-    /// Asks for the API server's version, which everybody with credentials may.
+    /// Reads the API server's version, which every authenticated user may.
     ///
     /// # Errors
-    /// Why there is no answer, in a sentence.
+    /// The reason why there is no answer, in a sentence.
     pub async fn ping(&self, within: Duration) -> Result<String, String> {
         let ask = self.ask(Instant::now() + within);
         let said: Result<Version, Failure> = ask.json("", Query::Get("version"), "get /version").await;
         said.map(|said| super::ask::words(&said.version)).map_err(|failure| failure.to_string())
     }
 
-    /// Looks at the pool. What cannot be seen until the deadline, or at all, stands in `missing`.
+    /// Collects the snapshot of the pool. Parts that are not available before the deadline are listed in `missing`.
     pub async fn look(&self, wanted: &Wanted, deadline: Instant) -> Seen {
         let ask = self.ask(deadline);
         let mut missing = Missing::default();
@@ -92,7 +92,7 @@ impl Kubernetes {
         let owners: BTreeSet<_> = found.pods.iter().filter_map(|(_, owner)| owner.clone()).collect();
         let (pods, controllers): (Vec<_>, Vec<_>) = found.pods.into_iter().unzip();
         seen.pods = pods;
-        // Each notes for itself, all at once.
+        // Each request notes its gaps separately, because all run concurrently.
         let mut missed: [Missing; 5] = Default::default();
         let [no_nodes, no_events, no_owners, no_objects, no_logs] = &mut missed;
         let on_nodes = seen.pods.iter().any(|pod| pod.node.is_some());
@@ -119,7 +119,7 @@ impl Kubernetes {
         seen
     }
 
-    /// The logs of these pods and of their siblings alone, at most `bytes` together, and what is missing, as [`Seen`] has it.
+    /// Reads only the logs of these pods and their siblings, at most `bytes` in total; returns gaps as in [`Seen`].
     pub async fn logs(
         &self,
         namespace: Option<&str>,

@@ -1,4 +1,4 @@
-//! What a cluster's API tells of a pool: pods as they were made and as they stand, events, objects, logs. Never Secrets.
+//! A client of a cluster's API: specification and status of a pool's pods, events, objects, logs. Never Secrets.
 
 mod ask;
 mod config;
@@ -29,161 +29,161 @@ pub use kinds::{Kind, Verb, read};
 use look::Missing;
 pub use permissions::Permissions;
 
-/// Everything that was seen; what could not be is in `missing`.
+/// The snapshot of a pool; parts that could not be read are in `missing`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Seen {
     /// The API server's version: `v1.34.2`.
     pub version: Option<String>,
     /// The pool's pods.
     pub pods: Vec<Pod>,
-    /// Their nodes.
+    /// The nodes of the pods.
     pub nodes: Vec<Node>,
     /// Events of the pods, their owners and nodes, oldest first.
     pub events: Vec<Event>,
-    /// What owns or routes to them: Deployment, LLMInferenceService, InferencePool, HTTPRoute, DynamoGraphDeployment, …
+    /// Objects that own the pods or route to them: Deployment, LLMInferenceService, InferencePool, HTTPRoute, …
     pub objects: Vec<Object>,
     /// The containers' logs.
     pub logs: Vec<Log>,
-    /// What could not be seen: what, and why, in a sentence.
+    /// The parts that could not be read, each with a reason in a sentence.
     pub missing: Vec<(String, String)>,
 }
 
 /// A pod.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Pod {
-    /// Its namespace.
+    /// The namespace.
     pub namespace: String,
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Where it runs.
+    /// The node that it runs on.
     pub node: Option<String>,
-    /// `Running`, `Pending`, …
+    /// The phase: `Running`, `Pending`, …
     pub phase: String,
-    /// Kind and name of what made it, up to the top: `Deployment/llama`.
+    /// Kind and name of its top-level owner: `Deployment/llama`.
     pub owner: Option<String>,
-    /// When it was made.
+    /// The creation time.
     #[schemars(with = "Option<String>")]
     pub created_at: Option<Timestamp>,
-    /// Its labels.
+    /// The labels.
     pub labels: BTreeMap<String, String>,
-    /// Its containers, init containers first.
+    /// The containers, init containers first.
     pub containers: Vec<Container>,
-    /// Conditions that do not hold, in a sentence each: why it is not scheduled, not ready.
+    /// Problems, in a sentence each: failed conditions, and why containers wait.
     pub troubles: Vec<String>,
 }
 
-/// Why a pod is missing that metrics still remember: nothing failed.
+/// The reason for a missing pod that metrics still contain; it is not a failure.
 pub const GONE: &str = "it is gone: the API does not know it any more; its events may still tell";
 
 /// A container.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Container {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// As the pod asks for it.
+    /// The image as the pod specifies it.
     pub image: String,
-    /// As it was pulled, with its digest.
+    /// The image as it was pulled, with its digest.
     pub image_id: Option<String>,
-    /// Command and arguments, one list.
+    /// Command and arguments in one list.
     pub args: Vec<String>,
     /// Plain environment variables; those from Secrets by their reference, never by value.
     pub env: BTreeMap<String, String>,
     /// Limits and requests: `limits.nvidia.com/gpu`.
     pub resources: BTreeMap<String, String>,
-    /// Restarts so far.
+    /// The number of restarts.
     pub restarts: u32,
-    /// Ready.
+    /// True if the container is ready.
     pub ready: bool,
-    /// Since when it runs.
+    /// The start time of the current run; unset if it does not run.
     #[schemars(with = "Option<String>")]
     pub started_at: Option<Timestamp>,
-    /// Why it waits: `CrashLoopBackOff`.
+    /// The reason why it waits: `CrashLoopBackOff`.
     pub waiting: Option<String>,
-    /// How the one before it ended.
+    /// The end of the last run that has ended.
     pub ended: Option<Ended>,
 }
 
-/// How a container ended.
+/// The end of a container's run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Ended {
-    /// `OOMKilled`, `Error`.
+    /// The reason: `OOMKilled`, `Error`.
     pub reason: String,
-    /// Its exit status.
+    /// The exit code.
     pub exit_code: i32,
-    /// When.
+    /// The time of the end.
     #[schemars(with = "Option<String>")]
     pub at: Option<Timestamp>,
-    /// What it left as its last words.
+    /// The termination message.
     pub message: Option<String>,
 }
 
-/// A machine.
+/// A node of the cluster.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Node {
-    /// Its name.
+    /// The name.
     pub name: String,
     /// Kubelet, kernel, operating system, container runtime.
     pub versions: BTreeMap<String, String>,
-    /// Labels that tell hardware, driver, zone and machine type.
+    /// Labels about hardware, driver, zone and machine type.
     pub labels: BTreeMap<String, String>,
-    /// What it can give: `nvidia.com/gpu`.
+    /// The allocatable resources: `nvidia.com/gpu`.
     pub allocatable: BTreeMap<String, String>,
-    /// Conditions and taints that are trouble, in a sentence each.
+    /// Failed conditions and taints that mean trouble, in a sentence each.
     pub troubles: Vec<String>,
 }
 
 /// An event.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Event {
-    /// When it was last seen.
+    /// The time of the last occurrence.
     #[schemars(with = "Option<String>")]
     pub at: Option<Timestamp>,
-    /// Kind and name: `Pod/llama-0`.
+    /// Kind and name of the object: `Pod/llama-0`.
     pub about: String,
-    /// `Warning` rather than `Normal`.
+    /// True if the type is `Warning` rather than `Normal`.
     pub warning: bool,
-    /// `BackOff`.
+    /// The reason: `BackOff`.
     pub reason: String,
-    /// The sentence.
+    /// The message.
     pub message: String,
-    /// How often.
+    /// The number of occurrences.
     pub count: u32,
 }
 
-/// Any object, as the API has it, without managed fields and without data that may be secret.
+/// An object as the API returns it, without managed fields and without data that may be secret.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Object {
     /// `apiVersion/kind`: `serving.kserve.io/v1alpha1/LLMInferenceService`.
     pub kind: String,
-    /// Its namespace.
+    /// The namespace.
     pub namespace: String,
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// All of it.
+    /// The whole object.
     pub value: Value,
 }
 
-/// What to look for.
+/// The request for a snapshot.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Wanted {
-    /// The pool's namespace; without one the pods are looked for in all that may be asked.
+    /// The pool's namespace; `None` searches the pods in all allowed namespaces.
     pub namespace: Option<String>,
-    /// The pool's pods, those that are gone included.
+    /// The pool's pods, including those that no longer exist.
     pub pods: Vec<String>,
-    /// Events and logs since then.
+    /// The start of the time range of events and logs.
     pub since: Timestamp,
-    /// Bytes of all logs together; none fetches no logs.
+    /// Maximum bytes of all logs together; 0 reads no logs.
     pub log_bytes: u64,
 }
 
-/// A cluster's API; cheap to clone.
+/// A client of a cluster's API; cheap to clone.
 #[derive(Clone)]
 pub struct Kubernetes {
     client: kube::Client,
-    /// The API server's address, as it may be shown.
+    /// The address of the API server, without secrets.
     server: Arc<str>,
     slots: Arc<Semaphore>,
-    /// Namespaces that may be asked; all when empty.
+    /// Namespaces that may be queried; all if empty.
     allowed: Arc<[String]>,
 }
 

@@ -1,4 +1,4 @@
-//! The machines that pods run on. Pure but for the reading of each.
+//! The nodes that the pods run on. Pure, except for the requests.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,10 +10,10 @@ use super::kinds::{NODE, is_name};
 use super::pods::because;
 use super::{Missing, Node, Pod};
 
-/// Nodes at most.
+/// Maximum number of nodes.
 const NODES: usize = 100;
-/// Labels that tell hardware, driver, zone and machine type, by how they begin. `nvidia.com/` are those of GPU feature
-/// discovery: `gpu.product`, `gpu.count`, `gpu.memory`, `cuda.driver-version.full`, `cuda.runtime-version.full`.
+/// Prefixes of labels about hardware, driver, zone and machine type. `nvidia.com/` are those of GPU feature discovery:
+/// `gpu.product`, `gpu.count`, `gpu.memory`, `cuda.driver-version.full`, `cuda.runtime-version.full`.
 const LABELS: [&str; 14] = [
     "nvidia.com/",
     "amd.com/",
@@ -30,7 +30,7 @@ const LABELS: [&str; 14] = [
     "karpenter.sh/",
     "feature.node.kubernetes.io/rdma",
 ];
-/// Taints that mean trouble, by how they begin; the others say for whom a node is meant.
+/// Prefixes of taints that mean trouble; other taints reserve a node for certain workloads.
 const TAINTS: [&str; 5] = [
     "node.kubernetes.io/",
     "node.cloudprovider.kubernetes.io/",
@@ -39,7 +39,7 @@ const TAINTS: [&str; 5] = [
     "DeletionCandidateOfClusterAutoscaler",
 ];
 
-/// The nodes of the pods.
+/// Reads the nodes of the pods.
 pub(super) async fn look(ask: Ask<'_>, pods: &[Pod], missing: &mut Missing) -> Vec<Node> {
     let names: BTreeSet<&str> = pods.iter().filter_map(|pod| pod.node.as_deref()).filter(|n| is_name(n)).collect();
     if names.len() > NODES {
@@ -90,7 +90,8 @@ fn read(raw: Raw) -> Node {
     }
 }
 
-/// `Ready` should be true, every other condition false: `MemoryPressure`, and those of the node problem detector.
+/// Describes a failed condition: `Ready` should be true, every other condition false, such as `MemoryPressure` and
+/// those of the node problem detector.
 fn condition(condition: NodeCondition) -> Option<String> {
     let good = if condition.type_ == "Ready" { "True" } else { "False" };
     if condition.status == good {

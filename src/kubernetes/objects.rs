@@ -1,4 +1,4 @@
-//! What owns the pods, up to the top, and what routes to them and scales them.
+//! Objects that own the pods, up to the top-level owner, and objects that route to the pods and scale them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,26 +12,26 @@ use super::kinds::{Kind, OBJECTS, Verb, is_name};
 use super::pods::Owner;
 use super::{Missing, Object};
 
-/// A pod of a Dynamo graph on Grove has five above it.
+/// Maximum number of owner levels; a pod of a Dynamo graph on Grove has five.
 const LEVELS: usize = 8;
-/// Owners that are read at most.
+/// Maximum number of owners that are read.
 const OWNERS: usize = 200;
-/// Objects of one kind and namespace at most.
+/// Maximum number of objects of one kind in one namespace.
 const LISTED: usize = 100;
-/// Bytes of one object, and of all.
+/// Maximum bytes of one object, and of all objects.
 const OBJECT_BYTES: usize = 512 << 10;
 const ALL_BYTES: usize = 8 << 20;
-/// A copy of the whole object inside of it.
+/// The annotation of `kubectl apply` with a copy of the whole object.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// The way up from what controls pods.
+/// The owners of each object, from the pods' controllers upwards.
 #[derive(Debug, Default)]
 pub(super) struct Owners {
     above: BTreeMap<Owner, Option<Owner>>,
 }
 
 impl Owners {
-    /// The top above this one.
+    /// Returns the top-level owner of an owner.
     pub(super) fn top<'a>(&'a self, mut owner: &'a Owner) -> &'a Owner {
         for _ in 0..LEVELS {
             match self.above.get(owner) {
@@ -42,13 +42,13 @@ impl Owners {
         owner
     }
 
-    /// Every one that was met.
+    /// Returns all owners.
     pub(super) fn all(&self) -> impl Iterator<Item = &Owner> {
         self.above.keys()
     }
 }
 
-/// Reads owners level by level; what may not be read is the top as far as is known.
+/// Reads owners level by level; an owner that may not be read counts as the top-level one.
 pub(super) async fn climb(ask: Ask<'_>, from: BTreeSet<Owner>, missing: &mut Missing) -> (Owners, Vec<Object>) {
     let (mut owners, mut objects, mut level) = (Owners::default(), Vec::new(), from);
     for _ in 0..LEVELS {
@@ -70,7 +70,7 @@ pub(super) async fn climb(ask: Ask<'_>, from: BTreeSet<Owner>, missing: &mut Mis
                     above = Owner::of(&meta);
                     objects.push(object(value, &owner.api_version, &owner.kind, &owner.namespace));
                 }
-                // A kind that nobody here knows, or one that went away before its pods.
+                // The kind is not in `OBJECTS`, or the owner was deleted before its pods.
                 Ok(None) | Err(Failure::Absent) => {}
                 Err(failure @ Failure::Forbidden { .. }) => {
                     missing.note(format!("{} of namespace {}", owner.kind, owner.namespace), failure.to_string());
@@ -95,7 +95,7 @@ async fn one(ask: Ask<'_>, owner: &Owner) -> Result<Option<Value>, Failure> {
     }
 }
 
-/// Everything of these namespaces that says how pods are reached and scaled; kinds that the cluster does not have are none.
+/// Lists all objects of these namespaces that route to pods or scale them; kinds that the cluster lacks are skipped.
 pub(super) async fn list(ask: Ask<'_>, namespaces: &[String], missing: &mut Missing) -> Vec<Object> {
     let mut kinds = Vec::new();
     for (kind, versions) in installed(ask, missing).await {
@@ -118,7 +118,7 @@ pub(super) async fn list(ask: Ask<'_>, namespaces: &[String], missing: &mut Miss
     });
     let mut objects = Vec::new();
     for (what, listed) in join_all(asked).await {
-        // It was removed since the server told its kinds.
+        // The kind was removed after the server returned its list of APIs.
         if listed.failure != Some(Failure::Absent) {
             missing.listed(&what, &listed);
         }
@@ -127,7 +127,7 @@ pub(super) async fn list(ask: Ask<'_>, namespaces: &[String], missing: &mut Miss
     objects
 }
 
-/// Each kind that is listed, with the version in which the server prefers to have it.
+/// Returns each listed kind with the version that the server prefers; `None` if the cluster lacks it.
 async fn installed<'a>(ask: Ask<'_>, missing: &mut Missing) -> Vec<(&'a Kind, Result<Option<String>, Failure>)> {
     let listed = OBJECTS.iter().filter(|kind| kind.is(Verb::List));
     let (fixed, open): (Vec<&Kind>, Vec<&Kind>) = listed.partition(|kind| kind.version.is_some());
@@ -139,7 +139,7 @@ async fn installed<'a>(ask: Ask<'_>, missing: &mut Missing) -> Vec<(&'a Kind, Re
             return found;
         }
     };
-    // A version names its resources; the server tells versions in the order of its preference.
+    // Each version lists its resources; the server returns versions in order of preference.
     let wanted: BTreeSet<&str> = open.iter().map(|kind| kind.group).collect();
     let versions: Vec<_> = groups
         .groups
@@ -172,7 +172,7 @@ async fn installed<'a>(ask: Ask<'_>, missing: &mut Missing) -> Vec<(&'a Kind, Re
     found
 }
 
-/// The object without what repeats it, and with what a list leaves out.
+/// Builds an object: removes redundant metadata, adds the fields that a list leaves out.
 fn object(mut value: Value, api_version: &str, kind: &str, namespace: &str) -> Object {
     if let Some(meta) = value.get_mut("metadata").and_then(Value::as_object_mut) {
         meta.remove("managedFields");
@@ -188,7 +188,7 @@ fn object(mut value: Value, api_version: &str, kind: &str, namespace: &str) -> O
     Object { kind: format!("{api_version}/{kind}"), namespace: namespace.to_owned(), name, value }
 }
 
-/// Each once, in order, and within the bounds.
+/// Sorts and deduplicates objects, and drops those that exceed the limits.
 pub(super) fn bounded(mut objects: Vec<Object>, missing: &mut Missing) -> Vec<Object> {
     let key = |object: &Object| (object.kind.clone(), object.namespace.clone(), object.name.clone());
     objects.sort_by_key(key);

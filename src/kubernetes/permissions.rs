@@ -1,4 +1,4 @@
-//! Which permissions are missing: each is tried by a real request, since nothing else tells what a server really allows.
+//! Checks the permissions, each by a real request, since nothing else shows reliably what a server allows.
 
 use std::time::Instant;
 
@@ -9,30 +9,30 @@ use super::Kubernetes;
 use super::ask::{Failure, Query};
 use super::kinds::{Kind, LOG, NODE, Verb, read};
 
-/// The name of something that is nowhere: who may read it is told that it does not exist.
+/// The name of an object that does not exist: a user with the permission gets 404.
 const NOWHERE: &str = "llm-diagnose-doctor";
-/// Where no namespace is configured; every cluster has it, and permissions for all namespaces count there.
+/// The namespace to try if none is configured; it exists in every cluster, and cluster-wide permissions hold there.
 const NAMESPACE: &str = "default";
-/// Servers decide by group and resource, whatever the version.
+/// The version for kinds without a fixed one; servers authorise by group and resource only.
 const ANY_VERSION: &str = "v1";
-/// Namespaces that are tried.
+/// Maximum number of namespaces that are tried.
 const NAMESPACES: usize = 8;
-/// Requests at once.
+/// Maximum number of concurrent requests.
 const AT_ONCE: usize = 8;
 
-/// What was tried, and what is missing.
+/// The result of a check of permissions.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Permissions {
-    /// How many requests.
+    /// The number of requests.
     pub tried: usize,
-    /// What may not be read: `list events in llm`.
+    /// The missing permissions: `list events in llm`.
     pub missing: Vec<String>,
-    /// Why nothing, or not all, could be tried.
+    /// The reason why no or not all requests could be tried.
     pub failed: Option<String>,
 }
 
 impl Kubernetes {
-    /// Tries everything that is ever read once, in each namespace that may be asked.
+    /// Tries every verb of every resource once, in each namespace that may be queried.
     pub async fn permissions(&self, deadline: Instant) -> Permissions {
         let ask = self.ask(deadline);
         let allowed: Vec<&str> = match self.allowed.is_empty() {
@@ -60,14 +60,14 @@ impl Kubernetes {
             let answer = ask.stream(&path, query, &what, |_| Ok(())).await;
             (what, answer)
         });
-        // Made at once, because a stream that makes them as it goes cannot be sent between threads.
+        // The requests are collected first, because a lazy stream of them is not `Send`.
         let asked: Vec<_> = asked.collect();
         let mut asked = stream::iter(asked).buffered(AT_ONCE);
         let mut told = Permissions::default();
         while let Some((what, answer)) = asked.next().await {
             told.tried += 1;
             match answer {
-                // A kind that is not installed is nothing that could be read.
+                // A kind that is not installed needs no permission.
                 Ok(()) | Err(Failure::Absent) => {}
                 Err(Failure::Forbidden { .. }) => told.missing.push(what),
                 Err(failure) if failure.is_final() => {

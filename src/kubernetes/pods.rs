@@ -1,4 +1,4 @@
-//! A pod as the API has it ─▶ a pod as it is told. Pure.
+//! Converts a pod of the API to a pod of the snapshot. Pure.
 
 use std::collections::BTreeMap;
 
@@ -10,12 +10,12 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference}
 
 use super::{Container, Ended, Pod};
 
-/// Of one text; an argument may be a whole script.
+/// Maximum bytes of one text; an argument may be a whole script.
 pub(super) const TEXT_BYTES: usize = 16 << 10;
-/// Of arguments, variables and labels each.
+/// Maximum number of arguments, of variables and of labels.
 const ENTRIES: usize = 500;
 
-/// What controls an object.
+/// A controller or owner of an object.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Owner {
     pub(super) namespace: String,
@@ -25,7 +25,7 @@ pub(super) struct Owner {
 }
 
 impl Owner {
-    /// What controls the object with this metadata, else the first that owns it.
+    /// Returns the controller of the object with this metadata, else its first owner.
     pub(super) fn of(meta: &ObjectMeta) -> Option<Self> {
         let owners = meta.owner_references.as_deref().unwrap_or_default();
         let owner: &OwnerReference = owners.iter().find(|o| o.controller == Some(true)).or(owners.first())?;
@@ -37,13 +37,13 @@ impl Owner {
         })
     }
 
-    /// `Deployment/llama`.
+    /// Returns kind and name: `Deployment/llama`.
     pub(super) fn shown(&self) -> String {
         format!("{}/{}", self.kind, self.name)
     }
 }
 
-/// The pod; its owner is the next one up, until the way to the top is known.
+/// Converts a pod; `owner` is its direct owner until the top-level owner is known.
 pub(super) fn read(raw: Raw) -> Pod {
     let (spec, status) = (raw.spec.unwrap_or_default(), raw.status.unwrap_or_default());
     let phase = status.phase.unwrap_or_default();
@@ -84,7 +84,7 @@ pub(super) fn read(raw: Raw) -> Pod {
     }
 }
 
-/// A condition that does not hold, or one that should not: `DisruptionTarget`.
+/// Describes a condition that does not hold, or one that should not hold: `DisruptionTarget`.
 fn trouble(condition: PodCondition, phase: &str) -> Option<String> {
     let bad_when_true = condition.type_ == "DisruptionTarget";
     if (condition.status == "True") != bad_when_true || phase == "Succeeded" {
@@ -96,7 +96,7 @@ fn trouble(condition: PodCondition, phase: &str) -> Option<String> {
     Some(format!("{} is {}{since}{why}", condition.type_, condition.status))
 }
 
-/// `Evicted: The node was low on resource: memory.`
+/// Joins reason and message: `Evicted: The node was low on resource: memory.`
 pub(super) fn because(reason: String, message: Option<String>) -> String {
     match message.filter(|message| !message.is_empty()) {
         Some(message) if reason.is_empty() => cut(&message),
@@ -127,7 +127,7 @@ fn container(spec: Spec, status: Option<&ContainerStatus>, init: bool) -> Contai
     }
 }
 
-/// How it ended last. That an init container is done is no news.
+/// Returns the end of the last run; the success of an init container does not count.
 fn last_end(status: &ContainerStatus, init: bool) -> Option<Ended> {
     let terminated = |state: &Option<ContainerState>| state.as_ref().and_then(|state| state.terminated.clone());
     let now = terminated(&status.state).filter(|end| !(init && end.exit_code == 0));
@@ -144,7 +144,7 @@ fn ended(end: ContainerStateTerminated) -> Ended {
     }
 }
 
-/// A variable; what stands in a Secret or ConfigMap is told by its reference and never read.
+/// Reads a variable; a value of a Secret or ConfigMap is replaced by its reference and never read.
 fn variable(variable: EnvVar) -> (String, String) {
     let Some(from) = variable.value_from else {
         return (variable.name, cut(&variable.value.unwrap_or_default()));
@@ -163,7 +163,7 @@ fn variable(variable: EnvVar) -> (String, String) {
     (variable.name, value)
 }
 
-/// All keys of a Secret or ConfigMap, of which nobody knows the names here.
+/// Returns a reference to all keys of a Secret or ConfigMap, whose names are not known.
 fn all_of(source: EnvFromSource) -> Option<(String, String)> {
     let prefix = source.prefix.unwrap_or_default();
     let what = match (source.secret_ref, source.config_map_ref) {
@@ -184,7 +184,7 @@ fn resources(resources: ResourceRequirements) -> BTreeMap<String, String> {
     quantities.chain(claims).take(ENTRIES).collect()
 }
 
-/// The beginning of a text, up to its bound.
+/// Truncates a text to `TEXT_BYTES`.
 pub(super) fn cut(text: &str) -> String {
     let mut end = text.len().min(TEXT_BYTES);
     while !text.is_char_boundary(end) {

@@ -1,7 +1,7 @@
 //! `when:` — the conditions of evidence.
 //!
-//! Forms: `> 0.90` (the signal's unit), `> 1.5x baseline` (its own past), `> 2x peers` (one replica against the
-//! median of the others), several joined by `and`, `absent`, `present`, `no data`. No programming language.
+//! Forms: `> 0.90` (the signal's unit), `> 1.5x baseline` (its own baseline), `> 2x peers` (one replica against the
+//! median of the others), several joined by `and`, `absent`, `present`, `no data`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -23,7 +23,7 @@ pub enum Op {
 }
 
 impl Op {
-    /// Whether `value op limit` holds.
+    /// Returns true if `value op limit` holds.
     pub fn holds(self, value: f64, limit: f64) -> bool {
         match self {
             Self::Above => value > limit,
@@ -33,7 +33,7 @@ impl Op {
         }
     }
 
-    /// What holds exactly where this does not.
+    /// Returns the operator that holds exactly if this one does not.
     pub fn opposite(self) -> Self {
         match self {
             Self::Above => Self::AtMost,
@@ -43,7 +43,7 @@ impl Op {
         }
     }
 
-    /// As PromQL and people write it.
+    /// Returns the operator as PromQL and people write it.
     pub fn symbol(self) -> &'static str {
         match self {
             Self::Above => ">",
@@ -54,12 +54,12 @@ impl Op {
     }
 }
 
-/// What a value is compared with.
+/// The right-hand side of a comparison.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Reference {
     /// A number in the signal's unit.
     Number(f64),
-    /// A multiple of its own past.
+    /// A multiple of the signal's baseline.
     Baseline(f64),
     /// A multiple of the median of the other replicas.
     Peers(f64),
@@ -79,18 +79,18 @@ pub struct Comparison {
 #[serde(try_from = "String", into = "String")]
 #[schemars(with = "String")]
 pub enum Condition {
-    /// No series, although the engine is there and was asked.
+    /// No series, although the engine is present and the query succeeded.
     Absent,
     /// Any series.
     Present,
-    /// Nobody tells: no series, or nothing here that could be asked. A question that failed leaves it open.
+    /// No data: no series, or no engine with a query for the signal. A failed query leaves it undetermined.
     NoData,
-    /// All of these hold at once, on the same replica where replicas are compared.
+    /// All of these hold together, on the same replica if replicas are compared.
     All(Vec<Comparison>),
 }
 
 impl Condition {
-    /// The comparisons inside; none for the other forms.
+    /// Returns the comparisons inside; empty for the other forms.
     pub fn comparisons(&self) -> &[Comparison] {
         match self {
             Self::Absent | Self::Present | Self::NoData => &[],
@@ -98,7 +98,7 @@ impl Condition {
         }
     }
 
-    /// The only comparison with a number or with the past; none where there are several or it is another form.
+    /// Returns the comparison if it is the only one and not with peers; `None` otherwise.
     pub fn single(&self) -> Option<Comparison> {
         match self.comparisons() {
             [one] if !self.needs_peers() => Some(*one),
@@ -106,17 +106,17 @@ impl Condition {
         }
     }
 
-    /// Whether it only says on which side of a number the signal is.
+    /// Returns true if the only comparison is with the number `limit`.
     pub fn is_limit(&self, limit: f64) -> bool {
         matches!(self.comparisons(), [Comparison { to: Reference::Number(n), .. }] if (n - limit).abs() < 1e-9)
     }
 
-    /// Whether it compares with the signal's own past.
+    /// Returns true if it compares with the signal's baseline.
     pub fn needs_baseline(&self) -> bool {
         self.comparisons().iter().any(|c| matches!(c.to, Reference::Baseline(_)))
     }
 
-    /// Whether it compares replicas with each other.
+    /// Returns true if it compares replicas with each other.
     pub fn needs_peers(&self) -> bool {
         self.comparisons().iter().any(|c| matches!(c.to, Reference::Peers(_)))
     }

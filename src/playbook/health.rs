@@ -1,4 +1,4 @@
-//! `health.yaml`: which signals the quick look at a fleet shows, under which headings.
+//! `health.yaml`: the signals of the `health` command, by heading.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -11,29 +11,29 @@ use super::Evidence;
 pub struct QuickLook {
     /// The format's version: 1.
     pub schema: u32,
-    /// All of these hold while nothing is asked of a pool.
+    /// Evidence that a pool is idle: all of it holds while there are no requests.
     #[serde(default)]
     pub idle: Vec<Evidence>,
-    /// In the order in which they are shown.
+    /// The headings, in the order in which they are shown.
     pub headings: Vec<Heading>,
 }
 
-/// A group of signals that are looked at together.
+/// A group of signals that belong together.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Heading {
-    /// One or two words.
+    /// The heading: one or two words.
     pub heading: String,
-    /// In the order in which they are shown.
+    /// The signals, in the order in which they are shown.
     pub checks: Vec<QuickCheck>,
 }
 
-/// One signal of the quick look.
+/// One signal of the `health` command.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct QuickCheck {
-    /// A name from the catalog; alert rules that begin with it say what is too much.
+    /// A name from the catalog; its thresholds are those of the alert rules that begin with it.
     pub signal: String,
-    /// Where no alert rule does: the playbook whose symptom compares this signal with a number.
+    /// If no alert rule begins with it: the playbook whose symptom compares this signal with a number.
     pub playbook: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! All loaded knowledge, and the one view through which the rest walks it.
+//! All loaded data, and the cause graph that it forms.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
@@ -9,40 +9,40 @@ use super::{
 };
 use crate::signal::{Engine, OwnLabels, Signal};
 
-/// Everything loaded: signals, engines, playbooks, causes, and the text they came from.
+/// All loaded data: signals, engines, playbooks, causes, and the text of their files.
 #[derive(Debug, Clone, Default)]
 pub struct Library {
     /// Signal name to definition.
     pub signals: BTreeMap<String, Signal>,
-    /// Engine name to how it tells the signals.
+    /// Engine name to its signal file.
     pub engines: BTreeMap<String, Engine>,
     /// Id to playbook.
     pub playbooks: BTreeMap<String, Playbook>,
     /// Id to shared leaf cause.
     pub causes: BTreeMap<String, Cause>,
-    /// What the quick look at a fleet shows.
+    /// The signals of the `health` command.
     pub health: QuickLook,
-    /// Which numbers a report has.
+    /// The signals of a report.
     pub report: ReportSignals,
-    /// Engine name to what its log says.
+    /// Engine name to its log file.
     pub logs: BTreeMap<String, LogFile>,
-    /// Id to the form of somebody who takes over.
+    /// Id to the ticket form of a receiver.
     pub tickets: BTreeMap<String, Ticket>,
-    /// What must not leave.
+    /// The redaction rules.
     pub redaction: Redaction,
     /// Reference tables.
     pub tables: Tables,
     /// Path to text, for errors that show the line.
     pub files: BTreeMap<String, SourceFile>,
-    /// Pools with a promise of their own.
+    /// Pools with their own objectives.
     pub promised: Vec<Promised>,
-    /// What is promised, where this is the library of such pools.
+    /// The objectives, if this is the library of such pools.
     pub slo: Option<Slo>,
-    /// Signal to the metrics that its queries read, of all engines; read from their texts once.
+    /// Signal to the metrics that its queries read, of all engines; computed once.
     pub(super) metrics: OnceLock<BTreeMap<String, BTreeSet<String>>>,
 }
 
-/// What a node of the cause graph is.
+/// The kind of a node in the cause graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NodeKind {
     /// A playbook that alerts enter.
@@ -61,26 +61,26 @@ pub type Children<'a> = &'a [CauseEntry];
 pub struct Node<'a> {
     /// The stable id.
     pub id: &'a str,
-    /// What it is.
+    /// The kind.
     pub kind: NodeKind,
-    /// A clause.
+    /// The title, a clause.
     pub title: &'a str,
-    /// An explanation.
+    /// The explanation.
     pub meaning: &'a str,
-    /// When it is true.
+    /// The evidence for it.
     pub evidence: &'a [Evidence],
-    /// What may explain it.
+    /// Its possible causes.
     pub causes: Children<'a>,
-    /// Fixes for now.
+    /// Immediate fixes.
     pub now: &'a [Step],
-    /// Fixes that last.
+    /// Permanent fixes.
     pub lasting: &'a [Step],
-    /// Who takes over.
+    /// The team to escalate to.
     pub escalate: Option<&'a str>,
 }
 
 impl Library {
-    /// Ids of ours, which are words wherever they are nobody's name.
+    /// Returns all ids of the data, which are ordinary words, not names of the site.
     pub fn ids(&self) -> impl Iterator<Item = &String> {
         let leaves =
             self.playbooks.values().flat_map(|playbook| &playbook.causes).filter_map(|cause| cause.id.as_ref());
@@ -92,10 +92,10 @@ impl Library {
             .chain(leaves)
     }
 
-    /// Puts a site's own labels before those of the engines' files.
+    /// Inserts a site's own labels before those of the engines' files.
     ///
     /// # Errors
-    /// When there is no such engine, or a label cannot be used.
+    /// If there is no such engine, or a label cannot be used.
     pub fn put_first(&mut self, own: &BTreeMap<String, OwnLabels>) -> Result<(), String> {
         for (name, labels) in own {
             let Some(engine) = self.engines.get_mut(name) else {
@@ -107,14 +107,14 @@ impl Library {
         Ok(())
     }
 
-    /// Whether the last link of a chain is only considered where the node before it has nothing better.
+    /// Returns true if the last link of a chain is a fallback, considered only without a better cause.
     pub fn ends_in_fallback(&self, chain: &[String]) -> bool {
         let [.., before, last] = chain else { return false };
         let entries = self.playbooks.get(before).map(|playbook| playbook.causes.as_slice()).unwrap_or_default();
         entries.iter().any(|entry| entry.fallback && entry.target() == last)
     }
 
-    /// The node of a playbook.
+    /// Returns the node of a playbook.
     pub fn playbook_node(&self, id: &str) -> Option<Node<'_>> {
         let p = self.playbooks.get(id)?;
         Some(Node {
@@ -133,7 +133,7 @@ impl Library {
         })
     }
 
-    /// The node that an entry under `causes:` stands for; none when it refers to nothing loaded.
+    /// Returns the node of an entry under `causes:`; `None` if it refers to unknown data.
     pub fn node<'a>(&'a self, entry: &'a CauseEntry) -> Option<Node<'a>> {
         if let Some(id) = &entry.playbook {
             return self.playbook_node(id);
@@ -165,12 +165,12 @@ impl Library {
         })
     }
 
-    /// Every node that can be reached from a playbook, itself first, each once.
+    /// Returns every node that can be reached from a playbook, the playbook first, without duplicates.
     pub fn reachable<'a>(&'a self, playbook: &str) -> Vec<Node<'a>> {
         self.reachable_by(playbook, |_| true)
     }
 
-    /// As [`Self::reachable`], by ways on which every node, by its id, is `open`.
+    /// As [`Self::reachable`], along paths on which `open` accepts the id of every node.
     pub fn reachable_by<'a>(&'a self, playbook: &str, open: impl Fn(&str) -> bool) -> Vec<Node<'a>> {
         let mut seen = BTreeSet::new();
         let mut out = Vec::new();
@@ -184,7 +184,7 @@ impl Library {
         out
     }
 
-    /// The playbooks of a kind, by id.
+    /// Returns the playbooks of a kind, by id.
     pub fn of_kind(&self, kind: Kind) -> impl Iterator<Item = &Playbook> {
         self.playbooks.values().filter(move |p| p.kind == kind)
     }

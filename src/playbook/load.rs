@@ -1,4 +1,4 @@
-//! Loads the shipped data and a user's directory on top of it; every problem names file, line and a way out.
+//! Loads the shipped data and a user's directory over it; every problem has a file, a line and, where possible, a hint.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -19,31 +19,31 @@ struct Shipped;
 /// The catalog's path, as in [`Library::files`].
 pub const CATALOG: &str = "signals/catalog.yaml";
 
-/// The path of what must not leave, as in [`Library::files`].
+/// The path of the redaction rules, as in [`Library::files`].
 pub const REDACTION: &str = "redaction.yaml";
 
-/// Characters of a line that an excerpt shows at most.
+/// Maximum characters of a line in an excerpt.
 const EXCERPT_CHARS: usize = 120;
-/// Characters of a message: parsers repeat values of any length.
+/// Maximum characters of a message: parsers repeat values of any length.
 const MESSAGE_CHARS: usize = 400;
 
-/// A YAML file as it was read.
+/// A YAML file with its path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SourceFile {
-    /// Path as the user would name it.
+    /// The path as the user would name it.
     pub path: String,
-    /// Its text.
+    /// The text.
     pub text: String,
 }
 
 impl SourceFile {
-    /// A file; a byte order mark, which editors on Windows write, is no part of its text.
+    /// Creates a file; a byte order mark, which editors on Windows write, is removed.
     pub fn new(path: String, text: String) -> Self {
         let text = text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text);
         Self { path, text }
     }
 
-    /// The 1-based line of the first line that contains `needle` as a whole word; 1 when none does.
+    /// Returns the 1-based number of the first line that contains `needle` as a whole word; 1 if none does.
     pub fn line_of(&self, needle: &str) -> usize {
         let whole = |line: &str| {
             line.match_indices(needle).any(|(at, _)| {
@@ -55,7 +55,7 @@ impl SourceFile {
     }
 }
 
-/// Something wrong in the data, shown with its place.
+/// An error in the data, with its location.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
     /// The rule's name, such as `playbook/unknown-signal`.
@@ -64,44 +64,44 @@ pub struct Problem {
     pub file: String,
     /// 1-based line.
     pub line: usize,
-    /// 1-based character in the line; 0 when the whole line is meant.
+    /// 1-based character in the line; 0 if the whole line is meant.
     pub column: usize,
-    /// The offending line's text.
+    /// The text of the line.
     pub excerpt: String,
-    /// What is wrong.
+    /// The description of the error.
     pub message: String,
-    /// What to do.
+    /// The action that fixes it.
     pub hint: Option<String>,
 }
 
 impl Problem {
-    /// A problem at the first line of `file` that contains `needle`.
+    /// Creates a problem at the first line of `file` that contains `needle`.
     pub fn at(rule: &'static str, file: &SourceFile, needle: &str, message: String, hint: Option<String>) -> Self {
         Self::on_line(rule, file, file.line_of(needle), message, hint)
     }
 
-    /// A problem at a 1-based line of `file`.
+    /// Creates a problem at a 1-based line of `file`.
     pub fn on_line(rule: &'static str, file: &SourceFile, line: usize, message: String, hint: Option<String>) -> Self {
         let excerpt = file.text.lines().nth(line.saturating_sub(1)).unwrap_or_default().to_owned();
         Self { rule, file: file.path.clone(), line, column: 0, excerpt, message, hint }
     }
 
-    /// What a reader of JSON met in a file, with its place.
+    /// Creates a problem from an error of the JSON parser, with its location.
     pub fn of_json(path: &str, text: &str, error: &serde_json::Error) -> Self {
         let file = SourceFile::new(path.to_owned(), text.to_owned());
         let problem = Self::on_line("json/shape", &file, error.line().max(1), error.to_string(), None);
-        // It counts bytes.
+        // The JSON parser counts bytes.
         let column = problem.excerpt.char_indices().take_while(|(at, _)| *at < error.column()).count();
         Self { column, ..problem }
     }
 
-    /// The part of the line that is shown, and how many columns of a terminal stand before the place in it.
+    /// Returns the part of the line that is shown, and the terminal columns before the error in it.
     fn shown(&self) -> (String, usize) {
         let at = self.column.saturating_sub(1);
         let chars: Vec<char> = self.excerpt.chars().collect();
         let from = if chars.len() > EXCERPT_CHARS { at.saturating_sub(EXCERPT_CHARS / 2).min(chars.len()) } else { 0 };
         let to = (from + EXCERPT_CHARS).min(chars.len());
-        // A tab and what a terminal does not show take one column here, so that the caret stands below its place.
+        // Tabs and control characters take one column here, so that the caret stands below the error.
         let seen = |c: &char| if c.is_control() { ' ' } else { *c };
         let text = |part: &[char]| part.iter().map(seen).collect::<String>();
         let dots = |cut: bool| if cut { "…" } else { "" };
@@ -128,7 +128,7 @@ impl fmt::Display for Problem {
 
 impl std::error::Error for Problem {}
 
-/// ` (did you mean `x`?)` when one of `known` is close to `word`.
+/// Returns ``did you mean `x`?`` if one of `known` is similar to `word`.
 pub fn suggestion<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
     known
         .into_iter()
@@ -138,7 +138,7 @@ pub fn suggestion<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> O
         .map(|(_, candidate)| format!("did you mean `{candidate}`?"))
 }
 
-/// The known words, the one most like `word` first.
+/// Returns the known words, the most similar to `word` first.
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     let mut known: Vec<&str> = known.into_iter().collect();
     let likeness = |candidate: &&str| strsim::jaro_winkler(&word.to_lowercase(), &candidate.to_lowercase());
@@ -146,7 +146,7 @@ pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<
     known
 }
 
-/// The shipped files, by path below `playbooks/`.
+/// Returns the shipped files, by path below `playbooks/`.
 pub fn shipped() -> BTreeMap<String, SourceFile> {
     Shipped::iter()
         .filter(|name| name.ends_with(".yaml"))
@@ -157,7 +157,7 @@ pub fn shipped() -> BTreeMap<String, SourceFile> {
         .collect()
 }
 
-/// The shipped phrases, by file: `phrases/en/message.ftl`.
+/// Returns the shipped phrases, by file: `phrases/en/message.ftl`.
 pub fn phrases() -> Vec<SourceFile> {
     let mut names: Vec<_> = Shipped::iter().filter(|n| n.starts_with("phrases/") && n.ends_with(".ftl")).collect();
     names.sort();
@@ -165,7 +165,7 @@ pub fn phrases() -> Vec<SourceFile> {
     names.iter().filter_map(|name| Some(SourceFile { path: format!("playbooks/{name}"), text: text(name)? })).collect()
 }
 
-/// Reads one YAML value strictly.
+/// Parses a YAML file strictly.
 ///
 /// # Errors
 /// The first problem, with its line and, for a misspelt key, a suggestion.
@@ -183,7 +183,7 @@ pub fn parse<T: DeserializeOwned>(file: &SourceFile) -> Result<T, Box<Problem>> 
     })
 }
 
-/// A suggestion for serde's "unknown field `x`, expected one of a, b".
+/// Returns a suggestion for serde's "unknown field `x`, expected one of a, b".
 fn misspelt_key(message: &str) -> Option<String> {
     let (_, rest) = message.split_once("unknown field `")?;
     let (wrong, rest) = rest.split_once('`')?;
@@ -191,7 +191,7 @@ fn misspelt_key(message: &str) -> Option<String> {
     suggestion(wrong, known.split([',', ' ', '`']).filter(|word| !word.is_empty()))
 }
 
-/// Loads the shipped data with the files of `dir` on top: the same path replaces, another adds.
+/// Loads the shipped data with the files of `dir` over it: a file with the same path replaces, another one adds.
 ///
 /// # Errors
 /// Every file that cannot be read or parsed. Cross references are checked by [`crate::check`].
@@ -201,7 +201,7 @@ pub fn load(dir: Option<&Path>) -> Result<Library, Vec<Problem>> {
     if let Some(dir) = dir {
         match read_dir(dir) {
             Ok(mut own) => {
-                // Own signals and redaction rules join the shipped ones; nobody should have to copy them to add a line.
+                // A site's signals and redaction rules are merged with the shipped ones: adding a line needs no copy.
                 for joined in [CATALOG, REDACTION] {
                     if let Some(file) = own.remove(joined) {
                         files.insert(format!("{joined}+own"), file);
@@ -341,7 +341,7 @@ fn read_dir(dir: &Path) -> std::io::Result<BTreeMap<String, SourceFile>> {
 mod tests {
     use super::*;
 
-    /// The place in the shown line that the caret points at, in columns, and the shown line.
+    /// Returns the column in the shown line that the caret points at, and the shown line.
     fn pointed(problem: &Problem) -> (usize, String) {
         let shown = problem.to_string();
         let mut lines = shown.lines().skip(1);

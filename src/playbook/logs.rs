@@ -1,4 +1,4 @@
-//! What lines of an engine's log mean: `logs/<engine>.yaml`.
+//! The meaning of an engine's log lines: `logs/<engine>.yaml`.
 
 use std::collections::BTreeMap;
 
@@ -13,73 +13,74 @@ pub struct LogFile {
     pub logs: String,
     /// The format's version: 1.
     pub schema: u32,
-    /// How to read this log.
+    /// An explanation of how to read this log.
     pub meaning: String,
-    /// Text by which the log is known to be this engine's.
+    /// Text that identifies the log as this engine's.
     pub known_by: Vec<String>,
-    /// Its lines may stand in any engine's log: the kernel's and the driver's.
+    /// True if its lines may appear in any engine's log: the kernel's and the driver's.
     #[serde(default)]
     pub anywhere: bool,
-    /// Where its facts were read.
+    /// Sources of its facts.
     pub references: Vec<String>,
-    /// Lines that mean something.
+    /// Lines with a known meaning.
     pub findings: Vec<LogFinding>,
-    /// Lines that tell numbers again and again.
+    /// Lines that report numbers repeatedly.
     #[serde(default)]
     pub statistics: Vec<LogNumbers>,
-    /// Lines that tell numbers once, at the start.
+    /// Lines that report numbers once, at startup.
     #[serde(default)]
     pub startup: Vec<LogNumbers>,
-    /// Lines of the start that tell a version, or how the engine was started.
+    /// Lines of the startup with a version, or with the arguments of the engine.
     #[serde(default)]
     pub facts: Vec<LogFact>,
 }
 
-/// One meaning.
+/// A known meaning of log lines.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LogFinding {
     /// Its id, unique within the file.
     pub id: String,
-    /// Text of the line, any of these; `*` stands for what differs from case to case.
+    /// Text of the line, any of these; `*` stands for the varying parts.
     pub lines: Vec<String>,
-    /// A clause: `the KV cache got no memory`.
+    /// The title, a clause: `the KV cache got no memory`.
     pub title: String,
-    /// What happened, for somebody who has not met it.
+    /// An explanation for a reader who is new to it.
     pub meaning: String,
-    /// Whether it is what went wrong, what followed from it, or nothing.
+    /// The role of the line: root error, sign, consequence, or harmless.
     pub rank: LogRank,
-    /// What to do; none for what is harmless.
+    /// The action; unset for a harmless line.
     #[serde(rename = "do")]
     pub action: Option<String>,
-    /// Which way the engine's memory flag (`tables/memory-flags.yaml`) must go; none when it is not about memory.
+    /// The direction in which the engine's memory flag (`tables/memory-flags.yaml`) must be changed; unset if
+    /// unrelated.
     pub direction: Option<super::Direction>,
-    /// The playbook or cause that it speaks for.
+    /// The playbook or cause that the line is evidence for.
     pub cause: Option<String>,
-    /// The signal of the catalog, `of: [log]`, that counts its lines.
+    /// The signal of the catalog, with `of: [log]`, that counts its lines.
     pub tells: Option<String>,
-    /// Harmless up to so many times within ten minutes; more of them are what `rank` says.
+    /// Harmless up to this number of times within ten minutes; above, `rank` holds.
     #[serde(default)]
     pub harmless_up_to: u64,
-    /// For which versions: `vllm >= 0.28`; all when not set.
+    /// The engine and versions: `vllm >= 0.28`; all if unset.
     pub engine: Option<String>,
     /// Real lines that it must match.
     pub examples: Vec<String>,
-    /// Where it was read.
+    /// The source of this fact.
     pub source: String,
 }
 
-/// What a line is to the trouble.
+/// The role of a line in a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum LogRank {
-    /// It went wrong here.
+    /// The root error.
     Root,
-    /// Worth knowing; not itself an error.
+    /// Relevant information; not itself an error.
     Sign,
-    /// It follows from something earlier: look above.
+    /// A consequence of an earlier error: read the lines above.
     Secondary,
-    /// Harmless, however often it comes.
+    /// Harmless, however often it appears.
     Benign,
 }
 
@@ -87,45 +88,45 @@ pub enum LogRank {
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LogNumbers {
-    /// Text by which the line is known.
+    /// Text that identifies the line.
     pub mark: String,
-    /// What it says, where the titles of its numbers do not tell.
+    /// The meaning, if the titles of its numbers do not explain it.
     pub meaning: Option<String>,
-    /// What to do with it.
+    /// The recommended action.
     #[serde(rename = "do")]
     pub action: Option<String>,
-    /// Which way the engine's memory flag must go; none when it is not about memory.
+    /// The direction in which the engine's memory flag must be changed; unset if the line is not about memory.
     pub direction: Option<super::Direction>,
-    /// Where it was read.
+    /// The source of this fact.
     pub source: Option<String>,
-    /// Signal, or a name of its own, to where its number stands.
+    /// Signal, or a name of its own, to the place of its number.
     pub values: BTreeMap<String, LogValue>,
-    /// Real lines, with what must be read from them.
+    /// Real lines, with the values that must be parsed from them.
     pub examples: Vec<LogExample>,
 }
 
-/// A line that tells a version, or how the engine was started.
+/// A line with a version, or with the arguments of the engine.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LogFact {
-    /// The text right before what is told.
+    /// The text right before the fact.
     pub mark: String,
-    /// What is told.
+    /// The kind of the fact.
     pub tells: LogTells,
-    /// Of what it is the version; only for `tells: version`.
+    /// The product of the version; only for `tells: version`.
     #[serde(rename = "of")]
     pub what: Option<String>,
-    /// Real lines, each with some of what must be read from it.
+    /// Real lines, each with some of the facts that must be parsed from it.
     pub examples: Vec<LogFactExample>,
 }
 
-/// What stands behind a fact's mark.
+/// The kind of the fact that follows a mark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum LogTells {
     /// A version, up to the next space, comma, quote or bracket.
     Version,
-    /// The kind of the GPUs, read as a version is.
+    /// The product name of the GPUs, parsed like a version.
     Gpu,
     /// Arguments that differ from the defaults, as Python writes them.
     Arguments,
@@ -133,28 +134,28 @@ pub enum LogTells {
     Settings,
 }
 
-/// A line and what is told in it.
+/// A real line and the facts in it.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LogFactExample {
     /// The line.
     pub line: String,
-    /// What must be read, by the setting's name, by what the version is of, or by `gpu`.
+    /// The facts that must be parsed, by the setting's name, by the product of a version, or by `gpu`.
     pub told: BTreeMap<String, String>,
 }
 
-/// Where a number stands in a line.
+/// The place of a number in a line.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LogValue {
-    /// The text right before it.
+    /// The text right before the number.
     pub after: String,
-    /// What it is multiplied by: 0.01 for percent, 1073741824 for GiB.
+    /// The factor that it is multiplied by: 0.01 for percent, 1073741824 for GiB.
     #[serde(default = "one")]
     pub scale: f64,
-    /// For people: `running requests`.
+    /// The title for people: `running requests`.
     pub title: String,
-    /// Its unit after scaling.
+    /// The unit after scaling.
     pub unit: crate::signal::Unit,
 }
 
@@ -162,18 +163,18 @@ fn one() -> f64 {
     1.0
 }
 
-/// A line and what is in it.
+/// A real line and the values in it.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LogExample {
     /// The line.
     pub line: String,
-    /// The values that must be read, after scaling.
+    /// The values that must be parsed, after scaling.
     pub values: BTreeMap<String, f64>,
 }
 
 impl LogFinding {
-    /// How many characters of its longest pattern stand in `line`; none when it does not match.
+    /// Returns the number of characters of its longest pattern that matches `line`; `None` if no pattern matches.
     pub fn matched(&self, line: &str) -> Option<usize> {
         let lower = line.to_ascii_lowercase();
         self.lines.iter().filter_map(|pattern| matched(pattern, &lower)).max()
@@ -181,7 +182,7 @@ impl LogFinding {
 }
 
 impl LogNumbers {
-    /// The names of its values as its first real line tells them.
+    /// Returns the names of its values in the order of its first example.
     pub fn in_order(&self) -> Vec<&str> {
         let line = self.examples.first().map_or("", |example| example.line.as_str());
         let mut names: Vec<(Option<usize>, &str)> =
@@ -190,7 +191,7 @@ impl LogNumbers {
         names.into_iter().map(|(_, name)| name).collect()
     }
 
-    /// The values of a line; none when it is another line.
+    /// Returns the values of a line; `None` if it is another line.
     pub fn read(&self, line: &str) -> Option<BTreeMap<&str, f64>> {
         if !line.contains(&self.mark) {
             return None;
@@ -201,7 +202,7 @@ impl LogNumbers {
 }
 
 impl LogValue {
-    /// The number after its text; `1,234`, `10.17x` and `45.2%` are read as 1234, 10.17 and 45.2 times the scale.
+    /// Parses the number after its text; `1,234`, `10.17x` and `45.2%` are 1234, 10.17 and 45.2, times the scale.
     fn read(&self, line: &str) -> Option<f64> {
         let rest = line.split_once(&self.after)?.1.trim_start_matches([' ', '=', ':']);
         let end =
@@ -212,33 +213,33 @@ impl LogValue {
     }
 }
 
-/// One line of a log, as data knows it.
+/// The match of a log line in the data.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Known<'a> {
-    /// It means something.
+    /// A line with a known meaning.
     Finding(&'a LogFile, &'a LogFinding),
-    /// It tells numbers.
+    /// A line with numbers.
     Numbers(&'a LogFile, &'a LogNumbers),
 }
 
-/// A line for which the engine's memory flag goes one way, or is not it.
+/// A line that decides in which direction the engine's memory flag must be changed, or that it is not the cause.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MemoryLine<'a> {
     /// Text of the line; any of these.
     pub lines: Vec<&'a str>,
-    /// For which engine, with versions where they matter.
+    /// The engine, with versions if they matter.
     pub engine: &'a str,
-    /// Which way.
+    /// The direction.
     pub direction: super::Direction,
-    /// Why.
+    /// The reason.
     pub why: &'a str,
-    /// What to do.
+    /// The recommended action.
     pub action: &'a str,
-    /// Where it was read.
+    /// The source of this fact.
     pub source: &'a str,
 }
 
-/// What is known of a line: what the longest matching text tells; several where engines write the same words.
+/// Returns the matches of a line: those of the longest matching text; several if engines write the same words.
 pub fn known<'a>(files: impl IntoIterator<Item = &'a LogFile>, line: &str) -> Vec<Known<'a>> {
     let mut found: Vec<(usize, Known<'a>)> = Vec::new();
     for file in files {
@@ -249,7 +250,7 @@ pub fn known<'a>(files: impl IntoIterator<Item = &'a LogFile>, line: &str) -> Ve
             Some(values) if !values.is_empty() => Some((values.len(), n)),
             _ => (line.trim() == n.mark).then_some((0, n)),
         });
-        // Where two read a line, one of them reads more of it.
+        // If several patterns match a line, the one that parses the most values counts.
         let told = told.max_by_key(|(values, _)| *values).map(|(_, n)| n);
         found.extend(best);
         found.extend(told.map(|n| (n.mark.len(), Known::Numbers(file, n))));
@@ -257,7 +258,7 @@ pub fn known<'a>(files: impl IntoIterator<Item = &'a LogFile>, line: &str) -> Ve
     let own = |known: &Known<'_>| known.file().known_by.iter().any(|text| line.contains(text.as_str()));
     let most = found.iter().map(|(length, _)| *length).max();
     found.retain(|(length, known)| Some(*length) == most || matches!(known, Known::Numbers(..)));
-    // Engines share words such as "CUDA out of memory"; what the line says of itself decides.
+    // Engines share texts such as "CUDA out of memory"; text that identifies an engine decides.
     if found.iter().any(|(_, known)| own(known)) {
         found.retain(|(_, known)| own(known));
     }
@@ -265,7 +266,7 @@ pub fn known<'a>(files: impl IntoIterator<Item = &'a LogFile>, line: &str) -> Ve
 }
 
 impl<'a> Known<'a> {
-    /// Whose line it is.
+    /// Returns the log file that the line belongs to.
     pub fn file(&self) -> &'a LogFile {
         match self {
             Self::Finding(file, _) | Self::Numbers(file, _) => file,
@@ -274,7 +275,7 @@ impl<'a> Known<'a> {
 }
 
 impl LogFile {
-    /// Its lines about memory, in the order of the file.
+    /// Returns its lines about memory, in the order of the file.
     pub fn memory(&self) -> impl Iterator<Item = MemoryLine<'_>> {
         let findings = self.findings.iter().filter_map(|f| {
             Some(MemoryLine {
@@ -300,7 +301,7 @@ impl LogFile {
     }
 }
 
-/// How many characters of `pattern` stand in a line in lower case, in order; `*` matches anything.
+/// Returns the number of characters of `pattern` that match a lower-case line, in order; `*` matches any text.
 pub fn matched(pattern: &str, lower: &str) -> Option<usize> {
     let (mut rest, mut matched) = (lower, 0);
     for part in pattern.split('*').map(|part| part.trim().to_ascii_lowercase()).filter(|part| !part.is_empty()) {

@@ -1,7 +1,7 @@
 //! Playbooks and causes: the diagnosis as data.
 //!
-//! The types here are the format: a reader of the YAML finds every key with its meaning. Nothing here judges
-//! ([`crate::diagnose`]) and nothing here talks to Prometheus.
+//! The types here are the format: the schema of the YAML documents every key. Nothing here evaluates evidence
+//! ([`crate::diagnose`]) or queries Prometheus.
 
 mod condition;
 mod health;
@@ -35,16 +35,16 @@ pub use select::{Selection, of_expression, select, without_expression};
 pub use tables::{CodeRow, Direction, EngineFlag, FlagRow, Heading as TableHeading, Table, Tables, XidCounts, XidRow};
 pub use tickets::{Section, Ticket, TicketField};
 
-/// The format version that this program reads.
+/// The format version that this program supports.
 pub const SCHEMA: u32 = 1;
 
-/// Whether alerts enter at a playbook, or other playbooks descend into it.
+/// The kind of a playbook: symptom or mechanism.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
-    /// What a user of the fleet feels; alerts enter here.
+    /// A problem that users notice; alerts enter here.
     Symptom,
-    /// How the fleet produces it; playbooks descend into it, alerts may enter too.
+    /// The way in which the fleet produces it; playbooks descend into it, alerts may enter too.
     Mechanism,
 }
 
@@ -58,45 +58,45 @@ pub struct Playbook {
     pub schema: u32,
     /// Symptom or mechanism.
     pub kind: Kind,
-    /// A clause that stands in a chain: `KV cache is exhausted`.
+    /// A clause for the causal chain: `KV cache is exhausted`.
     pub title: String,
-    /// The alerts we generate for it.
+    /// The alerts that are generated for it.
     #[serde(default)]
     pub alerts: Vec<AlertRule>,
-    /// Other people's alert names that enter here; `*` matches any text, case does not matter.
+    /// Names of foreign alerts that enter here; `*` matches any text, case does not matter.
     #[serde(default)]
     pub matches: Vec<String>,
-    /// What happens, for somebody who has not met it.
+    /// An explanation for a reader who is new to it.
     pub meaning: String,
-    /// Whom it hurts and how.
+    /// The impact: who is affected, and how.
     pub impact: String,
-    /// When it is true: the symptom's confirmation, or the mechanism's tells.
+    /// The evidence for it: the symptom's confirmation, or the mechanism's signs.
     pub symptom: Vec<Evidence>,
-    /// Of which parts the latency is the sum that the symptom is about: the first one counts of which the whole and a part
-    /// are told.
+    /// The parts that add up to the symptom's latency: the first entry counts whose whole and at least one part have
+    /// data.
     #[serde(default)]
     pub latency: Vec<Latency>,
-    /// What may explain it, most frequent first: ties keep this order.
+    /// Its possible causes, most frequent first: ties keep this order.
     #[serde(default)]
     pub causes: Vec<CauseEntry>,
-    /// What to do at once, whatever the cause below it.
+    /// Immediate steps, whatever the cause below it.
     #[serde(default)]
     pub now: Vec<Step>,
-    /// What keeps it from coming back.
+    /// Steps that prevent it from coming back.
     #[serde(default)]
     pub lasting: Vec<Step>,
-    /// Who takes over.
+    /// The team to escalate to.
     pub escalate: Option<String>,
-    /// What this playbook is known to get wrong.
+    /// Known errors of this playbook.
     #[serde(default)]
     pub known_gaps: Vec<String>,
-    /// Where its facts were read.
+    /// Sources of its facts.
     #[serde(default)]
     pub references: Vec<String>,
 }
 
 impl Playbook {
-    /// The condition by which the symptom compares a signal with numbers alone; none when it does not.
+    /// Returns the condition by which the symptom compares a signal with numbers only; `None` if there is none.
     pub fn threshold(&self, signal: &str) -> Option<&Condition> {
         let numbers = |when: &Condition| {
             let compared = when.comparisons();
@@ -107,15 +107,15 @@ impl Playbook {
     }
 }
 
-/// A mean latency and the signals that are its parts, all in seconds; what the parts leave is the rest.
+/// A mean latency and the signals that are its parts, all in seconds; the difference is the rest.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Latency {
-    /// The signal of the whole.
+    /// The signal of the whole latency.
     pub signal: String,
-    /// What takes so long, in the plural, to begin a sentence: `First tokens`.
+    /// The subject of a sentence about it, in the plural: `First tokens`.
     pub title: String,
-    /// In the order of time; they do not overlap.
+    /// The parts in the order of time; they do not overlap.
     pub parts: Vec<LatencyPart>,
 }
 
@@ -123,13 +123,13 @@ pub struct Latency {
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LatencyPart {
-    /// Its signal.
+    /// The signal of the part.
     pub signal: String,
-    /// Where the time goes, to follow a number: `in the queue`.
+    /// The place where the time is spent, to follow a number: `in the queue`.
     pub title: String,
 }
 
-/// In `explains:`, the part of a latency that no signal tells.
+/// The value in `explains:` for the part of a latency that no signal measures.
 pub const REST: &str = "rest";
 
 /// A leaf cause that several playbooks share: `playbooks/causes/<id>.yaml`.
@@ -140,24 +140,24 @@ pub struct Cause {
     pub cause: String,
     /// The format's version: 1.
     pub schema: u32,
-    /// A clause that stands in a chain: `prompts became longer`.
+    /// A clause for the causal chain: `prompts became longer`.
     pub title: String,
-    /// What happened, for somebody who has not met it.
+    /// An explanation for a reader who is new to it.
     pub meaning: String,
-    /// When it is true.
+    /// The evidence for it.
     pub evidence: Vec<Evidence>,
-    /// What to do at once.
+    /// Immediate steps.
     #[serde(default)]
     pub now: Vec<Step>,
-    /// What keeps it from coming back.
+    /// Steps that prevent it from coming back.
     #[serde(default)]
     pub lasting: Vec<Step>,
-    /// Who takes over.
+    /// The team to escalate to.
     pub escalate: Option<String>,
-    /// What this cause is known to be confused with.
+    /// Causes that it is known to be confused with.
     #[serde(default)]
     pub known_gaps: Vec<String>,
-    /// Where its facts were read.
+    /// Sources of its facts.
     #[serde(default)]
     pub references: Vec<String>,
 }
@@ -168,39 +168,39 @@ pub struct Cause {
 pub struct CauseEntry {
     /// A shared leaf in `causes/`.
     pub cause: Option<String>,
-    /// A mechanism with causes of its own.
+    /// A mechanism with its own causes.
     pub playbook: Option<String>,
-    /// A leaf that is written right here.
+    /// The id of a leaf that is defined inline.
     pub id: Option<String>,
-    /// Only considered when none of its siblings is at least possible.
+    /// True if it is considered only when none of its siblings is at least possible.
     #[serde(default)]
     pub fallback: bool,
-    /// The parts of the playbook's `latency` that it makes long: their signals, or `rest`.
+    /// The parts of the playbook's `latency` that it increases: their signals, or `rest`.
     #[serde(default)]
     pub explains: Vec<String>,
-    /// Of a leaf written here: a clause that stands in a chain.
+    /// For an inline leaf: a clause for the causal chain.
     pub title: Option<String>,
-    /// Of a leaf written here: what happened.
+    /// For an inline leaf: an explanation.
     pub meaning: Option<String>,
-    /// Of a leaf written here: when it is true.
+    /// For an inline leaf: the evidence for it.
     #[serde(default)]
     pub evidence: Vec<Evidence>,
-    /// Of a leaf written here: what to do at once.
+    /// For an inline leaf: immediate steps.
     #[serde(default)]
     pub now: Vec<Step>,
-    /// Of a leaf written here: what keeps it from coming back.
+    /// For an inline leaf: steps that prevent it from coming back.
     #[serde(default)]
     pub lasting: Vec<Step>,
 }
 
 impl CauseEntry {
-    /// The id that this entry refers to or defines.
+    /// Returns the id that this entry refers to or defines.
     pub fn target(&self) -> &str {
         [&self.cause, &self.playbook, &self.id].into_iter().find_map(|id| id.as_deref()).unwrap_or("")
     }
 }
 
-/// One check: a signal with a condition, or several of which one suffices.
+/// One check: a signal with a condition, or alternatives of which one suffices.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Evidence {
@@ -208,19 +208,19 @@ pub struct Evidence {
     pub signal: Option<String>,
     /// The condition; see the forms in CONTRIBUTING.md.
     pub when: Option<Condition>,
-    /// Alternatives of which one suffices.
+    /// Alternatives, one of which suffices.
     #[serde(default)]
     pub any: Vec<Evidence>,
-    /// Of an alternative: used only when an alternative that compares with the past has no past value.
+    /// For an alternative: used only if an alternative that compares with the past has no past value.
     #[serde(default)]
     pub without_past: bool,
-    /// Of an alternative: left out when it has no data and another alternative has; not every engine tells it.
+    /// For an alternative: left out if it has no data and another alternative has; not every engine exposes it.
     #[serde(default)]
     pub optional: bool,
-    /// Not met rules the cause out; no data leaves it undetermined.
+    /// True if a failed check rules the cause out; no data leaves it undetermined.
     #[serde(default)]
     pub required: bool,
-    /// How much it counts; 1 unless told.
+    /// The weight of the check; defaults to 1.
     #[serde(default = "one")]
     pub weight: f64,
 }
@@ -230,12 +230,12 @@ fn one() -> f64 {
 }
 
 impl Evidence {
-    /// The signal checks inside: itself, or its alternatives'.
+    /// Returns the checks of single signals: its own, or those of its alternatives.
     pub fn checks(&self) -> Vec<(&str, &Condition)> {
         self.alternatives().into_iter().map(|(signal, when, _)| (signal, when)).collect()
     }
 
-    /// As [`Self::checks`], with whether each is used only where there is no past.
+    /// As [`Self::checks`]; the `bool` is true if the check is used only without a past value.
     pub fn alternatives(&self) -> Vec<(&str, &Condition, bool)> {
         match (&self.signal, &self.when) {
             (Some(signal), Some(when)) => vec![(signal, when, self.without_past)],
@@ -244,27 +244,27 @@ impl Evidence {
     }
 }
 
-/// A fix: something a person does.
+/// A fix that a person applies.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Step {
     /// The instruction, with its exact flag or command in back-ticks.
     #[serde(rename = "do")]
     pub action: String,
-    /// For which engine and versions: `vllm >= 0.8`; all when not set.
+    /// The engine and versions that it is valid for: `vllm >= 0.8`; all if unset.
     pub engine: Option<String>,
-    /// Only where the replicas run as this; everywhere when not set.
+    /// The platform that the replicas must run on; any if unset.
     pub runs_on: Option<RunsOn>,
-    /// The check that shows it worked.
+    /// The check that confirms the fix.
     pub verify: Option<Verify>,
-    /// Why it has no check of its own.
+    /// The reason why it has no check of its own.
     pub no_verify: Option<NoVerify>,
-    /// Where the instruction comes from.
+    /// The source of the instruction.
     pub source: Option<String>,
 }
 
 impl Step {
-    /// Where it holds, where that is not everywhere: `vllm >= 0.8`, `pods`.
+    /// Returns the engine versions and platform that it is valid for, if limited: `vllm >= 0.8`, `pods`.
     pub fn holds_for(&self) -> Option<String> {
         let on = self.runs_on.map(|on| match on {
             RunsOn::Pods => "pods",
@@ -275,57 +275,57 @@ impl Step {
     }
 }
 
-/// What the replicas of a pool are.
+/// The platform that the replicas of a pool run on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum RunsOn {
-    /// Pods of Kubernetes: the engines' series name them.
+    /// Pods of Kubernetes: the engines' series have a pod label.
     Pods,
-    /// Processes, containers or jobs of machines: no series of the engines names a pod.
+    /// Processes, containers or jobs on hosts: no series of the engines has a pod label.
     Hosts,
 }
 
-/// Why a step has no check of its own.
+/// The reason why a step has no check of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum NoVerify {
-    /// The check of the symptom that the alert is about shows it, turned round.
+    /// The symptom's check of the alert, inverted, confirms it.
     Symptom,
-    /// It only looks, and changes nothing.
+    /// It only inspects and changes nothing.
     Looks,
-    /// It keeps the next one away, and changes nothing today.
+    /// It prevents the next incident and changes nothing today.
     Prevents,
-    /// No signal tells.
+    /// No signal shows the effect.
     Unseen,
 }
 
-/// A check that shows whether a fix worked.
+/// A check that confirms a fix.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Verify {
     /// A name from the catalog.
     pub signal: String,
-    /// The condition that holds once it worked.
+    /// The condition that holds after the fix.
     pub when: Condition,
-    /// Others, each looked at where those before it hold already or have no value: a fault that shows in several ways.
+    /// Further checks, each used if those before it hold already or have no value: for a fault with several signs.
     #[serde(default)]
     pub or: Vec<Self>,
 }
 
 impl Verify {
-    /// It and the others, in their order.
+    /// Returns this check and the further ones, in order.
     pub fn checks(&self) -> Vec<&Self> {
         std::iter::once(self).chain(self.or.iter().flat_map(Self::checks)).collect()
     }
 }
 
-/// Severity of a generated alert: page only when users are hurt now.
+/// The severity of a generated alert: a page only if users are affected now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// Page.
+    /// Pages the on-call.
     Critical,
-    /// Chat.
+    /// Posts to chat.
     Warning,
 }
 
@@ -338,25 +338,25 @@ impl fmt::Display for Severity {
     }
 }
 
-/// An alert that we generate for a playbook.
+/// An alert rule that is generated for a playbook.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AlertRule {
-    /// Its name.
+    /// The name of the alert.
     pub alert: String,
-    /// Page or chat.
+    /// The severity: page or chat.
     pub severity: Severity,
-    /// How long it must hold: `5m`.
+    /// The rule's `for`: `5m`.
     #[serde(rename = "for")]
     pub hold: String,
-    /// All of these hold. Only comparisons with numbers and with the past can become a rule.
+    /// The conditions, all of which must hold. Only comparisons with numbers and with the past can become a rule.
     pub when: Vec<Evidence>,
-    /// One alert for the pool, or one for each replica.
+    /// The scope of one alert: the pool, or each replica.
     #[serde(default)]
     pub each: Each,
 }
 
-/// What one alert stands for.
+/// The scope of one alert.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Each {

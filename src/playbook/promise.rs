@@ -1,7 +1,7 @@
-//! What is promised of pools, the key `slo:`: it sets the limits of burn rates and of the conditions that tell a breach.
+//! Service level objectives of pools, the key `slo:`: they set the limits of burn rates and of conditions on them.
 //!
-//! The shipped data holds for the defaults of the catalog: a limit, and [`BUDGET`] of the requests that may miss it. A pool
-//! with a promise of its own has a library of its own, in which both are moved.
+//! The shipped data holds for the catalog's defaults: a limit, and [`BUDGET`] of the requests that may miss it. A pool
+//! with its own objectives has its own library, with both adapted.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,21 +13,21 @@ use super::{AlertRule, Comparison, Condition, Evidence, Library, Reference, Step
 use crate::clock::duration;
 use crate::signal::{Burn, SignalQuery, Term};
 
-/// The share of requests that may break a promise where nothing else is promised.
+/// The share of requests that may violate an objective by default.
 const BUDGET: f64 = 0.01;
-/// The highest limit of a share. Half an hour passes until the hour's share is a half; of this one a third of it does.
+/// The highest limit of a share. In a full outage the share of the hour reaches it after 18 minutes, 0.5 only after 30.
 const MOST: f64 = 0.3;
-/// The largest share of requests that a promise may allow to miss it; above, limits have no room below [`MOST`].
+/// The largest error budget that an objective may have; above it, limits have no room below [`MOST`].
 const LOOSEST: f64 = 0.2;
-/// The labels that tell a pool.
+/// The labels that identify a pool.
 const POOL: [&str; 3] = ["cluster", "namespace", "model"];
 
 /// One entry of `slo:`.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Slo {
-    /// `cluster`, `namespace`, `model` of the pools it is about; all of them where it is empty. Of two entries about the same
-    /// pool one has all labels of the other and more: it is the exception, and takes from the other what it does not promise.
+    /// `cluster`, `namespace`, `model` of the pools that it applies to; all pools if empty. Of two entries for the same
+    /// pool one must have all labels of the other and more: it is the exception and inherits what it does not set.
     pub pools: BTreeMap<String, String>,
     /// The time to the first token.
     pub ttft: Option<Within>,
@@ -39,47 +39,47 @@ pub struct Slo {
     pub errors: Option<f64>,
 }
 
-/// A share of the requests, and the time that they take at most.
+/// The share of requests that must finish within a time.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Within {
     /// The share, 0..1.
     pub share: f64,
-    /// The time.
+    /// The maximum time.
     #[serde(deserialize_with = "duration")]
     #[schemars(with = "String")]
     pub within: Duration,
 }
 
-/// What is promised of a pool about one thing.
+/// An objective of a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Promise {
-    /// About what.
+    /// The indicator.
     pub term: Term,
-    /// The share of the requests that keep it, 0..1.
+    /// The share of requests that must meet the objective, 0..1.
     pub share: f64,
-    /// Of a latency: the seconds.
+    /// For a latency: the maximum seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub within_seconds: Option<f64>,
 }
 
-/// Pools with a promise of their own, and the library that judges them.
+/// Pools with their own objectives, and the library for them.
 #[derive(Debug, Clone)]
 pub struct Promised {
-    /// What is promised.
+    /// The objectives.
     pub slo: Slo,
-    /// The same library with the limits of that promise.
+    /// The library with the limits of these objectives.
     pub library: Box<Library>,
 }
 
 impl Promised {
-    /// Whether its limit of a burn rate is another one than everybody's.
+    /// Returns true if its limit of a burn rate differs from the default.
     pub fn is_moved(&self, signal: &str) -> bool {
         let burn = self.library.signals.get(signal).and_then(|signal| signal.burn.as_ref());
         burn.is_some_and(|burn| burn.limit.is_some() && burn.term.is_some_and(|term| self.slo.promise(term).is_some()))
     }
 
-    /// Its own form of an alert, the one at this place of the playbook, where it judges it by other numbers than everybody's.
+    /// Returns its own version of the alert at this index of the playbook, if its numbers differ from the default.
     pub fn changed(&self, playbook: &str, place: usize, alert: &AlertRule) -> Option<&AlertRule> {
         let own = self.library.playbooks.get(playbook)?.alerts.get(place)?;
         let mut checks = own.when.iter().flat_map(Evidence::checks);
@@ -88,7 +88,7 @@ impl Promised {
 }
 
 impl Slo {
-    /// What is promised about a term.
+    /// Returns the objective for an indicator; `None` if it is not set.
     pub fn promise(&self, term: Term) -> Option<Promise> {
         let timed =
             |within: &Within| Promise { term, share: within.share, within_seconds: Some(within.within.as_secs_f64()) };
@@ -100,17 +100,17 @@ impl Slo {
         }
     }
 
-    /// Whether it is about a pool.
+    /// Returns true if it applies to a pool.
     fn fits(&self, pool: &BTreeMap<String, String>) -> bool {
         self.pools.iter().all(|(name, value)| pool.get(name) == Some(value))
     }
 
-    /// Whether it is about fewer of the pools of the other one, so that it decides for them.
+    /// Returns true if it applies to a subset of the other's pools, so that it takes precedence for them.
     pub fn is_exception_of(&self, other: &Self) -> bool {
         self.pools.len() > other.pools.len() && other.fits(&self.pools)
     }
 
-    /// What it promises, and what the other one does where it says nothing.
+    /// Returns its objectives, completed by those of the other.
     fn or(self, other: &Self) -> Self {
         Self {
             pools: self.pools,
@@ -121,13 +121,15 @@ impl Slo {
         }
     }
 
-    /// Whether one pool may be in both.
+    /// Returns true if one pool may match both.
     fn overlaps(&self, other: &Self) -> bool {
         self.pools.iter().all(|(name, value)| other.pools.get(name).is_none_or(|own| own == value))
     }
 
+    /// Checks the values of the entry.
+    ///
     /// # Errors
-    /// What is wrong, with the key.
+    /// The invalid key, with the reason.
     pub fn validate(&self) -> Result<(), String> {
         if let Some(unknown) = self.pools.keys().find(|name| !POOL.contains(&name.as_str())) {
             return Err(format!("`pools` has no `{unknown}`: expected one of {}", POOL.join(", ")));
@@ -158,7 +160,7 @@ impl Slo {
 }
 
 impl Library {
-    /// Makes every engine tell the burn rates of what it tells.
+    /// Adds to every engine the burn rates of the signals that it has.
     pub(super) fn derive_burns(&mut self) {
         let burns: Vec<(String, Burn)> =
             self.signals.iter().filter_map(|(name, signal)| Some((name.clone(), signal.burn.clone()?))).collect();
@@ -174,10 +176,10 @@ impl Library {
         }
     }
 
-    /// Takes what is promised of pools.
+    /// Sets the objectives of pools.
     ///
     /// # Errors
-    /// The first entry that cannot be, with its number.
+    /// The first invalid entry, with its number.
     pub fn promise(&mut self, slos: &[Slo]) -> Result<(), String> {
         self.promised.clear();
         let mut promised = Vec::new();
@@ -201,13 +203,13 @@ impl Library {
         Ok(())
     }
 
-    /// The library that judges a pool.
+    /// Returns the library for a pool.
     pub fn for_pool(&self, pool: &BTreeMap<String, String>) -> &Self {
         let fitting = self.promised.iter().filter(|promised| promised.slo.fits(pool));
         fitting.max_by_key(|promised| promised.slo.pools.len()).map_or(self, |promised| &promised.library)
     }
 
-    /// What is promised about what a playbook's symptom or alerts read, where this is the library of a promise.
+    /// Returns the objective that a playbook's symptom or alerts depend on, if this is the library of an objective.
     pub fn promise_of(&self, playbook: &str) -> Option<Promise> {
         let slo = self.slo.as_ref()?;
         let playbook = self.playbooks.get(playbook)?;
@@ -217,7 +219,7 @@ impl Library {
         terms.filter_map(|term| slo.promise(term)).next()
     }
 
-    /// The same with the limits of a promise.
+    /// Builds the library with the limits of an objective.
     fn promising(&self, slo: &Slo) -> Self {
         let mut library = self.clone();
         library.slo = Some(slo.clone());
@@ -231,8 +233,8 @@ impl Library {
             moves.insert(name.clone(), Move::Share { budget, top: top(name) });
             match (burn.limit, promise.within_seconds) {
                 (Some(limit), Some(within)) => {
-                    // A 99th percentile above the limit is one late request of a hundred. Where more or fewer may be late,
-                    // only the share tells whether the promise is kept.
+                    // A 99th percentile above the limit means one slow request of a hundred. With another budget only
+                    // the share of slow requests shows whether the objective is met.
                     let share = ((budget - BUDGET).abs() > 1e-9).then(|| (name.clone(), limit, budget));
                     moves.insert(burn.of.clone(), Move::Time { factor: within / limit, share });
                     burn.limit = Some(within);
@@ -266,7 +268,7 @@ impl Library {
         library
     }
 
-    /// The largest number with which an alert compares each signal.
+    /// Returns the largest number with which an alert compares each signal.
     fn tops(&self) -> BTreeMap<String, f64> {
         let mut tops: BTreeMap<String, f64> = BTreeMap::new();
         let alerts = self.playbooks.values().flat_map(|playbook| &playbook.alerts);
@@ -282,16 +284,16 @@ impl Library {
     }
 }
 
-/// How the numbers move with which a signal is compared.
+/// The change of the numbers that a signal is compared with.
 #[derive(Debug, Clone, PartialEq)]
 enum Move {
-    /// A share: with the one that may miss the promise; and the largest number of an alert.
+    /// For a share: the error budget, and the largest number of an alert.
     Share { budget: f64, top: Option<f64> },
-    /// A latency: by a factor; and the burn rate, limit and budget that judge in its place.
+    /// For a latency: the factor, and the burn rate, limit and budget that replace it.
     Time { factor: f64, share: Option<(String, f64, f64)> },
 }
 
-/// The limit of a share for another budget: below [`MOST`], in the order of the alerts' limits, and never below the budget.
+/// Adapts the limit of a share to another budget: below [`MOST`], in the alerts' order, never below the budget.
 fn share(n: f64, budget: f64, top: f64) -> f64 {
     let moved = n * budget / BUDGET;
     if n > MOST { moved.min(n) } else { moved.min(MOST * (n / top).min(1.0)).max(budget.min(moved)) }
@@ -314,7 +316,7 @@ fn moved(verify: &mut Verify, apply: &impl Fn(&mut String, &mut Condition)) {
     verify.or.iter_mut().for_each(|other| moved(other, apply));
 }
 
-/// The same condition with its numbers moved.
+/// Returns the condition with its numbers changed.
 fn numbers(when: &Condition, to: impl Fn(f64) -> f64) -> Condition {
     let moved = |c: &Comparison| match c.to {
         Reference::Number(n) => Comparison { to: Reference::Number((to(n) * 1e6).round() / 1e6), ..*c },
@@ -354,11 +356,12 @@ mod tests {
         let query = |library: &Library| library.engines["vllm"].signals["ttft_burn"].query.clone().unwrap();
         assert_ne!(query(own), query(&library));
         let critical = |library: &Library| library.playbooks["high-ttft"].alerts[0].when[0].when.clone().unwrap();
-        // Five times as many may be late; a page waits for no more than three of ten.
+        // Five times as many may be slow; a page never waits for more than 30 % of slow requests.
         assert_eq!(critical(&library).to_string(), "> 0.144");
         assert_eq!(critical(own).to_string(), "> 0.3");
         assert_eq!(own.playbooks["high-ttft"].alerts[1].when[0].when.clone().unwrap().to_string(), "> 0.125");
-        // Five of a hundred may be late, so that their 99th percentile says nothing; the jump's floor moves with the time.
+        // With 5 % slow requests allowed the 99th percentile has no meaning; the minimum of the jump moves with the
+        // time.
         let symptom: Vec<String> = own.playbooks["high-ttft"].symptom[0]
             .checks()
             .iter()

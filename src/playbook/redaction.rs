@@ -1,4 +1,4 @@
-//! What must not leave, as data: `redaction.yaml`. [`crate::redact`] carries it out.
+//! The redaction rules as data: `redaction.yaml`. [`crate::redact`] applies them.
 
 use std::collections::BTreeMap;
 
@@ -11,19 +11,19 @@ use serde::{Deserialize, Serialize};
 pub struct Redaction {
     /// The format's version: 1.
     pub schema: u32,
-    /// Parts of patterns by name; `{name}` in a pattern, or in a later word, stands for one.
+    /// Named parts of patterns; `{name}` in a pattern, or in a later word, is replaced by one.
     #[serde(default)]
     pub words: BTreeMap<String, String>,
-    /// What is taken out. Where two overlap, the first one's id is told.
+    /// The rules. If two overlap, the id of the first one is shown.
     #[serde(default)]
     pub rules: Vec<RedactionRule>,
-    /// Fields and labels that hold names, for `--anonymize`.
+    /// Fields and labels that contain names, for `--anonymize`.
     #[serde(default)]
     pub named_by: BTreeMap<NameKind, Vec<String>>,
-    /// Fields and labels that hold models, whose names are kept.
+    /// Fields and labels that contain models, whose names are not replaced.
     #[serde(default)]
     pub models: Vec<String>,
-    /// Names that are words of the trade: replaced in fields and labels, left alone in free text.
+    /// Names that are also common terms: replaced in fields and labels, not in free text.
     #[serde(default)]
     pub common: Vec<String>,
 }
@@ -32,30 +32,30 @@ pub struct Redaction {
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RedactionRule {
-    /// What stands in its place: `[redacted: hf-token]`.
+    /// The id in the replacement: `[redacted: hf-token]`.
     pub id: String,
-    /// What it is, in a few words.
+    /// A description in a few words.
     pub title: String,
-    /// Patterns in free text; of a match the groups whose names begin with `secret` go, else all of it.
+    /// Patterns in free text; of a match the groups whose names begin with `secret` are removed, else all of it.
     #[serde(default)]
     pub text: Vec<String>,
-    /// Names of fields, labels and arguments, matched from end to end, whose values go whole.
+    /// Names of fields, labels and arguments, matched from end to end, whose whole values are removed.
     #[serde(default)]
     pub keys: Vec<String>,
-    /// Of `keys`: only in objects that also have one of these.
+    /// For `keys`: only in objects that also have one of these.
     #[serde(default)]
     pub beside: Vec<String>,
-    /// Of `keys`: texts and lists go, single numbers stay.
+    /// For `keys`: true if texts and lists are removed but single numbers remain.
     #[serde(default)]
     pub texts_only: bool,
-    /// Names that `keys` or the group `name` match and that are none.
+    /// Exceptions: names that `keys` or the group `name` match and that are not secret.
     pub unless_name: Option<String>,
-    /// Values that are none: `None`, `${HF_TOKEN}`.
+    /// Exceptions: values that are not secret, such as `None`, `${HF_TOKEN}`.
     pub unless_value: Option<String>,
-    /// Texts with `⟦…⟧` around exactly what must go.
+    /// Texts with `⟦…⟧` around exactly the parts to remove.
     #[serde(default)]
     pub examples: Vec<String>,
-    /// Texts that no rule may touch.
+    /// Texts that no rule may change.
     #[serde(default)]
     pub near_misses: Vec<String>,
     /// Names that `keys` must match.
@@ -66,26 +66,26 @@ pub struct RedactionRule {
     pub key_near_misses: Vec<String>,
 }
 
-/// What a name names, for pseudonyms: `pod-1`, `node-2`.
+/// The kind of a named thing, for pseudonyms: `pod-1`, `node-2`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum NameKind {
     /// A pod, container instance or replica.
     Pod,
-    /// What makes pods: a Deployment, StatefulSet, ReplicaSet.
+    /// A controller of pods: a Deployment, StatefulSet, ReplicaSet.
     Workload,
-    /// A machine.
+    /// A node.
     Node,
     /// A namespace.
     Namespace,
-    /// A host or address of the network.
+    /// A host or network address.
     Host,
     /// A cluster.
     Cluster,
 }
 
 impl NameKind {
-    /// What pseudonyms begin with.
+    /// Returns the prefix of the pseudonyms.
     pub fn word(self) -> &'static str {
         match self {
             Self::Pod => "pod",
@@ -99,7 +99,7 @@ impl NameKind {
 }
 
 impl Redaction {
-    /// Puts a site's own file on top: the same word or id replaces, another adds; lists are joined.
+    /// Merges a site's own file: the same word or id replaces, another one adds; lists are joined.
     pub fn join(&mut self, own: Self) {
         self.schema = own.schema;
         self.words.extend(own.words);

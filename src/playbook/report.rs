@@ -1,4 +1,4 @@
-//! `report.yaml`: which signals a report tells before, during and after an incident.
+//! `report.yaml`: the signals that a report shows before, during and after an incident.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -9,14 +9,14 @@ use serde::Deserialize;
 pub struct ReportSignals {
     /// The format's version: 1.
     pub schema: u32,
-    /// How well it serves, in the order in which it is shown.
+    /// Signals of the pool's service quality, in the order in which they are shown.
     pub metrics: Vec<String>,
-    /// What is asked of it, in the order in which it is shown.
+    /// Signals of the pool's load, in the order in which they are shown.
     pub load: Vec<String>,
 }
 
 impl ReportSignals {
-    /// All names, each once.
+    /// Returns all names, without duplicates.
     pub fn all(&self) -> Vec<&str> {
         let mut names: Vec<&str> = Vec::new();
         for name in self.metrics.iter().chain(&self.load) {

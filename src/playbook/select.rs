@@ -1,4 +1,4 @@
-//! select: which playbook an alert group enters.
+//! The stage `select`: chooses the playbook that an alert group enters.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,10 +8,10 @@ use serde_json::Value;
 use super::{Evidence, Kind, Library, Playbook};
 use crate::alert::{Alert, active};
 
-/// Rules that Prometheus is asked for at most.
+/// Maximum number of rules that are queried from Prometheus.
 const RULES: usize = 10;
 
-/// The chosen playbook and why.
+/// The chosen playbook and the reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Selection {
     /// The playbook's id.
@@ -23,8 +23,8 @@ pub struct Selection {
 /// Chooses the playbook for a group: a `playbook` label, an exact alert name, a pattern, the metrics that the rule's
 /// expression reads, then the name of a service level objective.
 ///
-/// A group with several alert names takes the worst severity's, then the most frequent.
-/// None when nothing matches; the message then says so.
+/// A group with several alert names takes the worst severity's, then the most frequent. Returns `None` if nothing
+/// matches; the message then says so.
 pub fn select(library: &Library, alerts: &[Alert]) -> Option<Selection> {
     let mut votes: BTreeMap<String, (usize, usize, String)> = BTreeMap::new();
     for alert in active(alerts) {
@@ -74,39 +74,40 @@ fn select_one(library: &Library, alert: &Alert) -> Option<Selection> {
     chosen(&id, because)
 }
 
-/// Labels in which alerts on the burn of an error budget carry their objective's name: of Sloth, Pyrra and OpenSLO's tools.
+/// Labels with the objective's name in alerts on the burn rate of an error budget: of Sloth, Pyrra and OpenSLO's tools.
 /// Sources: <https://sloth.dev/usage/getting-started/>, <https://github.com/pyrra-dev/pyrra>.
 const OBJECTIVE_LABELS: [&str; 4] = ["sloth_slo", "slo", "slo_name", "objective_name"];
 
-/// The playbook of the pattern that fits a name, with the pattern.
+/// Returns the playbook of the pattern that matches a name, with the pattern.
 fn by_pattern<'a>(library: &'a Library, name: &str) -> Option<(&'a str, &'a str)> {
-    // Symptoms first: a foreign name speaks of what hurts more often than of the mechanism.
+    // Symptoms come first: foreign names describe the symptom more often than the mechanism.
     library
         .of_kind(Kind::Symptom)
         .chain(library.of_kind(Kind::Mechanism))
         .flat_map(|p| p.matches.iter().map(move |pattern| (p, pattern)))
         .filter(|(_, pattern)| glob(&pattern.to_lowercase(), &name.to_lowercase()))
-        // The longest pattern says most.
+        // The longest pattern is the most specific.
         .max_by_key(|(p, pattern)| (pattern.len(), Reverse(&p.playbook)))
         .map(|(p, pattern)| (p.playbook.as_str(), pattern.as_str()))
 }
 
-/// The names of alerts of which nobody's link tells the expression: Prometheus may know their rules. At most a few.
+/// Returns the names of alerts whose link contains no expression: Prometheus may have their rules. At most [`RULES`].
 pub fn without_expression(alerts: &[Alert]) -> Vec<String> {
     let untold = active(alerts).into_iter().filter(|alert| expression(&alert.generator_url).is_none());
     let names = untold.filter_map(|alert| alert.labels.get("alertname").filter(|name| !name.is_empty()));
     names.collect::<BTreeSet<_>>().into_iter().take(RULES).cloned().collect()
 }
 
-/// The playbook whose symptom reads the metrics of an expression.
+/// Returns the playbook whose symptom reads the metrics of an expression.
 pub fn of_expression(library: &Library, expression: &str) -> Option<Selection> {
     let (id, metric) = by_metrics(library, expression)?;
     Some(Selection { playbook: id.to_owned(), because: format!("its expression reads {metric}") })
 }
 
-/// The rule's expression in an alert's link: of Prometheus, Thanos and Mimir to their graphs, of VictoriaMetrics to `vmui`,
-/// behind the `#`, and of those that are told to link to Grafana's explorer, in its JSON.
-/// Sources: <https://prometheus.io/docs/alerting/latest/clients/>, <https://docs.victoriametrics.com/vmalert/#link-to-alert-source>.
+/// Returns the rule's expression in an alert's link: Prometheus, Thanos and Mimir link to their graphs, VictoriaMetrics
+/// to `vmui`, after the `#`, and servers configured to link to Grafana Explore have it in JSON.
+/// Sources: <https://prometheus.io/docs/alerting/latest/clients/>,
+/// <https://docs.victoriametrics.com/vmalert/#link-to-alert-source>.
 fn expression(generator_url: &str) -> Option<String> {
     let url = url::Url::parse(generator_url).ok()?;
     let behind = url.fragment().and_then(|fragment| fragment.split_once('?')).map_or("", |(_, query)| query);
@@ -118,7 +119,7 @@ fn expression(generator_url: &str) -> Option<String> {
     })
 }
 
-/// The first text under the key `expr`.
+/// Returns the first text under the key `expr`.
 fn inner(json: &Value) -> Option<String> {
     match json {
         Value::Object(map) => match map.get("expr") {
@@ -130,8 +131,8 @@ fn inner(json: &Value) -> Option<String> {
     }
 }
 
-/// The playbook whose symptom reads most of an expression's metrics, with one of them. Of several, the one that asks for
-/// them first, then the one whose signal reads the fewest others.
+/// Returns the playbook whose symptom reads most of an expression's metrics, with one of them. Ties: the playbook whose
+/// symptom reads them earliest, then the one whose signal reads the fewest other metrics.
 fn by_metrics<'a>(library: &'a Library, expression: &str) -> Option<(&'a str, String)> {
     let asked: BTreeSet<&str> = words(expression).collect();
     let read = library.metrics.get_or_init(|| by_signal(library));
@@ -146,12 +147,12 @@ fn by_metrics<'a>(library: &'a Library, expression: &str) -> Option<(&'a str, St
         signals.enumerate().filter_map(of).max().map(|best| (best, playbook))
     };
     let symptoms = library.of_kind(Kind::Symptom).filter_map(fitting);
-    // Of equals the first in the order of their ids.
+    // Ties go to the first id.
     let best = symptoms.max_by_key(|((fit, _), playbook)| (*fit, Reverse(&playbook.playbook)));
     best.map(|((_, metric), playbook)| (playbook.playbook.as_str(), metric))
 }
 
-/// Signal to the metrics that its queries read, of all engines.
+/// Returns for each signal the metrics that its queries read, of all engines.
 fn by_signal(library: &Library) -> BTreeMap<String, BTreeSet<String>> {
     let mut read: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for (signal, entry) in library.engines.values().flat_map(|engine| &engine.signals) {
@@ -160,12 +161,12 @@ fn by_signal(library: &Library) -> BTreeMap<String, BTreeSet<String>> {
     read
 }
 
-/// Everything in a PromQL text that may be a metric's name.
+/// Returns every word of a PromQL text that may be a metric's name.
 fn words(text: &str) -> impl Iterator<Item = &str> {
     text.split(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '_' | ':'))).filter(|word| !word.is_empty())
 }
 
-/// The metrics that a signal's query reads: the names before its selectors.
+/// Returns the metrics that a signal's query reads: the names before its selectors.
 fn metrics(query: &str) -> impl Iterator<Item = String> {
     query.match_indices('{').filter_map(|(at, _)| {
         let own = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | ':');
@@ -174,7 +175,7 @@ fn metrics(query: &str) -> impl Iterator<Item = String> {
     })
 }
 
-/// Whether `text` matches `pattern`, in which `*` stands for any text.
+/// Returns true if `text` matches `pattern`, in which `*` stands for any text.
 fn glob(pattern: &str, text: &str) -> bool {
     let mut parts = pattern.split('*');
     let first = parts.next().unwrap_or_default();

@@ -1,7 +1,7 @@
-//! Reference tables: what a code, an Xid or a line of a log means, as data beside the playbooks.
+//! Reference tables: the meaning of codes, Xids and flags, as data beside the playbooks.
 //!
-//! A diagnosis does not need them; a person who reads a log or an error body does. They are read by `explain`, and are
-//! pages beside the runbooks.
+//! A diagnosis does not need them, but a person who reads a log or an error body does. `explain` prints them, and they
+//! become pages beside the runbooks.
 
 use std::ops::RangeInclusive;
 
@@ -11,31 +11,31 @@ use serde::{Deserialize, Serialize};
 use super::SCHEMA;
 use crate::signal::EngineVersion;
 
-/// The tables that are known, one file each: `playbooks/tables/<name>.yaml`.
+/// All tables, one file each: `playbooks/tables/<name>.yaml`.
 #[derive(Debug, Clone, Default)]
 pub struct Tables {
-    /// `litellm-codes`: what an HTTP status at LiteLLM really means.
+    /// `litellm-codes`: the real meaning of an HTTP status at LiteLLM.
     pub litellm_codes: Table<CodeRow>,
-    /// `xid`: what NVIDIA wants done for an Xid.
+    /// `xid`: NVIDIA's recommended action for an Xid.
     pub xid: Table<XidRow>,
-    /// `memory-flags`: the flag that says how much memory an engine takes; which way it must go say the lines of logs.
+    /// `memory-flags`: the flag for an engine's share of GPU memory; lines of logs decide the direction of the change.
     pub memory_flags: Table<FlagRow>,
-    /// `engine-flags`: the flags, variables and settings that steps name, with their defaults.
+    /// `engine-flags`: the flags, variables and settings that fix steps mention, with their defaults.
     pub engine_flags: Table<EngineFlag>,
 }
 
-/// What a table is about, whatever its rows are.
+/// The heading of a table, independent of its rows.
 #[derive(Debug, Clone, Copy)]
 pub struct Heading<'a> {
-    /// The file's name without its ending.
+    /// The file's name without its extension.
     pub name: &'a str,
-    /// A few words.
+    /// The title in a few words.
     pub title: &'a str,
-    /// How to read it.
+    /// An explanation of how to read it.
     pub meaning: &'a str,
-    /// Ids of the playbooks whose pages lead to it.
+    /// Ids of the playbooks whose pages link to it.
     pub playbooks: &'a [String],
-    /// Where its facts were read.
+    /// Sources of its facts.
     pub references: &'a [String],
 }
 
@@ -47,14 +47,14 @@ pub struct Table<R> {
     pub table: String,
     /// The format's version: 1.
     pub schema: u32,
-    /// A few words: `Xid errors of NVIDIA GPUs`.
+    /// The title in a few words: `Xid errors of NVIDIA GPUs`.
     pub title: String,
-    /// How to read it.
+    /// An explanation of how to read it.
     pub meaning: String,
-    /// Ids of the playbooks whose pages lead to it.
+    /// Ids of the playbooks whose pages link to it.
     #[serde(default)]
     pub playbooks: Vec<String>,
-    /// Where its facts were read.
+    /// Sources of its facts.
     pub references: Vec<String>,
     /// Its rows.
     pub rows: Vec<R>,
@@ -76,7 +76,7 @@ impl<R> Default for Table<R> {
 }
 
 impl<R> Table<R> {
-    /// What it is about.
+    /// Returns the heading.
     pub fn heading(&self) -> Heading<'_> {
         Heading {
             name: &self.table,
@@ -96,87 +96,87 @@ pub struct CodeRow {
     pub code: u16,
     /// The class of the exception, as in the error body and the metrics' labels.
     pub class: String,
-    /// For which engine and versions: `litellm >= 1.104`.
+    /// The engine and versions: `litellm >= 1.104`.
     pub engine: String,
-    /// What happened.
+    /// The situation that causes it.
     pub situation: String,
-    /// What it really means, where that differs from the status' own meaning, and how to tell.
+    /// The real meaning, if it differs from the status' own meaning, and how to recognise it.
     pub means: String,
-    /// What to do.
+    /// The recommended action.
     #[serde(rename = "do")]
     pub action: String,
     /// The playbook to open.
     pub playbook: Option<String>,
-    /// Where it was read.
+    /// The source of this fact.
     pub source: String,
 }
 
-/// How the signals count an Xid.
+/// The signal that counts an Xid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum XidCounts {
-    /// `gpu_xid_critical`: somebody must act on the GPU, its links or its node.
+    /// `gpu_xid_critical`: the GPU, its links or its node need an action.
     Critical,
-    /// `gpu_xid_application`: mostly the workload's.
+    /// `gpu_xid_application`: mostly caused by the workload.
     Application,
-    /// Neither: nothing to do, or a companion of another.
+    /// Neither: no action needed, or a companion of another Xid.
     Neither,
 }
 
-/// One Xid, or a range of them with one answer.
+/// One Xid, or a range of Xids with the same action.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct XidRow {
     /// The number.
     pub xid: u32,
-    /// The last number of a range; only this one when not set.
+    /// The last number of a range; only this number if unset.
     pub to: Option<u32>,
-    /// What it is.
+    /// The title.
     pub title: String,
     /// NVIDIA's bucket for the immediate action.
     pub immediate: String,
-    /// NVIDIA's bucket for the investigation afterwards; none when it names none.
+    /// NVIDIA's bucket for the investigation afterwards; unset if NVIDIA has none.
     pub investigate: Option<String>,
-    /// Whether it is mostly the workload's doing.
+    /// True if the workload is usually the cause.
     #[serde(default)]
     pub workload: bool,
-    /// How the signals count it.
+    /// The signal that counts it.
     pub counts: XidCounts,
-    /// What to do.
+    /// The recommended action.
     #[serde(rename = "do")]
     pub action: String,
-    /// What is read wrong about it, or why it counts so.
+    /// A common misreading, or the reason why it counts so.
     pub note: Option<String>,
-    /// Where it was read.
+    /// The source of this fact.
     pub source: String,
 }
 
 impl XidRow {
-    /// The numbers that the row stands for.
+    /// Returns the numbers of the row.
     pub fn codes(&self) -> RangeInclusive<u32> {
         self.xid..=self.to.unwrap_or(self.xid)
     }
 
-    /// The number or range as it is written.
+    /// Formats the number or range.
     pub fn shown(&self) -> String {
         self.to.map_or_else(|| self.xid.to_string(), |to| format!("{}–{to}", self.xid))
     }
 }
 
-/// Which way a flag must go.
+/// The direction in which a flag must be changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Direction {
-    /// Up.
+    /// Increase the value.
     Raise,
-    /// Down.
+    /// Decrease the value.
     Lower,
-    /// It is not the flag.
+    /// The flag is not the cause.
     Neither,
 }
 
 impl Direction {
-    /// One word.
+    /// Returns the direction as one word.
     pub fn word(self) -> &'static str {
         match self {
             Self::Raise => "raise",
@@ -186,16 +186,16 @@ impl Direction {
     }
 }
 
-/// The flag that says how much of a GPU an engine takes; the lines of its log that are about it say so themselves
-/// ([`super::LogFile::memory`]).
+/// The flag that sets the share of GPU memory that an engine takes; the lines of its log about memory contain the
+/// direction of the change ([`super::LogFile::memory`]).
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FlagRow {
-    /// The engine, as its file in `logs/` is called.
+    /// The engine, by the name of its file in `logs/`.
     pub engine: String,
     /// The flag.
     pub flag: String,
-    /// Where it was read.
+    /// The source of this fact.
     pub source: String,
 }
 
@@ -203,28 +203,28 @@ pub struct FlagRow {
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct EngineFlag {
-    /// The engine, as its file in `signals/` is called.
+    /// The engine, by the name of its file in `signals/`.
     pub engine: String,
     /// The name as it is written: `--max-num-seqs`, `VLLM_CACHE_ROOT`.
     pub flag: String,
-    /// The first version that has it; older than all versions that matter when not set.
+    /// The first version that has it; unset if all relevant versions have it.
     #[schemars(with = "Option<String>")]
     pub since: Option<EngineVersion>,
-    /// The first version that refuses or ignores it, where old guides still name it.
+    /// The first version that refuses or ignores it; set if old guides still mention it.
     #[schemars(with = "Option<String>")]
     pub gone: Option<EngineVersion>,
-    /// What to use then.
+    /// The replacement.
     pub instead: Option<String>,
-    /// What holds where nobody sets it, by version and GPU.
+    /// The default, by version and GPU.
     pub default: Option<String>,
-    /// What is read wrong about it.
+    /// A common misreading.
     pub note: Option<String>,
-    /// Where it was read.
+    /// The source of this fact.
     pub source: String,
 }
 
 impl EngineFlag {
-    /// That it is gone, and what to use then.
+    /// Describes its removal and the replacement.
     pub fn end(&self) -> Option<String> {
         let instead = self.instead.as_deref().unwrap_or("nothing");
         self.gone.as_ref().map(|gone| format!("gone in {gone}, instead {instead}"))
@@ -232,14 +232,14 @@ impl EngineFlag {
 }
 
 impl Tables {
-    /// The headings of all that are loaded.
+    /// Returns the headings of all loaded tables.
     pub fn headings(&self) -> impl Iterator<Item = Heading<'_>> {
         let flags = [self.memory_flags.heading(), self.engine_flags.heading()];
         let all = [self.litellm_codes.heading(), self.xid.heading()].into_iter().chain(flags);
         all.filter(|heading| !heading.name.is_empty())
     }
 
-    /// The headings of the tables that a playbook's page leads to.
+    /// Returns the headings of the tables that a playbook's page links to.
     pub fn used_by<'a>(&'a self, playbook: &'a str) -> impl Iterator<Item = Heading<'a>> {
         let opened = self.litellm_codes.rows.iter().any(|row| row.playbook.as_deref() == Some(playbook));
         self.headings().filter(move |heading| {
@@ -247,22 +247,22 @@ impl Tables {
         })
     }
 
-    /// The rows of a status at LiteLLM.
+    /// Returns the rows of an HTTP status at LiteLLM.
     pub fn code(&self, code: u16) -> Vec<&CodeRow> {
         self.litellm_codes.rows.iter().filter(|row| row.code == code).collect()
     }
 
-    /// The row of an Xid.
+    /// Returns the row of an Xid.
     pub fn xid(&self, xid: u32) -> Option<&XidRow> {
         self.xid.rows.iter().find(|row| row.codes().contains(&xid))
     }
 
-    /// What is known of a flag of an engine.
+    /// Returns the row of an engine's flag.
     pub fn engine_flag(&self, engine: &str, flag: &str) -> Option<&EngineFlag> {
         self.engine_flags.rows.iter().find(|row| row.engine == engine && row.flag == flag)
     }
 
-    /// The memory flag of an engine.
+    /// Returns the memory flag of an engine.
     pub fn memory_flag(&self, engine: &str) -> Option<&str> {
         self.memory_flags.rows.iter().find(|row| row.engine == engine).map(|row| row.flag.as_str())
     }

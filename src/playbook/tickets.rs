@@ -1,9 +1,9 @@
-//! What whoever takes over wants to be told: `tickets/<id>.yaml`, the fields of their form and what of ours fills them.
+//! Forms for tickets to a vendor or another team: `tickets/<id>.yaml`, the fields and the report sections for them.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The form of one receiver.
+/// The ticket form of one receiver.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Ticket {
@@ -11,25 +11,25 @@ pub struct Ticket {
     pub ticket: String,
     /// The format's version: 1.
     pub schema: u32,
-    /// Whom it goes to: `vLLM, as an issue on GitHub`.
+    /// The receiver: `vLLM, as an issue on GitHub`.
     pub title: String,
-    /// Where it is filed; none where every site has its own.
+    /// The URL for filing; unset if every site has its own.
     pub address: Option<String>,
-    /// Only when one of these engines was found; whatever was found when empty.
+    /// The engines, one of which must be found; any if empty.
     #[serde(default)]
     pub engines: Vec<String>,
-    /// Only when the cause is one of these; whatever it is when empty.
+    /// The causes that it is for; any if empty.
     #[serde(default)]
     pub causes: Vec<String>,
-    /// Also when no cause is known.
+    /// True if it is also for incidents without a known cause.
     #[serde(default)]
     pub unknown: bool,
-    /// Before it is sent, in sentences.
+    /// Instructions before it is sent, in sentences.
     #[serde(default)]
     pub before: Vec<String>,
-    /// The form, in its order.
+    /// The fields of the form, in its order.
     pub fields: Vec<TicketField>,
-    /// Where the form was read.
+    /// Sources of the form.
     pub source: Vec<String>,
 }
 
@@ -37,12 +37,12 @@ pub struct Ticket {
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TicketField {
-    /// As the form calls it.
+    /// The name in the form.
     pub name: String,
-    /// What of the report stands there.
+    /// The sections of the report that fill it.
     #[serde(default)]
     pub holds: Vec<Section>,
-    /// What only somebody there can add: a command to run, a question.
+    /// Information that only a person on site can add: a command to run, a question.
     pub add: Option<String>,
 }
 
@@ -50,40 +50,40 @@ pub struct TicketField {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Section {
-    /// What, who is hurt, since when, why.
+    /// The summary: symptom, impact, start, cause.
     Summary,
-    /// The links of the chain with the numbers that decided.
+    /// The causal chain with the numbers that decided.
     Chain,
-    /// Every check, what was ruled out, what could not be checked, and the queries.
+    /// All checks, ruled-out causes, missing data, and the queries.
     Evidence,
-    /// What to do.
+    /// The recommended actions.
     Fixes,
-    /// Expected and actual, since when, what changed.
+    /// Expected and actual behaviour, the start, and changes.
     Goal,
     /// Model and engine arguments.
     Model,
     /// GPUs, interconnect, nodes.
     Hardware,
-    /// Numbers before, during and after.
+    /// Metrics before, during and after.
     Metrics,
-    /// Lengths and load.
+    /// Lengths of requests and load.
     Workload,
-    /// How it is deployed.
+    /// The deployment.
     Deployment,
     /// Versions.
     Versions,
-    /// What happened.
+    /// The timeline.
     Timeline,
-    /// What logs say.
+    /// The findings in logs.
     Logs,
     /// Replicas, nodes, GPUs.
     Topology,
     /// The alerts and their rules.
     Alerts,
-    /// What could not be answered, and how to find out.
+    /// Open questions, and how to answer them.
     Open,
     /// The parts of the bundle.
     Parts,
-    /// What was taken out.
+    /// The redacted information.
     Redacted,
 }

@@ -1,7 +1,7 @@
-//! Reads Prometheus' answers leniently: odd series are skipped, not fatal.
+//! Parses Prometheus' answers leniently: series of an unexpected shape are skipped and cause no error.
 //!
 //! `prometheus-http-query` drops warnings and fails a whole result for one native histogram, so its raw response is
-//! read here. Source of the shape: Prometheus HTTP API, "Format overview".
+//! parsed here. Source of the shape: Prometheus HTTP API, "Format overview".
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -9,16 +9,16 @@ use serde_json::value::RawValue;
 use super::PromError;
 use crate::alert::Labels;
 
-/// One series of an instant answer.
+/// One series of an instant query's answer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Row {
     /// The series' labels.
     pub labels: Labels,
-    /// Its value; never NaN or infinite, such rows are left out.
+    /// The value; never NaN or infinite, such rows are left out.
     pub value: f64,
 }
 
-/// One series of a range answer.
+/// One series of a range query's answer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Series {
     /// The series' labels.
@@ -38,7 +38,7 @@ struct Envelope<'a> {
     error: Option<String>,
 }
 
-/// Its shape depends on a key that may come after it.
+/// The `data` of an answer; the shape of `result` depends on `resultType`, which may come after it.
 #[derive(Deserialize)]
 struct Data<'a> {
     #[serde(rename = "resultType")]
@@ -66,7 +66,10 @@ pub(super) async fn read_series(response: reqwest::Response, most: usize) -> Res
     parse(status, &body(response, most).await?)?.map_or(Ok(Vec::new()), series)
 }
 
-/// The body, if it is not larger than `most` bytes.
+/// Reads the body of a response of at most `most` bytes.
+///
+/// # Errors
+/// If it is larger, or the connection fails.
 pub(super) async fn body(mut response: reqwest::Response, most: usize) -> Result<Vec<u8>, PromError> {
     let mut body = Vec::new();
     loop {
@@ -81,7 +84,7 @@ pub(super) async fn body(mut response: reqwest::Response, most: usize) -> Result
     }
 }
 
-/// What an answer that is no success says.
+/// Builds the error that a response without success stands for.
 pub(super) async fn refusal(response: reqwest::Response, most: usize) -> PromError {
     let status = response.status();
     let said = || format!("HTTP {status} with a body that is no API answer");

@@ -1,4 +1,4 @@
-//! What the API tells beside queries, as plain JSON: rules, targets, what is running.
+//! Requests to the HTTP API beside queries, whose answers are plain JSON: rules, targets, build information.
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ struct Envelope<T> {
 }
 
 impl Prometheus {
-    /// The `data` of a GET below `/api/v1/`; `what` names it for errors.
+    /// Returns the `data` of a GET below `/api/v1/`; `what` is its name in errors.
     pub(super) async fn api<T: DeserializeOwned>(
         &self,
         path: &str,
@@ -37,7 +37,7 @@ impl Prometheus {
     }
 }
 
-/// How servers say that they do not have an endpoint.
+/// Returns true if a server answers so where it does not have an endpoint.
 fn is_lacking(status: StatusCode) -> bool {
     matches!(
         status,

@@ -1,4 +1,4 @@
-//! How to reach a Prometheus.
+//! The configuration of a connection to Prometheus: address, headers, token.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,17 +15,17 @@ use crate::redact::address;
 #[derive(Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
-    /// A name for logs and metrics; defaults to `default`.
+    /// The name in logs and metrics; defaults to `default`.
     pub name: String,
     /// The address, with any path prefix.
     pub url: String,
-    /// Labels of an alert that must all be equal for this Prometheus to be asked; empty takes every alert.
+    /// Labels that an alert must carry for this Prometheus to be queried; empty takes every alert.
     pub labels: BTreeMap<String, String>,
-    /// More headers, such as `X-Scope-OrgID`.
+    /// Additional headers, such as `X-Scope-OrgID`.
     pub headers: BTreeMap<String, String>,
-    /// A file with a bearer token.
+    /// The path of a file with a bearer token.
     pub bearer_token_file: Option<PathBuf>,
-    /// Queries at once; defaults to 8.
+    /// Concurrent queries; defaults to 8.
     pub concurrency: usize,
 }
 
@@ -42,7 +42,7 @@ impl Default for Config {
     }
 }
 
-/// Shows no password: neither the address' nor one in a header.
+/// Formats the configuration without passwords: neither the address' nor one in a header.
 impl fmt::Debug for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Config")
@@ -55,7 +55,7 @@ impl fmt::Debug for Config {
 }
 
 impl Config {
-    /// The address without any password in it.
+    /// Returns the address without any password in it.
     pub fn shown_url(&self) -> String {
         address(&self.url)
     }
@@ -65,10 +65,10 @@ impl Config {
     }
 }
 
-/// The headers that are sent with each request, marked as secrets: configured ones, and a bearer token from a file.
+/// Builds the headers of each request, marked as sensitive: configured ones, and a bearer token from a file.
 ///
 /// # Errors
-/// A sentence with what is wrong, without any value.
+/// A sentence that says what is wrong, without any value.
 pub(crate) fn headers(given: &BTreeMap<String, String>, token_file: Option<&Path>) -> Result<HeaderMap, String> {
     let mut headers = HeaderMap::new();
     for (name, value) in given {

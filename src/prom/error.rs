@@ -1,8 +1,8 @@
-//! What can go wrong with a query, as the caller needs to tell it apart.
+//! Errors of a query, distinguished as callers need it.
 
 use crate::redact::unreached;
 
-/// Why a query has no answer.
+/// The reason why a query has no answer.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum PromError {
     /// The address, a header or a token file is wrong.
@@ -11,30 +11,30 @@ pub enum PromError {
     /// No connection: refused, no such host, TLS.
     #[error("Prometheus cannot be reached: {0}")]
     Unreachable(String),
-    /// The deadline passed first.
+    /// The deadline passed before the answer.
     #[error("timed out")]
     Late,
-    /// Prometheus answered with an error of its own.
+    /// Prometheus answered with an error.
     #[error("Prometheus refused the query ({kind}): {message}")]
     Refused {
         /// `bad_data`, `execution`, `too_many_requests`, …
         kind: String,
-        /// Its sentence.
+        /// The error message of the server.
         message: String,
     },
-    /// Prometheus would know it, but this server does not: Mimir has no targets, Thanos no status.
+    /// The server lacks an endpoint that Prometheus has: Mimir has no targets, Thanos no status.
     #[error("this server does not tell {0}")]
     Lacking(&'static str),
     /// Something else answered: a proxy, a login page, another program.
     #[error("the answer is not Prometheus': {0}")]
     NotPrometheus(String),
-    /// The answer ended in the middle.
+    /// The answer was cut off before its end.
     #[error("the answer was cut off: {0}")]
     Cut(String),
 }
 
 impl PromError {
-    /// Whether it is Prometheus that is away, so that asking again later makes sense.
+    /// Returns true if Prometheus is unavailable, so that a later retry makes sense.
     pub fn is_unavailable(&self) -> bool {
         match self {
             Self::Unreachable(_) | Self::NotPrometheus(_) | Self::Late | Self::Cut(_) => true,
@@ -43,15 +43,15 @@ impl PromError {
         }
     }
 
-    /// Whether the time ran out, ours or that which Prometheus gives a query.
+    /// Returns true if the query timed out: our deadline, or Prometheus' own query timeout.
     pub fn is_late(&self) -> bool {
         matches!(self, Self::Late) || matches!(self, Self::Refused { kind, .. } if kind == "timeout")
     }
 
-    /// Whether the question was too large, so that asking for less makes sense.
+    /// Returns true if the query was too large, so that a smaller query makes sense.
     ///
-    /// Prometheus says 422 `execution` for too many samples, its relatives (Mimir, Thanos, VictoriaMetrics) for limits
-    /// of their own; 413 is a proxy's. Source: Prometheus HTTP API, "Format overview".
+    /// Prometheus answers 422 `execution` for too many samples; compatible servers (Mimir, Thanos, VictoriaMetrics) use
+    /// it for limits of their own; 413 comes from a proxy. Source: Prometheus HTTP API, "Format overview".
     pub fn is_too_much(&self) -> bool {
         matches!(self, Self::Refused { kind, .. } if kind == "execution" || kind.starts_with("422") || kind.starts_with("413"))
     }

@@ -1,7 +1,7 @@
-//! A query taken apart: the sums that Prometheus is asked for, and what is computed from them here.
+//! A query split into the sums that Prometheus evaluates and the arithmetic that is computed here.
 //!
-//! Quantiles of one histogram, and of the pool and its replicas, share one sum by bucket; shares and means share their
-//! counts. What is made of anything else than sums, numbers and arithmetic stays whole.
+//! Quantiles of one histogram, of the pool and of its replicas, share one sum by bucket; ratios and means share their
+//! counters. A query that contains anything but sums, numbers and arithmetic is sent unchanged.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,28 +12,28 @@ use super::quantile::{Bucket, quantile};
 use super::{MetricNames, Row};
 use crate::alert::Labels;
 
-/// The label of a bucket's upper bound.
+/// The label with a bucket's upper bound.
 const LE: &str = "le";
 
-/// Aggregations that may stand beside sums; they are asked for as they are.
+/// Aggregations that may be combined with sums; they are sent unchanged.
 const WHOLE: [token::TokenId; 5] = [token::T_MAX, token::T_MIN, token::T_AVG, token::T_COUNT, token::T_GROUP];
 
-/// What is computed here.
+/// The expression that is computed here from Prometheus' answers.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Formula {
     /// No rows.
     Nothing,
     /// A number.
     Number(f64),
-    /// What Prometheus is asked for.
+    /// A vector that Prometheus evaluates.
     Part(Part),
     /// A quantile, 0..1, of a histogram.
     Quantile(f64, Part),
-    /// Two of them, rows with equal labels together.
+    /// A binary operation; rows with equal labels are combined.
     Both(Op, Box<Formula>, Box<Formula>),
 }
 
-/// What is made of two.
+/// A binary operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Op {
     /// `+`
@@ -44,20 +44,20 @@ pub(crate) enum Op {
     Times,
     /// `/`
     Over,
-    /// `or`: the rows of the first, and those of the second with labels that the first has not.
+    /// `or`: the rows of the left side, and those of the right side whose labels the left side does not have.
     Or,
 }
 
-/// A vector that Prometheus is asked for.
+/// A vector that Prometheus evaluates.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Part {
-    /// The PromQL that is summed; the whole query where there is no sum.
+    /// The PromQL that is summed; the whole query if there is no sum.
     of: String,
-    /// The labels by which it is summed; none where it is no sum.
+    /// The labels of the sum's `by`; `None` if it is not a sum.
     by: Option<BTreeSet<String>>,
 }
 
-/// What Prometheus answered to a part.
+/// The parsed answer to a part.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Told {
     /// One value for each row.
@@ -67,19 +67,19 @@ pub(crate) enum Told {
 }
 
 impl Formula {
-    /// Takes a query apart, without the metrics that do not exist; one that has no known form is its own only part.
+    /// Splits a query, without the metrics that do not exist. A query of no supported form becomes a single part.
     pub(crate) fn of(query: &str, names: &MetricNames) -> Self {
         let Some(query) = names.prune(query) else { return Self::Nothing };
         let read = parse(&query).ok().and_then(|expr| read(&expr));
         read.unwrap_or_else(|| Self::whole(&query))
     }
 
-    /// A query that is asked as it is.
+    /// Builds a formula that sends the query unchanged.
     pub(crate) fn whole(query: &str) -> Self {
         Self::Part(Part { of: query.to_owned(), by: None })
     }
 
-    /// What Prometheus is asked for.
+    /// Returns the vectors that Prometheus must evaluate.
     pub(crate) fn parts(&self) -> Vec<&Part> {
         match self {
             Self::Nothing | Self::Number(_) => Vec::new(),
@@ -88,10 +88,10 @@ impl Formula {
         }
     }
 
-    /// The rows of the whole query, from what was answered to its parts; rows that are no finite number are left out.
+    /// Computes the rows of the whole query from the answers to its parts; rows that are not finite are left out.
     ///
     /// # Errors
-    /// Why one of the parts has no answer.
+    /// The error of a part that has no answer.
     pub(crate) fn rows<E>(&self, told: &impl Fn(&Part) -> Result<Arc<Told>, E>) -> Result<Arc<Vec<Row>>, E> {
         if let Self::Part(part) = self
             && let Told::Rows(rows) = &*told(part)?
@@ -117,7 +117,7 @@ impl Formula {
 }
 
 impl Part {
-    /// The PromQL.
+    /// Returns the PromQL to send.
     pub(crate) fn query(&self) -> String {
         match &self.by {
             None => self.of.clone(),
@@ -127,15 +127,15 @@ impl Part {
         }
     }
 
-    /// Whether a finer sum of the same tells it too.
+    /// Returns true if this part can be computed from `finer`, a sum of the same by more labels.
     pub(crate) fn is_in(&self, finer: &Self) -> bool {
         let labels = self.by.as_ref().zip(finer.by.as_ref());
-        // Without `le` a histogram's sum would count what lies in every bucket.
+        // Without `le` the sum of a histogram would count every cumulative bucket.
         let same_kind = |a: &BTreeSet<String>, b: &BTreeSet<String>| a.contains(LE) == b.contains(LE);
         self == finer || (self.of == finer.of && labels.is_some_and(|(a, b)| same_kind(a, b) && a.is_subset(b)))
     }
 
-    /// Reads the answer.
+    /// Parses the rows of the answer; groups them to histograms if the sum is by bucket.
     pub(crate) fn read(&self, rows: &Arc<Vec<Row>>) -> Told {
         if !self.by.as_ref().is_some_and(|by| by.contains(LE)) {
             return Told::Rows(Arc::clone(rows));
@@ -149,7 +149,7 @@ impl Part {
         Told::Histograms(histograms.into_iter().map(|(labels, buckets)| (labels, sorted(buckets))).collect())
     }
 
-    /// The same from the answer to a finer sum.
+    /// Computes the answer to this part from the answer to a finer sum.
     pub(crate) fn summed(&self, finer: &Told) -> Told {
         let Some(by) = &self.by else { return finer.clone() };
         let kept = |labels: &Labels| -> Labels {
@@ -200,7 +200,7 @@ impl Told {
     }
 }
 
-/// By upper bound; what has the same bound is one bucket.
+/// Sorts buckets by upper bound and adds up those with the same bound.
 fn sorted(mut buckets: Vec<Bucket>) -> Vec<Bucket> {
     buckets.sort_by(|(a, _), (b, _)| a.total_cmp(b));
     buckets.dedup_by(|(bound, count), (before, sum)| {
@@ -297,7 +297,7 @@ mod tests {
         Row { labels, value }
     }
 
-    /// The rows of a query, where each part is answered by its PromQL.
+    /// Returns the rows of a query; `answers` maps each part's PromQL to its rows.
     fn rows(query: &str, answers: &[(&str, Vec<Row>)]) -> Vec<Row> {
         let told = |part: &Part| {
             let (_, rows) = answers.iter().find(|(query, _)| *query == part.query()).ok_or(part.query())?;

@@ -1,6 +1,6 @@
-//! A matrix read while it arrives: one series at a time, sample values as the text that Prometheus wrote.
+//! A streaming parser of a matrix: one series at a time, sample values as the text that Prometheus wrote.
 //!
-//! Nothing of the answer is kept but the series that is being read, in buffers that the next one uses again.
+//! Only the current series is held, in buffers that are reused.
 //! Source of the shape: Prometheus HTTP API, "Format overview" and "Range vectors".
 
 use std::fmt;
@@ -12,9 +12,9 @@ use serde::de::{DeserializeSeed, Error, IgnoredAny, MapAccess, SeqAccess, Visito
 
 use crate::alert::Labels;
 
-/// Bytes of one series' sample texts at most; a day of scrapes a second takes 2 MB.
+/// Maximum bytes of one series' sample texts; a day of scrapes every second takes 2 MB.
 const SERIES_BYTES: usize = 32 << 20;
-/// Warnings of one answer that are kept.
+/// Maximum number of warnings that are retained of one answer.
 const WARNINGS: usize = 8;
 
 /// One series of raw samples.
@@ -22,15 +22,15 @@ const WARNINGS: usize = 8;
 pub struct Raw {
     /// The series' labels, `__name__` among them.
     pub labels: Labels,
-    /// Native histograms among its samples, which have no text and are left out.
+    /// The number of native histograms among its samples; they have no text and are left out.
     pub histograms: usize,
-    /// Unix milliseconds, and where the sample's text ends.
+    /// Unix milliseconds, and the end of the sample's text in `texts`.
     times: Vec<(i64, usize)>,
     texts: Vec<u8>,
 }
 
 impl Raw {
-    /// Unix milliseconds and the value as Prometheus wrote it, untrusted, in its order.
+    /// Iterates over the samples in order: unix milliseconds, and the value as Prometheus wrote it, untrusted.
     pub fn samples(&self) -> impl Iterator<Item = (i64, &[u8])> {
         let begins = std::iter::once(0).chain(self.times.iter().map(|(_, end)| *end));
         self.times.iter().zip(begins).map(|((at, end), begin)| (*at, &self.texts[begin..*end]))
@@ -44,21 +44,21 @@ impl Raw {
     }
 }
 
-/// What stood around the series of an answer.
+/// The fields of an answer beside its series.
 #[derive(Debug, Default)]
 pub(crate) struct Envelope {
     pub(super) status: String,
     pub(super) error_type: Option<String>,
     pub(super) error: Option<String>,
     pub(super) warnings: Vec<String>,
-    /// The taker wanted no more.
+    /// True if `take` stopped the reading.
     pub(super) stopped: bool,
 }
 
-/// Reads an answer to its end, or until `take` breaks.
+/// Parses an answer to its end, or until `take` breaks.
 ///
 /// # Errors
-/// When it is no JSON of the expected shape, or ends in the middle.
+/// If it is not JSON of the expected shape, or is cut off.
 pub(crate) fn read(
     from: impl Read,
     mut take: impl FnMut(&Raw) -> ControlFlow<()>,
@@ -74,7 +74,7 @@ pub(crate) fn read(
     }
 }
 
-/// Whether reading ended because the answer did, in the middle.
+/// Returns true if the answer ended before its JSON was complete.
 pub(super) fn is_cut(error: &serde_json::Error) -> bool {
     error.is_eof() || error.io_error_kind() == Some(io::ErrorKind::UnexpectedEof)
 }
@@ -275,7 +275,7 @@ impl<'de> Visitor<'de> for Sample<'_> {
         let missing = || A::Error::custom("a sample without a time and a value");
         let at: f64 = seq.next_element()?.ok_or_else(missing)?;
         seq.next_element_seed(Text(&mut self.0.texts))?.ok_or_else(missing)?;
-        // A float to an integer saturates.
+        // The conversion of a float to an integer saturates.
         self.0.times.push(((at * 1e3).round() as i64, self.0.texts.len()));
         Ok(())
     }

@@ -1,7 +1,7 @@
-//! The metrics that Prometheus has, and a query without those that it has not.
+//! The names of the metrics that Prometheus has, and the removal of other metrics from queries.
 //!
-//! Queries name the metrics of all versions of an engine, of optional features too. A metric that does not exist is an
-//! empty vector, so what is made of it is known without asking.
+//! Queries name the metrics of all versions of an engine and of optional features. A metric that does not exist is an
+//! empty vector, so the result of an expression over it is known without a query.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,27 +13,27 @@ use promql_parser::parser::{BinaryExpr, Expr, VectorSelector, parse, token};
 
 use super::Prometheus;
 
-/// Functions that have a value where their argument has none.
+/// Functions that return a value for an empty argument.
 const OF_NOTHING: [&str; 3] = ["absent", "absent_over_time", "scalar"];
 
-/// The names of the metrics that were there during a time; nothing is known where that could not be asked.
+/// The names of the metrics that existed in a time range; `None` inside if the server did not return them.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct MetricNames(Option<Arc<BTreeSet<String>>>);
 
 impl MetricNames {
-    /// Whether a metric of this name may exist.
+    /// Returns true if a metric of this name may exist.
     fn may_have(&self, name: &str) -> bool {
         self.0.as_ref().is_none_or(|names| names.contains(name))
     }
 
-    /// The query without metrics that do not exist; none where its result is empty, and as it is where it cannot be read.
+    /// Removes metrics that do not exist from a query; `None` if its result is empty. Invalid PromQL is not changed.
     pub(crate) fn prune(&self, query: &str) -> Option<String> {
         let Ok(expr) = parse(query) else { return Some(query.to_owned()) };
         let pruned = self.pruned(expr.clone())?;
         Some(if pruned == expr { query.to_owned() } else { pruned.to_string() })
     }
 
-    /// The expression without metrics that do not exist; none where its result is empty.
+    /// Removes metrics that do not exist from an expression; `None` if its result is empty.
     pub(crate) fn pruned(&self, expr: Expr) -> Option<Expr> {
         if self.0.is_none() {
             return Some(expr);
@@ -100,14 +100,14 @@ impl FromIterator<String> for MetricNames {
 }
 
 impl Prometheus {
-    /// The metrics that have series between two moments; nothing is known where the server does not tell in time.
+    /// Returns the names of the metrics with series between two times; unknown if the server fails or is too slow.
     ///
-    /// Source of the shape: Prometheus HTTP API, "Querying label values". It reads the index and no samples. Times are
-    /// rounded to whole blocks, so that some of the names may be of a little earlier or later.
+    /// Source of the shape: Prometheus HTTP API, "Querying label values". The server reads its index and no samples. It
+    /// rounds times to whole blocks, so some names may belong to slightly earlier or later times.
     pub(crate) async fn metric_names(&self, from: Timestamp, to: Timestamp, deadline: Instant) -> MetricNames {
         let path = format!("label/{METRIC_NAME}/values?start={}&end={}", from.as_second(), to.as_second());
         match self.api::<Vec<String>>(&path, "the names of its metrics", deadline).await {
-            // A server that keeps nothing of its index answers with nothing.
+            // A server without such an index answers with an empty list.
             Ok(names) if names.is_empty() => MetricNames::default(),
             Ok(names) => names.into_iter().collect(),
             Err(error) => {

@@ -1,7 +1,7 @@
-//! Asks Prometheus, or anything with its HTTP API: Thanos, Mimir, VictoriaMetrics.
+//! A client of Prometheus, or of any server with its HTTP API: Thanos, Mimir, VictoriaMetrics.
 //!
-//! Read-only, bounded and with a deadline. Identical questions that run at the same time are asked once, so that a
-//! storm of alerts does not become a storm of queries.
+//! It is read-only; every query has a deadline and needs a slot of a semaphore. Identical concurrent queries are sent
+//! once, so that a storm of alerts does not become a storm of queries.
 
 mod answer;
 mod api;
@@ -43,14 +43,14 @@ pub use status::BuildInfo;
 pub use stream::Stream;
 pub use targets::ActiveTarget;
 
-/// How long an answer may be reused by another diagnosis of the same moment.
+/// The time for which a cached answer is shared with other diagnoses of the same moment.
 const SHARED_FOR: Duration = Duration::from_secs(5);
-/// How many answers are kept for sharing.
+/// Maximum number of cached instant answers.
 const SHARED_MOST: u64 = 4_096;
-/// The largest answer that is read, in bytes.
+/// Maximum size of an answer, in bytes.
 const ANSWER_BYTES: usize = 32 << 20;
 
-/// The first of several whose labels the firing alerts all carry, else the first.
+/// Returns the first entry whose labels all firing alerts carry, else the first entry.
 pub fn choose<'a, T>(several: &'a [(T, BTreeMap<String, String>)], alerts: &[Alert]) -> Option<&'a T> {
     let common = common_labels(&active(alerts));
     several
@@ -60,31 +60,31 @@ pub fn choose<'a, T>(several: &'a [(T, BTreeMap<String, String>)], alerts: &[Ale
         .map(|(one, _)| one)
 }
 
-/// How many range answers are kept for sharing; they are large.
+/// Maximum number of cached range answers; they are large.
 const SHARED_RANGES: u64 = 128;
 
-/// A question and its evaluation time in unix milliseconds.
+/// The cache key of an instant query: PromQL and evaluation time in unix milliseconds.
 type Key = (String, i64);
 
-/// From when to when, and how far apart.
+/// The time range and the step of a range query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Range {
-    /// The first moment.
+    /// The start, included.
     pub from: Timestamp,
-    /// The last moment.
+    /// The end, included.
     pub to: Timestamp,
-    /// Seconds between two moments, at least one.
+    /// Seconds between two samples, at least 1.
     pub step_seconds: i64,
 }
 
-/// One Prometheus.
+/// A client of one Prometheus.
 #[derive(Clone)]
 pub struct Prometheus {
     /// The configured name.
     pub name: String,
     /// The configured address, for links.
     pub url: String,
-    /// The address as it is asked, a password included.
+    /// The address that requests are sent to, including a password.
     base: String,
     http: reqwest::Client,
     client: prometheus_http_query::Client,
@@ -111,14 +111,14 @@ impl std::fmt::Debug for Prometheus {
 }
 
 impl Prometheus {
-    /// Prepares a client; nothing is sent.
+    /// Creates a client; nothing is sent.
     ///
     /// # Errors
-    /// When the address or a header is malformed, or a token file cannot be read.
+    /// If the address or a header is malformed, or a token file cannot be read.
     pub fn new(config: &Config) -> Result<Self, PromError> {
         let url = config.url.trim_end_matches('/').to_owned();
         let mut headers = config.headers()?;
-        // Compressing costs Prometheus more time than the network takes for it.
+        // Compression costs Prometheus more time than it saves on the network.
         headers.entry(ACCEPT_ENCODING).or_insert(HeaderValue::from_static("identity"));
         let http = reqwest::Client::builder()
             .default_headers(headers)
@@ -144,21 +144,21 @@ impl Prometheus {
         })
     }
 
-    /// The same Prometheus with slots and answers of its own: neither waits for what the other asks.
+    /// Returns the same client with its own slots and cache, so that neither waits for the other's queries.
     #[must_use]
     pub fn apart(&self) -> Self {
         let running = Arc::new(Semaphore::new(self.concurrency));
         Self { running, shared: answers(), ranges: ranges(), ..self.clone() }
     }
 
-    /// Observes how long each query takes, answered or not, in seconds.
+    /// Observes the duration of each query in seconds, whether it succeeds or fails.
     #[must_use]
     pub fn timed(mut self, seconds: Histogram) -> Self {
         self.seconds = Some(seconds);
         self
     }
 
-    /// The same client, whose questions are counted for somebody who waits.
+    /// Returns the same client, whose queries are counted in `progress`.
     #[must_use]
     pub fn watched(mut self, progress: Arc<Progress>) -> Self {
         self.progress = Some(progress);
@@ -168,7 +168,7 @@ impl Prometheus {
     /// Evaluates `query` at `at`; waits for a free slot and for the answer until `deadline`.
     ///
     /// # Errors
-    /// When Prometheus refuses, cannot be reached, answers late or in no known shape.
+    /// If Prometheus refuses, cannot be reached, misses the deadline, or answers in an unknown shape.
     pub async fn query(&self, query: &str, at: Timestamp, deadline: Instant) -> Result<Arc<Vec<Row>>, Arc<PromError>> {
         let key = (query.to_owned(), at.as_millisecond());
         let ask = self.shared.try_get_with(key, self.ask(query, at, deadline));
@@ -209,7 +209,7 @@ impl Prometheus {
         .await
     }
 
-    /// An answer in time, counted for whoever waits.
+    /// Awaits an answer until the deadline and counts it in `progress`.
     async fn waited<T>(
         &self,
         deadline: Instant,
@@ -221,7 +221,7 @@ impl Prometheus {
         answer.unwrap_or_else(|_| Err(Arc::new(PromError::Late)))
     }
 
-    /// A free slot, with the time that is left for using it.
+    /// Waits for a free slot and returns it with the time that is left until the deadline.
     async fn turn(&self, deadline: Instant) -> Result<Turn<'_>, PromError> {
         let slot = self.running.acquire().await.map_err(|_| PromError::Late)?;
         let left = deadline.saturating_duration_since(Instant::now());
@@ -237,14 +237,14 @@ impl Prometheus {
         answer
     }
 
-    /// What time Prometheus thinks it is, in unix seconds.
+    /// Returns the server's clock, in unix seconds.
     ///
     /// # Errors
     /// As [`Prometheus::query`].
     pub async fn clock(&self, timeout: Duration) -> Result<f64, PromError> {
         let millis = i64::try_from(timeout.as_millis()).unwrap_or(i64::MAX).max(1);
         let ask = async {
-            // Without a time of ours Prometheus takes its own.
+            // Without a `time` parameter Prometheus takes its own clock.
             let sent = self.client.query("time()").timeout(millis).post_raw().await;
             let rows = answer::read_rows(sent.map_err(PromError::from_client)?, ANSWER_BYTES).await?;
             let none = || PromError::NotPrometheus("`time()` has no value".to_owned());
@@ -253,7 +253,7 @@ impl Prometheus {
         tokio::time::timeout(timeout, ask).await.unwrap_or(Err(PromError::Late))
     }
 
-    /// Asks for something trivial, to see whether it is there.
+    /// Sends a trivial query to check that Prometheus answers.
     ///
     /// # Errors
     /// As [`Prometheus::query`].
@@ -267,14 +267,14 @@ impl Prometheus {
     }
 }
 
-/// One of the queries that may run at once.
+/// A slot for one of the concurrent queries.
 struct Turn<'a> {
     _slot: SemaphorePermit<'a>,
     left: Duration,
 }
 
 impl Turn<'_> {
-    /// What is left, as Prometheus' `timeout` takes it.
+    /// Returns the remaining milliseconds for Prometheus' `timeout` parameter.
     fn millis(&self) -> i64 {
         i64::try_from(self.left.as_millis()).unwrap_or(i64::MAX).max(1)
     }

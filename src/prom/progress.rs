@@ -1,8 +1,8 @@
-//! How far the questions are, for somebody who waits.
+//! A counter of queries, for progress displays.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Counts questions and answers of the clients that were given it.
+/// Counts the queries and answers of the clients that share it.
 #[derive(Debug, Default)]
 pub struct Progress {
     asked: AtomicUsize,
@@ -10,7 +10,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Answered (or given up) and asked so far; more may be asked once the first are answered.
+    /// Returns the number of finished (answered or failed) and of started queries; both may still grow.
     pub fn seen(&self) -> (usize, usize) {
         let answered = self.answered.load(Ordering::Relaxed);
         (answered, self.asked.load(Ordering::Relaxed).max(answered))

@@ -2,10 +2,10 @@
 //!
 //! Source: Prometheus, "histogram_quantile()", and `promql/quantile.go`.
 
-/// What lies at or below an upper bound, bounds ascending.
+/// A bucket's upper bound and its cumulative count, ascending by bound.
 pub(super) type Bucket = (f64, f64);
 
-/// The value below which the share `q` lies; NaN where nothing was counted or the highest bucket is missing.
+/// Returns the value below which the share `q` of the observations lies; NaN if there are none or `+Inf` is missing.
 pub(super) fn quantile(q: f64, buckets: &[Bucket]) -> f64 {
     if q.is_nan() {
         return f64::NAN;
@@ -17,7 +17,7 @@ pub(super) fn quantile(q: f64, buckets: &[Bucket]) -> f64 {
     if *last != f64::INFINITY || finite.is_empty() {
         return f64::NAN;
     }
-    // Scrapes of several replicas may lie apart, so that a sum of rates may fall from a bucket to the next.
+    // Replicas are scraped at different times, so a sum of rates may decrease from one bucket to the next.
     let mut most = f64::NEG_INFINITY;
     let counts: Vec<f64> = buckets
         .iter()

@@ -1,7 +1,7 @@
 //! The alerting rules that Prometheus evaluates.
 //!
-//! Source of the shape: Prometheus HTTP API, "Rules". Mimir has it below its Prometheus prefix, Thanos with its rule API,
-//! VictoriaMetrics only with `-vmalert.proxyURL` and an empty list without.
+//! Source of the shape: Prometheus HTTP API, "Rules". Mimir has it below its Prometheus prefix, Thanos with its rule
+//! API. VictoriaMetrics has it only with `-vmalert.proxyURL`, and returns an empty list without.
 
 use std::time::Instant;
 
@@ -10,7 +10,7 @@ use serde::Deserialize;
 use super::{PromError, Prometheus};
 use crate::alert::Labels;
 
-/// One alerting rule; what a server leaves out is empty.
+/// One alerting rule; fields that a server leaves out are empty.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct AlertingRule {
     /// The alert's name.
@@ -18,19 +18,19 @@ pub struct AlertingRule {
     /// Its PromQL.
     #[serde(default)]
     pub query: String,
-    /// How long it must hold, seconds.
+    /// The rule's `for`, in seconds.
     #[serde(default)]
     pub duration: f64,
-    /// Labels that it sets.
+    /// Labels that the rule sets.
     #[serde(default)]
     pub labels: Labels,
-    /// What fires of it, or is about to.
+    /// Its firing and pending alerts.
     #[serde(default)]
     pub alerts: Vec<FiringAlert>,
     /// `firing`, `pending`, `inactive`.
     #[serde(default)]
     pub state: String,
-    /// The last evaluation's error.
+    /// The error of the last evaluation.
     #[serde(default, rename = "lastError")]
     pub error: Option<String>,
 }
@@ -38,7 +38,7 @@ pub struct AlertingRule {
 /// One alert of a rule.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct FiringAlert {
-    /// Its labels.
+    /// The labels of the alert.
     #[serde(default)]
     pub labels: Labels,
 }
@@ -56,15 +56,15 @@ struct Group {
 }
 
 impl Prometheus {
-    /// The alerting rules of all groups; rules of an unknown shape, recording rules too, are left out.
+    /// Returns the alerting rules of all groups, without recording rules and rules of an unknown shape.
     ///
     /// # Errors
-    /// When Prometheus cannot be reached in time, or does not tell its rules.
+    /// If Prometheus cannot be reached before the deadline, or does not return its rules.
     pub async fn alerting_rules(&self, deadline: Instant) -> Result<Vec<AlertingRule>, PromError> {
         self.rules("rules?type=alert", deadline).await
     }
 
-    /// The alerting rules with one of these names. Servers that do not know the parameter send all.
+    /// Returns the alerting rules with one of these names; filtered here too, as some servers ignore the parameter.
     ///
     /// # Errors
     /// As [`Prometheus::alerting_rules`].
@@ -79,7 +79,7 @@ impl Prometheus {
     async fn rules(&self, path: &str, deadline: Instant) -> Result<Vec<AlertingRule>, PromError> {
         let data: Data = self.api(path, "its alerting rules", deadline).await?;
         let rules = data.groups.into_iter().flat_map(|group| group.rules);
-        // Servers that do not know the parameter send recording rules too.
+        // Servers that ignore `type=alert` send recording rules too.
         let alerting = rules.filter(|rule| rule["type"] != "recording");
         Ok(alerting.filter_map(|rule| serde_json::from_value(rule).ok()).collect())
     }

@@ -1,7 +1,7 @@
-//! Which server answers.
+//! The version of the server.
 //!
-//! Source of the shape: Prometheus HTTP API, "Build Information". Mimir names itself in `application`; VictoriaMetrics
-//! answers with the version of Prometheus whose API it has.
+//! Source of the shape: Prometheus HTTP API, "Build Information". Mimir states its name in `application`;
+//! VictoriaMetrics answers with the version of Prometheus whose API it implements.
 
 use std::time::Instant;
 
@@ -9,20 +9,20 @@ use serde::Deserialize;
 
 use super::{PromError, Prometheus};
 
-/// What a server says of itself.
+/// The build information of a server.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct BuildInfo {
-    /// `3.5.0`.
+    /// The version: `3.5.0`.
     pub version: String,
-    /// Its name, where it is not Prometheus itself.
+    /// The name of the server; `None` for Prometheus.
     pub application: Option<String>,
 }
 
 impl Prometheus {
-    /// The version of the server.
+    /// Returns the version of the server.
     ///
     /// # Errors
-    /// When it cannot be reached in time, or does not tell.
+    /// If it cannot be reached before the deadline, or does not return its version.
     pub async fn build_info(&self, deadline: Instant) -> Result<BuildInfo, PromError> {
         self.api("status/buildinfo", "its version", deadline).await
     }

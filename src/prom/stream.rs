@@ -1,7 +1,7 @@
 //! Raw samples as they were scraped, streamed: an answer may be larger than our memory.
 //!
-//! Response ─▶ bounded channel ─▶ a blocking thread that parses and hands over each series. Stale markers are not in
-//! it: Prometheus leaves them out of range selectors, so what vanished seems to stand for its look-back more.
+//! Response ─▶ bounded channel ─▶ a blocking thread that parses and passes on each series. Prometheus leaves stale
+//! markers out of range selectors, so a series that vanished seems to continue for its look-back delta.
 
 use std::io::{self, Read};
 use std::ops::ControlFlow;
@@ -18,7 +18,7 @@ const CHUNKS: usize = 8;
 /// The largest error message that is read, in bytes.
 const REFUSAL_BYTES: usize = 1 << 20;
 
-/// An answer that begins to arrive; it holds one of the client's slots.
+/// The response to a stream query whose body is still arriving; it holds one of the client's slots.
 #[derive(Debug)]
 pub struct Stream {
     response: reqwest::Response,
@@ -29,7 +29,7 @@ pub struct Stream {
 }
 
 impl Prometheus {
-    /// Asks for every sample that `selector` has in the `length` up to `to`, and waits until the answer begins.
+    /// Queries every sample that `selector` has in the `length` up to `to`, and waits for the start of the answer.
     ///
     /// # Errors
     /// As [`Prometheus::query`]; too many samples are a [`PromError::Refused`] that [`PromError::is_too_much`].
@@ -78,11 +78,11 @@ impl Prometheus {
 }
 
 impl Stream {
-    /// Hands every series to `take`, in a thread of its own, until the end, the deadline, or until `take` breaks.
-    /// Returns Prometheus' warnings: parts that it could not see.
+    /// Passes every series to `take`, on a blocking thread, until the end, the deadline, or until `take` breaks.
+    /// Returns Prometheus' warnings, for example about stores that did not answer.
     ///
     /// # Errors
-    /// When the answer is cut off, late, or no matrix; the series until then were handed over.
+    /// If the answer is cut off, misses the deadline, or is not a matrix; the series before it were passed to `take`.
     pub async fn each(
         mut self,
         take: impl FnMut(&Raw) -> ControlFlow<()> + Send + 'static,
@@ -91,7 +91,7 @@ impl Stream {
         let parsing = tokio::task::spawn_blocking(move || matrix::read(Chunks { waiting, chunk: None }, take));
         let receive = async {
             while let Some(chunk) = self.response.chunk().await.map_err(PromError::from_http)? {
-                // Nobody takes more: the parser says why.
+                // The parser has stopped; its result contains the reason.
                 if chunks.send(chunk).await.is_err() {
                     break;
                 }
@@ -104,7 +104,7 @@ impl Stream {
         observe(self.seconds.as_ref(), self.started);
         let envelope = match parsed {
             Ok(Ok(envelope)) => envelope,
-            // What came in the middle of an answer matters more than that its JSON is not complete.
+            // The reason for the interruption is reported rather than the incomplete JSON that follows from it.
             Ok(Err(error)) if matrix::is_cut(&error) => {
                 return Err(match received {
                     Err(PromError::Late) => PromError::Late,

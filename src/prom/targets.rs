@@ -1,4 +1,4 @@
-//! What Prometheus scrapes: addresses, the labels it attaches, and how the last scrape went.
+//! The targets that Prometheus scrapes: addresses, attached labels, and the result of the last scrape.
 //!
 //! Source of the shape: Prometheus HTTP API, "Targets". Thanos has it too; Mimir does not.
 
@@ -15,13 +15,13 @@ pub struct ActiveTarget {
     /// Its labels after relabelling: `job`, `instance`, and what service discovery attaches.
     #[serde(default)]
     pub labels: Labels,
-    /// The address of its page.
+    /// The URL of its metrics page.
     #[serde(rename = "scrapeUrl", default)]
     pub url: String,
     /// `up`, `down`, `unknown`.
     #[serde(default)]
     pub health: String,
-    /// The last scrape's error; empty for none.
+    /// The error of the last scrape; empty if it succeeded.
     #[serde(rename = "lastError", default)]
     pub error: String,
 }
@@ -33,10 +33,10 @@ struct Data {
 }
 
 impl Prometheus {
-    /// The targets that it scrapes now.
+    /// Returns the active targets.
     ///
     /// # Errors
-    /// When Prometheus cannot be reached in time, or does not know its targets.
+    /// If Prometheus cannot be reached before the deadline, or does not have the endpoint.
     pub async fn targets(&self, deadline: Instant) -> Result<Vec<ActiveTarget>, PromError> {
         let data: Data = self.api("targets?state=active", "its scrape targets", deadline).await?;
         Ok(data.active)

@@ -1,34 +1,34 @@
-//! Burn rates: the share of requests that broke a promise, both within the rate window and within the last hour.
+//! Burn rates: the share of requests that violated an objective, within both the rate window and the last hour.
 //!
-//! One number for both, the smaller one: the hour keeps a short burst silent, the window ends an alert with its cause.
-//! With too few requests or failures in the hour it is 0. After a busy hour the hour tells an outage late, so more than
-//! [`OUTAGE`] of at least [`LEAST_OF_OUTAGE`] requests within the window count without it. A window without requests is no
-//! recovery: where the hour has failures to tell, it is NaN, which is no data. Source: Google, The Site Reliability Workbook, chapter 5,
-//! "Multiwindow, Multi-Burn-Rate Alerts".
+//! The value is the smaller of the two shares: the hour suppresses short bursts, the window ends an alert with its
+//! cause. With too few requests or failures in the hour it is 0. After a busy hour the share of the hour rises slowly
+//! in an outage, so a share above [`OUTAGE`] of at least [`LEAST_OF_OUTAGE`] requests within the window counts alone. A
+//! window without requests is not a recovery: if the hour has failures, the value is NaN, which is no data. Source:
+//! Google, The Site Reliability Workbook, chapter 5, "Multiwindow, Multi-Burn-Rate Alerts".
 //!
-//! Of a histogram the requests above a limit are those above the nearest bucket bound at or above it. Which bounds there
-//! are differs by engine and version, so the smallest of all bounds that are not below the limit is taken, target by target.
+//! The requests of a histogram above a limit are those above the nearest bucket bound at or above it. The bounds differ
+//! by engine and version, so for each target the smallest bound that is not below the limit is taken.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The longer of the two windows.
 const LONG: &str = "1h";
-/// Failures of the hour below which nothing is said.
+/// Minimum failures in the hour; with fewer the burn rate is 0.
 const LEAST_FAILURES: u32 = 5;
-/// Requests of the hour below which shares of errors say nothing.
+/// Minimum requests in the hour for a share of errors.
 const LEAST_REQUESTS: u32 = 10;
-/// The same of latencies, where one long answer in a few is no news.
+/// Minimum requests in the hour for a latency, where one slow request in a few is normal.
 const LEAST_TIMED: u32 = 30;
 
-/// The share of failures within the window that is an outage by itself.
+/// The share of failures within the window that alone means an outage.
 const OUTAGE: f64 = 0.5;
-/// Requests of the window below which it is none.
+/// Minimum requests within the window for an outage.
 const LEAST_OF_OUTAGE: u32 = 20;
-/// From here on exporters write bounds with an exponent.
+/// The number from which exporters write bounds with an exponent.
 const WITH_EXPONENT: f64 = 1e6;
 
-/// What is promised of a pool.
+/// A service level indicator for which an objective can be set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Term {
@@ -42,42 +42,42 @@ pub enum Term {
     Errors,
 }
 
-/// A signal that is made of another one: see the module.
+/// A signal that is derived from another one: see the module.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Burn {
-    /// A share, or a quantile of a histogram.
+    /// The signal: a share, or a quantile of a histogram.
     pub of: String,
-    /// Of a quantile: the seconds that a request may take where nothing else is promised.
+    /// For a quantile: the seconds that a request may take if no objective is configured.
     pub limit: Option<f64>,
-    /// What a pool's promise calls it.
+    /// The objective of `slo:` that sets its limit.
     pub term: Option<Term>,
 }
 
-/// What a burn rate is made of, each a query.
+/// The queries that a burn rate is combined from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BurnParts {
     /// The share of failures within the rate window.
     pub window: String,
-    /// The same within the hour.
+    /// The share of failures within the hour.
     pub hour: String,
     /// The requests of the hour.
     pub requests: String,
     /// The requests of the rate window.
     pub recent: String,
-    /// How few of these say nothing.
+    /// Minimum of `requests`; with fewer the burn rate is 0.
     least: u32,
 }
 
 impl Burn {
-    /// The query, from the one of the signal that it is made of; none where that is no histogram and no share of counts.
+    /// Builds the query from the signal's query; `None` if that is no histogram quantile and no share of counters.
     pub fn query(&self, of: &str) -> Option<String> {
         let parts = self.parts(of)?;
         let of = |query: &str| format!("({query})");
         Some(parts.over(&of(&parts.window), &of(&parts.hour), &of(&parts.requests), &of(&parts.recent)))
     }
 
-    /// What the query is made of.
+    /// Returns the parts of the query; `None` as for [`Burn::query`].
     pub fn parts(&self, of: &str) -> Option<BurnParts> {
         let (window, requests, least) = match self.limit {
             Some(limit) => {
@@ -87,14 +87,14 @@ impl Burn {
             None => (of.trim().to_owned(), all(of)?.to_owned(), LEAST_REQUESTS),
         };
         let long = |text: &str| text.replace("$window", LONG);
-        // An increase is the count of which a rate is the mean per second.
+        // An increase is the number of events, a rate the mean number per second.
         let recent = requests.replace("rate(", "increase(");
         Some(BurnParts { hour: long(&window), window, requests: long(&recent), recent, least })
     }
 }
 
 impl BurnParts {
-    /// The query over series that were recorded from the parts.
+    /// Builds the query over series that were recorded from the parts.
     pub fn over(&self, window: &str, hour: &str, requests: &str, recent: &str) -> String {
         let least = self.least;
         format!(
@@ -105,7 +105,7 @@ impl BurnParts {
     }
 }
 
-/// The share of a histogram's requests above the limit, and the rate of all, from a quantile's query.
+/// Builds the share of a histogram's requests above the limit, and the rate of all, from a quantile's query.
 fn late(quantile: &str, limit: f64) -> Option<(String, String)> {
     let inner = quantile.trim().strip_prefix("histogram_quantile(")?;
     let end = closing(inner)?;
@@ -120,7 +120,7 @@ fn late(quantile: &str, limit: f64) -> Option<(String, String)> {
     Some((format!("1 - {within} / {all}"), all))
 }
 
-/// The requests of a share: what stands behind its last `/` outside of parentheses.
+/// Returns the denominator of a share: the text after its last `/` outside of parentheses.
 fn all(share: &str) -> Option<&str> {
     let (mut depth, mut quoted, mut at) = (0_i32, false, None);
     for (i, c) in share.char_indices() {
@@ -136,7 +136,7 @@ fn all(share: &str) -> Option<&str> {
     at.map(|at| share[at + 1..].trim())
 }
 
-/// Where the parenthesis closes that was opened before the text.
+/// Returns the index of the parenthesis that closes the one opened before the text.
 fn closing(text: &str) -> Option<usize> {
     let (mut depth, mut quoted) = (0, false);
     for (i, c) in text.char_indices() {
@@ -151,7 +151,7 @@ fn closing(text: &str) -> Option<usize> {
     None
 }
 
-/// A pattern of the bounds, as exporters write numbers, that are not below a positive number below [`WITH_EXPONENT`].
+/// Builds a regular expression of the bounds, as exporters write them, at or above a number below [`WITH_EXPONENT`].
 fn at_least(number: f64) -> String {
     let written = format!("{number:.6}");
     let (whole, part) = written.split_once('.').unwrap_or((&written, ""));
@@ -225,7 +225,7 @@ mod tests {
         let query = burn.query("sum(rate(a[$window])) / sum(rate(b[$window]))").unwrap();
         let window = "(sum(rate(a[$window])) / sum(rate(b[$window])))";
         assert!(query.starts_with(&format!("({window} > 0.5 and (sum(increase(b[$window]))) >= 20)")), "{query}");
-        // Neither comparison takes a NaN; the third alternative does.
+        // A NaN fails both comparisons; the third alternative returns it.
         assert!(query.contains(&format!(" or {window})\n  and ")), "{query}");
     }
 }

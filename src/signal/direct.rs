@@ -1,4 +1,4 @@
-//! How a signal is read from an exporter's own page, when Prometheus cannot tell it.
+//! The way to read a signal from an exporter's own page if Prometheus has no data.
 
 use promql_parser::label::Matchers;
 use promql_parser::parser::{Expr, parse};
@@ -8,7 +8,7 @@ use serde::Deserialize;
 use super::Fleet;
 use crate::alert::Labels;
 
-/// What is made of the samples of two reads a few seconds apart.
+/// The operation on the samples of two reads a few seconds apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Read {
@@ -24,11 +24,11 @@ pub enum Read {
     Quantile,
     /// The share of the reads in which any of the mask's bits is set.
     Bits,
-    /// How many series hold a unix time within the last seconds.
+    /// The number of series that hold a unix time within the last seconds.
     Recent,
     /// Each exporter that answers counts 1.
     Serving,
-    /// Each exporter that is away counts 1.
+    /// Each exporter that is unavailable counts 1.
     Down,
 }
 
@@ -36,7 +36,7 @@ pub enum Read {
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Direct {
-    /// What is made of the samples.
+    /// The operation on the samples.
     pub read: Read,
     /// Selectors, newest name first; the first that a page has series for counts.
     #[serde(default)]
@@ -44,27 +44,27 @@ pub struct Direct {
     /// Divided by these: series of the same labels for gauges, all together for increases.
     #[serde(default)]
     pub over: Vec<String>,
-    /// Only where a series with the same labels is above a number; all where there is none.
+    /// The condition on a companion series with the same labels; a series without a companion always counts.
     #[serde(rename = "where")]
     pub only: Option<Where>,
-    /// Labels of ranks that repeat each other: of series that differ in nothing else the largest counts.
+    /// Labels of ranks that repeat each other's values: of series that differ only in these the largest value counts.
     #[serde(default)]
     pub without: Vec<String>,
-    /// How several series of one replica become one; as `fleet` unless told.
+    /// The aggregation of several series of one replica; defaults to `fleet`.
     pub by: Option<Fleet>,
-    /// To the signal's unit.
+    /// The factor that converts to the signal's unit.
     #[serde(default = "one")]
     pub scale: f64,
-    /// Of `quantile`: which one, 0..1.
+    /// For `quantile`: the quantile, 0..1.
     pub q: Option<f64>,
-    /// Of `bits`: the bits that count.
+    /// For `bits`: the mask of the bits that count.
     pub mask: Option<u64>,
-    /// Of `recent`: seconds.
+    /// For `recent`: seconds.
     pub within: Option<f64>,
-    /// Of `increase` and `quantile`: fewer observations than this between the reads tell nothing; 10 unless told.
+    /// For `increase` and `quantile`: minimum observations between the reads for a value; defaults to 10.
     #[serde(default = "ten")]
     pub least: f64,
-    /// Where `of` has no series but this has, the value is 0.
+    /// Selectors of series whose presence makes the value 0 if `of` has no series.
     #[serde(default)]
     pub zero: Vec<String>,
 }
@@ -75,7 +75,7 @@ pub struct Direct {
 pub struct Where {
     /// Selectors of the companion.
     pub of: Vec<String>,
-    /// Exclusive.
+    /// The limit, exclusive.
     pub above: f64,
 }
 
@@ -88,13 +88,13 @@ fn ten() -> f64 {
 }
 
 impl Direct {
-    /// Every selector that it has.
+    /// Returns all selectors.
     pub fn selectors(&self) -> impl Iterator<Item = &String> {
         let companions = self.only.iter().flat_map(|only| &only.of);
         self.of.iter().chain(&self.over).chain(&self.zero).chain(companions)
     }
 
-    /// What is wrong with its shape, if anything.
+    /// Returns the error in its shape; `None` if it is valid.
     pub fn problem(&self) -> Option<String> {
         let needs = |what: &str| Some(format!("`read: {}` needs {what}", self.name()));
         if let Some(error) = self.selectors().find_map(|text| Selector::parse(text).err()) {
@@ -123,7 +123,7 @@ impl Direct {
     }
 }
 
-/// Which samples are meant, in PromQL's notation: `name{label="value"}`.
+/// A selector of samples, in PromQL's notation: `name{label="value"}`.
 #[derive(Debug, Clone)]
 pub struct Selector {
     name: Option<String>,
@@ -131,10 +131,10 @@ pub struct Selector {
 }
 
 impl Selector {
-    /// Reads a selector.
+    /// Parses a selector.
     ///
     /// # Errors
-    /// When it is anything else than a selector without a time.
+    /// If it is anything else than an instant selector without `offset` or `@`.
     pub fn parse(text: &str) -> Result<Self, String> {
         match parse(text) {
             Ok(Expr::VectorSelector(v)) if v.offset.is_none() && v.at.is_none() => {
@@ -145,13 +145,13 @@ impl Selector {
         }
     }
 
-    /// Whether a metric's name fits.
+    /// Returns true if a metric's name matches.
     pub fn names(&self, name: &str) -> bool {
         self.name.as_deref().is_none_or(|own| own == name)
             && self.matchers.matchers.iter().filter(|m| m.name == "__name__").all(|m| m.is_match(name))
     }
 
-    /// Whether a sample fits; a label that is not there is empty.
+    /// Returns true if a sample matches; a missing label counts as empty.
     pub fn fits(&self, name: &str, labels: &Labels) -> bool {
         let label = |name: &str| labels.get(name).map_or("", String::as_str);
         self.names(name)

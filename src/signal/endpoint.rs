@@ -1,14 +1,14 @@
-//! What an engine tells over HTTP beside its metrics: which paths, what they mean, and where in the answer it stands.
+//! HTTP paths of engines beside their metrics: the paths, their meaning, and the pointers into the answers.
 
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// Queries that may stand behind a path: they only choose how the answer is written.
+/// Query strings that a path may have: they only select the format of the answer.
 const QUERIES: [&str; 1] = ["config_format=json"];
 
-/// Segments of paths that change the server, cost it work, empty what others read, or show what users asked.
+/// Path segments that change the server, cost it work, consume data of other readers, or show users' requests.
 ///
 /// Sources: vLLM `vllm/entrypoints/serve` (development mode), SGLang `entrypoints/http_server.py`, LiteLLM
 /// `/docs/proxy/health`, TensorRT-LLM `serve/openai_server.py` (iteration statistics and events are handed out once),
@@ -80,24 +80,24 @@ const NEVER: [&str; 64] = [
     "wake_up",
 ];
 
-/// Whole paths that are harmless elsewhere: LiteLLM calls every model for it, SGLang generates a token.
+/// Whole paths that are harmless on other engines: LiteLLM calls every model for it, SGLang generates a token.
 const NEVER_OF: [(&str, &str); 3] = [("litellm", "/health"), ("sglang", "/health"), ("trtllm", "/metrics")];
 
-/// A path that may be asked with GET.
+/// A path that may be requested with GET.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Endpoint {
     /// The path: `/version`.
     pub path: String,
-    /// What it tells, in a clause.
+    /// The information in its answer, in a clause.
     pub meaning: String,
-    /// The versions or settings it is there for, in words.
+    /// The versions or settings that have it, in words.
     pub since: Option<String>,
-    /// Its older name, asked where the path is unknown.
+    /// Its older name, requested if the path is unknown.
     pub formerly: Option<String>,
-    /// The port, where it is another than that of the metrics.
+    /// The port, if it differs from that of the metrics.
     pub port: Option<u16>,
-    /// Where in a JSON answer what stands.
+    /// Pointers into a JSON answer.
     #[serde(default)]
     pub tells: Tells,
 }
@@ -106,44 +106,44 @@ pub struct Endpoint {
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Tells {
-    /// Versions, by what they are of.
+    /// Versions, by product.
     pub versions: BTreeMap<String, String>,
     /// Names of models that are served.
     pub models: Vec<String>,
-    /// Where their weights were loaded from.
+    /// Sources of their weights.
     pub weights: Vec<String>,
     /// Settings: a value by its key, or all of an object.
     pub settings: Vec<String>,
-    /// Command lines: a text, or a list of words.
+    /// Command lines: a text, or a list of arguments.
     pub arguments: Vec<String>,
 }
 
 impl Endpoint {
-    /// The paths it may have, the newest first.
+    /// Returns its paths, the newest first.
     pub fn paths(&self) -> impl Iterator<Item = &str> {
         std::iter::once(&self.path).chain(&self.formerly).map(String::as_str)
     }
 
-    /// Whether an answer of this path, as it is shown, is one of its.
+    /// Returns true if an answer with this path, without a query string, belongs to this endpoint.
     pub fn is_at(&self, path: &str) -> bool {
         self.paths().any(|own| shown(own) == path)
     }
 }
 
 impl Tells {
-    /// Every pointer.
+    /// Returns all pointers.
     pub fn pointers(&self) -> impl Iterator<Item = &str> {
         let lists = [&self.models, &self.weights, &self.settings, &self.arguments];
         self.versions.values().chain(lists.into_iter().flatten()).map(String::as_str)
     }
 }
 
-/// The path without its query.
+/// Returns the path without its query string.
 pub fn shown(path: &str) -> &str {
     path.split_once('?').map_or(path, |(path, _)| path)
 }
 
-/// Why a path of this engine may not be asked; none when it may.
+/// Returns the reason why a path of this engine may not be requested; `None` if it may.
 pub fn forbidden(engine: &str, path: &str) -> Option<String> {
     let (bare, query) = path.split_once('?').map_or((path, None), |(path, query)| (path, Some(query)));
     let plain = |c: char| c.is_ascii_alphanumeric() || "/_-.".contains(c);

@@ -1,4 +1,4 @@
-//! How one engine or exporter tells the signals.
+//! The signal file of one engine or exporter.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,24 +11,24 @@ use super::facts::{Change, Info, Length};
 use super::query::{Matcher, is_identifier};
 use super::{Direct, Endpoint};
 
-/// What an engine file describes.
+/// The kind of program that an engine file describes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum EngineKind {
     /// A serving engine: its replicas are the pool.
     Serving,
-    /// What stands before the engines and routes to them.
+    /// A gateway in front of the engines, which routes to them.
     Gateway,
     /// GPUs seen through an exporter.
     Gpu,
     /// The orchestrator.
     Platform,
-    /// What programs write: told by `logs/`, never by a query.
+    /// Log lines: values come from `logs/`, never from a query.
     Log,
 }
 
 impl EngineKind {
-    /// Whether its replicas can be the pool that an alert is about.
+    /// Returns true if its replicas can be the pool that an alert is about.
     pub fn is_pool(self) -> bool {
         match self {
             Self::Serving | Self::Gateway => true,
@@ -37,30 +37,30 @@ impl EngineKind {
     }
 }
 
-/// One way an engine answers a signal.
+/// The definition of a signal for one engine.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SignalQuery {
     /// PromQL with `$scope`, `$workload`, `$window` and `$by`.
     pub query: Option<String>,
-    /// Why this engine cannot tell the signal.
+    /// The reason why this engine does not expose the signal.
     pub unsupported: Option<String>,
-    /// What to turn on where the query finds nothing.
+    /// The setting to enable if the query returns nothing.
     pub enable: Option<String>,
-    /// The feature that it tells of, where there is no data without it: then nothing is missing.
+    /// The feature that it measures, if it has no data without it: then nothing is missing.
     pub feature: Option<String>,
     /// The versions it holds for, in words.
     pub since: Option<String>,
-    /// Read the value from labels instead of the sample: the product of the named labels, first entry that has them all.
+    /// Read the value from labels instead of the sample: the product of the named labels, first entry with all of them.
     #[serde(default)]
     pub from_labels: Vec<String>,
     /// Fixed range instead of the diagnosis' window, for slow series: `30m`.
     pub window: Option<String>,
-    /// How to read it from the exporter's own page when Prometheus cannot tell.
+    /// The way to read it from the exporter's own page if Prometheus has no data.
     pub direct: Option<Direct>,
 }
 
-/// A metric whose presence tells the lowest version that runs.
+/// A metric whose presence shows the lowest running version.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct VersionProbe {
@@ -92,57 +92,57 @@ pub struct Engine {
     pub engine: String,
     /// The format's version: 1.
     pub schema: u32,
-    /// What the file describes.
+    /// The kind of program that the file describes.
     pub kind: EngineKind,
-    /// Where the names were read.
+    /// Sources of the names.
     pub source: Vec<String>,
-    /// The series that shows that the engine is there.
+    /// The series that shows that the engine is present.
     pub detect: String,
-    /// What to do where none of its series is there.
+    /// The action if none of its series exists.
     pub enable: Option<String>,
-    /// Series that show it too, where not every page has the same.
+    /// Alternative series that show it, if not every page has the same.
     #[serde(default)]
     pub detect_also: Vec<String>,
-    /// How the names of its series may begin; queries are written with the first, asked with what Prometheus holds.
+    /// Possible prefixes of its metric names; queries are written with the first and sent with those in use.
     #[serde(default)]
     pub prefixes: Vec<String>,
-    /// Prefixes of copies of the same series; asked only where none of `prefixes` is there, for a sum would count twice.
+    /// Prefixes of copies of the same series; queried only without series of `prefixes`: a sum would count twice.
     #[serde(default)]
     pub copies: Vec<String>,
-    /// Labels by which another program's series of the same names are known; series that have one are left out.
+    /// Labels that identify another program's series of the same names; series with one of them are excluded.
     #[serde(default)]
     pub foreign: Vec<String>,
-    /// Counts only where no other engine of its kind answers the signal.
+    /// True if it counts only where no other engine of its kind has data for the signal.
     #[serde(default)]
     pub stand_in: bool,
-    /// Newest first; the first present metric tells the version.
+    /// Newest first; the first present metric determines the version.
     #[serde(default)]
     pub versions: Vec<VersionProbe>,
-    /// The labels by which a row is one replica; the first that is not empty names it.
+    /// The labels that identify a replica; the first that is not empty is its name.
     pub replica: Vec<String>,
     /// The labels by which replicas form a pool, for the generated rules.
     #[serde(default)]
     pub pool: Vec<String>,
     /// The scope's dimension (`cluster`, `namespace`, `model`, …) to the label names it may have here.
     pub scope: BTreeMap<String, Vec<String>>,
-    /// Values of its model labels that name no model.
+    /// Values of its model labels that are not the name of a model.
     #[serde(default)]
     pub no_model: Vec<String>,
-    /// Of a gateway: the series whose labels name the engines behind it.
+    /// For a gateway: the series whose labels name the engines behind it.
     #[serde(default)]
     pub backends: Vec<Backends>,
-    /// What it tells over HTTP beside its metrics; nothing else is ever asked of it.
+    /// HTTP paths beside its metrics; no other path is ever requested.
     #[serde(default)]
     pub endpoints: Vec<Endpoint>,
-    /// Signal name to how this engine tells it.
+    /// Signal name to its definition for this engine.
     pub signals: BTreeMap<String, SignalQuery>,
     /// Histograms of requests' lengths: names without `_bucket`, newest first.
     #[serde(default)]
     pub histograms: BTreeMap<Length, Vec<String>>,
-    /// Series whose labels tell something.
+    /// Series whose labels carry information.
     #[serde(default)]
     pub info: Vec<Info>,
-    /// What is followed over time to tell what happened: PromQL with `$scope`, `$workload` and `$by`.
+    /// Series that are followed over time to detect changes: PromQL with `$scope`, `$workload` and `$by`.
     #[serde(default)]
     pub changes: BTreeMap<Change, String>,
 }
@@ -151,24 +151,24 @@ pub struct Engine {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct OwnLabels {
-    /// Labels by which a row is one replica.
+    /// Labels that identify a replica.
     pub replica: Vec<String>,
     /// The scope's dimension (`cluster`, `namespace`, `model`, `job`) to its label names.
     pub scope: BTreeMap<String, Vec<String>>,
 }
 
 impl Engine {
-    /// The series that show that the engine is there; one suffices.
+    /// Returns the series that show that the engine is present; one suffices.
     pub fn tell_tales(&self) -> impl Iterator<Item = &str> {
         std::iter::once(&self.detect).chain(&self.detect_also).map(String::as_str)
     }
 
-    /// Every spelling of the series that shows that the engine is there.
+    /// Returns every spelling of the series that show that the engine is present.
     pub fn detected_by(&self) -> Vec<String> {
         self.tell_tales().flat_map(|metric| self.spellings(metric)).map(|(_, name)| name).collect()
     }
 
-    /// Every spelling of a metric with the prefix it has: as written, with the other prefixes, and its copies.
+    /// Returns every spelling of a metric with its prefix: as written, with the other prefixes, and its copies.
     pub fn spellings(&self, metric: &str) -> Vec<(Option<String>, String)> {
         match self.prefixes.first().and_then(|written| metric.strip_prefix(written.as_str())) {
             None => vec![(None, metric.to_owned())],
@@ -179,21 +179,21 @@ impl Engine {
         }
     }
 
-    /// Matchers that leave out another program's series of the same names.
+    /// Builds matchers that exclude another program's series of the same names.
     pub fn own_series(&self) -> impl Iterator<Item = Matcher> {
         self.foreign.iter().map(|label| Matcher::one(label, ""))
     }
 
-    /// What a row says of a scope's dimension; none where its label is absent, empty, or a word that names no model.
+    /// Returns a row's value of a scope's dimension; `None` if its label is absent, empty, or not the name of a model.
     pub fn told<'a>(&self, dimension: &str, row: &'a BTreeMap<String, String>) -> Option<&'a String> {
         let says = |value: &&String| !(value.is_empty() || dimension == "model" && self.no_model.contains(value));
         self.scope.get(dimension)?.iter().find_map(|label| row.get(label).filter(says))
     }
 
-    /// Puts a site's own labels before those of the file.
+    /// Inserts a site's own labels before those of the file.
     ///
     /// # Errors
-    /// When a name cannot stand in PromQL, or the engine's series are not narrowed by such a dimension.
+    /// If a name is not a PromQL identifier, or the engine's series have no such dimension.
     pub fn put_first(&mut self, own: &OwnLabels) -> Result<(), String> {
         let OwnLabels { replica, scope } = own;
         if let Some(label) = replica.iter().chain(scope.values().flatten()).find(|label| !is_identifier(label)) {
@@ -217,7 +217,7 @@ fn put_first(into: &mut Vec<String>, own: &[String]) {
     into.splice(0..0, own.iter().cloned());
 }
 
-/// A version as engines number themselves: dot-separated numbers.
+/// A version of an engine: dot-separated numbers.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct EngineVersion(Vec<u32>);
@@ -260,14 +260,14 @@ impl fmt::Display for EngineVersion {
     }
 }
 
-/// For which engine and versions a fix step holds: `vllm`, `vllm >= 0.8`, `vllm >= 0.8 < 0.20`.
+/// The engine and versions that a fix step is valid for: `vllm`, `vllm >= 0.8`, `vllm >= 0.8 < 0.20`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VersionReq {
     /// The engine's name.
     pub engine: String,
     /// The lowest version, inclusive.
     pub at_least: Option<EngineVersion>,
-    /// The first version it no longer holds for.
+    /// The first version that it is no longer valid for.
     pub below: Option<EngineVersion>,
 }
 
@@ -291,8 +291,8 @@ impl FromStr for VersionReq {
 }
 
 impl VersionReq {
-    /// Whether a step with this requirement may be shown when `version` is the lowest version seen.
-    /// An unknown version shows it: the text names the requirement.
+    /// Returns true if a step with this requirement may be shown when `version` is the lowest version found. An unknown
+    /// version shows it: the text names the requirement.
     pub fn allows(&self, engine: &str, version: Option<&EngineVersion>) -> bool {
         if self.engine != engine {
             return false;

@@ -1,10 +1,10 @@
-//! What an engine file tells beyond signals: lengths of requests, what stands in labels, and what changes.
+//! Information in an engine file beyond signals: lengths of requests, labels, and changes.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-/// What a histogram of requests counts.
+/// The quantity of a histogram of requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Length {
@@ -14,67 +14,67 @@ pub enum Length {
     OutputTokens,
 }
 
-/// A series whose labels tell something.
+/// A series whose labels carry information.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Info {
-    /// What it is called where it is shown: the metric's name.
+    /// The name that is shown: the metric's name.
     pub metric: String,
     /// PromQL that keeps the series' labels, with `$scope`, `$workload` and `$window`.
     pub query: String,
-    /// Its labels are settings that somebody who reads a report wants to see.
+    /// True if its labels are settings that a report should show.
     #[serde(default)]
     pub shown: bool,
-    /// Label to what its value is.
+    /// Label to the meaning of its value.
     #[serde(default)]
     pub tells: BTreeMap<String, Fact>,
-    /// Label to what its value is the version of: `NVIDIA driver`.
+    /// Label to the product whose version it holds: `NVIDIA driver`.
     #[serde(default)]
     pub versions: BTreeMap<String, String>,
-    /// The sample is the number of GPUs that the row's replica has.
+    /// True if the sample is the number of GPUs of the row's replica.
     #[serde(default)]
     pub counts_gpus: bool,
-    /// What connects the GPUs where any sample is above zero: `NVLink`.
+    /// The interconnect of the GPUs if any sample is above zero: `NVLink`.
     pub interconnect: Option<String>,
-    /// What to turn on where the query finds nothing.
+    /// The setting to enable if the query returns nothing.
     pub enable: Option<String>,
 }
 
-/// What a label's value is.
+/// The meaning of a label's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Fact {
     /// A GPU's product: `NVIDIA H100 80GB HBM3`.
     Gpu,
-    /// What tells one GPU from another: its UUID.
+    /// The identifier of a GPU: its UUID.
     GpuId,
     /// The profile of a part of a GPU: `1g.10gb`.
     GpuSlice,
-    /// What tells one part of a GPU from another.
+    /// The identifier of a part of a GPU.
     GpuSliceId,
-    /// The machine.
+    /// The node.
     Node,
-    /// What is known of a machine: its type, its zone.
+    /// A property of a node: its type, its zone.
     OfNode,
     /// The container.
     Container,
-    /// What the container runs.
+    /// The image of the container.
     Image,
-    /// The replica's part: `prefill`, `decode`.
+    /// The replica's role: `prefill`, `decode`.
     Role,
 }
 
-/// What is followed over time, to tell what happened; each row is one replica, pod or workload.
+/// A quantity that is followed over time to detect changes; each row is one replica, pod or workload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Change {
-    /// When a replica's process started, in unix seconds.
+    /// The start time of a replica's process, in unix seconds.
     Started,
-    /// How often a pod's containers restarted so far.
+    /// The number of restarts of a pod's containers.
     Restarts,
-    /// How many replicas a workload shall have.
+    /// The number of replicas in a workload's specification.
     Wanted,
-    /// How many replicas an autoscaler wants.
+    /// The number of replicas that an autoscaler requests.
     Autoscaled,
     /// A row for each image (label `image`) of a pod's containers (label `container`).
     Images,

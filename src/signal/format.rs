@@ -1,8 +1,8 @@
-//! Numbers as people read them.
+//! Numbers formatted for people.
 
 use super::Unit;
 
-/// A value in its unit: `97 %`, `8.2 s`, `120 ms`, `3.9k tokens`, `41`.
+/// Formats a value in its unit: `97 %`, `8.2 s`, `120 ms`, `3.9k tokens`, `41`.
 pub fn format_value(value: f64, unit: Unit) -> String {
     match unit {
         Unit::Ratio => format!("{} %", short(value * 100.0)),
@@ -21,7 +21,7 @@ pub fn format_value(value: f64, unit: Unit) -> String {
     }
 }
 
-/// A part of some seconds, in the unit of the whole: `0.2 s` of 6.9 s.
+/// Formats a part of some seconds in the unit of the whole: `0.2 s` of 6.9 s.
 pub fn format_part(seconds_of: f64, whole: f64) -> String {
     if whole >= 1.0 { format!("{seconds_of:.1} s") } else { seconds(seconds_of) }
 }
@@ -56,7 +56,7 @@ fn binary(value: f64) -> String {
     format!("{} {}", short(value), units[unit])
 }
 
-/// Two significant digits below ten, whole numbers above.
+/// Formats two significant digits below ten, whole numbers above.
 fn short(value: f64) -> String {
     let rounded = match value.abs() {
         v if v >= 9.95 => value.round(),

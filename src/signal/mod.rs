@@ -1,7 +1,7 @@
-//! Signals: named, engine-neutral quantities, and how each engine tells them.
+//! Signals: named, engine-neutral quantities, and their definition for each engine.
 //!
-//! `catalog.yaml` says what a signal is; `<engine>.yaml` says how to ask Prometheus for it.
-//! This module only holds the words and fills placeholders; it never talks to Prometheus.
+//! `catalog.yaml` defines the signals; `<engine>.yaml` has their Prometheus queries. This module only holds the
+//! definitions and fills placeholders; it never queries Prometheus.
 
 mod burn;
 mod direct;
@@ -26,7 +26,7 @@ pub use format::{format_part, format_value};
 pub use query::{Fill, Matcher, any_of, choice, fill, histograms, matchers, prometheus_duration};
 pub use recorded::{RECORDED_POOL, RECORDED_WINDOW, recorded_name};
 
-/// What a signal's number counts. Ratios are 0..1 everywhere, never percent.
+/// The unit of a signal. Ratios are 0..1 everywhere, never percent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Unit {
@@ -44,7 +44,7 @@ pub enum Unit {
     RequestsPerSecond,
     /// Events per second.
     PerSecond,
-    /// A multiple of something else.
+    /// A factor: a multiple of another value.
     Factor,
     /// A number of things: replicas, restarts, GPUs.
     Count,
@@ -60,7 +60,7 @@ pub enum Unit {
     Watts,
 }
 
-/// Which direction hurts.
+/// The direction in which a signal gets worse.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Bad {
@@ -72,7 +72,7 @@ pub enum Bad {
     Neither,
 }
 
-/// How the value of the whole pool comes from its replicas.
+/// The aggregation from the replicas to the whole pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Fleet {
@@ -84,77 +84,78 @@ pub enum Fleet {
     Sum,
     /// The mean of the replicas.
     Mean,
-    /// Cannot be derived (quantiles, ratios of sums): the same query is asked once more without grouping.
+    /// Cannot be derived (quantiles, ratios of sums): the same query is sent once more without grouping.
     Query,
 }
 
-/// What a signal is, for every engine.
+/// The definition of a signal, for all engines.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Signal {
-    /// A few words that stand in a sentence: `KV cache usage`.
+    /// The title, for use in a sentence: `KV cache usage`.
     pub title: String,
-    /// What the number counts.
+    /// The unit of the value.
     pub unit: Unit,
-    /// Which direction hurts.
+    /// The direction in which it gets worse.
     pub bad: Bad,
-    /// How the pool's value comes from its replicas.
+    /// The aggregation from the replicas to the pool.
     pub fleet: Fleet,
-    /// Whose answer counts, best first, nobody's where it is made of others: a gateway's only where no serving engine has one.
+    /// The engine kinds whose data counts, best first; empty if it is derived from others. A gateway's data counts only
+    /// if no serving engine has any.
     #[serde(default = "serving")]
     pub of: Vec<EngineKind>,
-    /// What it is made of where no engine tells it: another signal, against what drives that one.
+    /// The signals that it is derived from if no engine exposes it: another signal and the driver of that one.
     pub against: Option<Against>,
-    /// What it is made of where it is the burn rate of another signal: engines' files have no query for it.
+    /// The burn rate that it is: engine files have no query for it.
     pub burn: Option<Burn>,
-    /// The dashboard's row that shows it, as a recorded series; none for what only a diagnosis needs.
+    /// The dashboard's row that shows it, as a recorded series; unset if only a diagnosis needs it.
     pub row: Option<Row>,
-    /// Shown for each replica as well, so that the odd one is seen.
+    /// True if it is also shown for each replica, so that an outlier is visible.
     #[serde(default)]
     pub by_replica: bool,
-    /// One or two sentences for somebody who has not met it.
+    /// An explanation in one or two sentences, for a reader who is new to it.
     pub meaning: String,
 }
 
-/// A signal of which another one tells what it should be: the factor between what it is and what it was at such a value
-/// of the other, in the hours before the incident.
+/// A signal whose expected value depends on another one: the factor between its value and its value at the same level
+/// of the driver, in the hours before the incident.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Against {
     /// The signal.
     pub signal: String,
-    /// What drives it.
+    /// The signal that drives it.
     pub driver: String,
 }
 
 impl Signal {
-    /// Whether nothing but a log can tell it: then it counts only where a log was read.
+    /// Returns true if only a log can provide it: then it counts only if a log was read.
     pub fn is_of_log(&self) -> bool {
         self.of == [EngineKind::Log]
     }
 
-    /// Whether only gateways tell it.
+    /// Returns true if only gateways expose it.
     pub fn is_of_gateways(&self) -> bool {
         self.of == [EngineKind::Gateway]
     }
 
-    /// Whether most pools cannot tell it, so that evidence on it exists only where it is told.
+    /// Returns true if most pools lack it, so that it is evidence only where it has data.
     pub fn is_extra(&self) -> bool {
         self.is_of_log() || self.against.is_some()
     }
 }
 
-/// The dashboard's rows, from what users feel to what explains it.
+/// The dashboard's rows, from user-visible signals to their explanation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Row {
-    /// What users feel.
+    /// Signals that users notice.
     User,
-    /// What the fleet does.
+    /// Signals of the fleet's work.
     System,
-    /// What explains it.
+    /// Signals that explain the others.
     Diagnostic,
-    /// The hardware below.
+    /// Signals of the GPUs.
     Gpu,
 }
 

@@ -1,6 +1,6 @@
 //! Fills the placeholders of a signal's PromQL: `$scope`, `$workload`, `$window`, `$by`.
 //!
-//! Values are put in as escaped label matchers, never pasted: an alert's labels are untrusted input.
+//! Values are inserted as escaped label matchers only: an alert's labels are untrusted input.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,14 +12,14 @@ use serde::{Deserialize, Serialize};
 pub struct Matcher {
     /// A label name that is a PromQL identifier.
     pub label: String,
-    /// The literal values, of which one must match; `""` stands for a series without the label.
+    /// The literal values, one of which must match; `""` matches a series without the label.
     pub values: Vec<String>,
-    /// Also match series that lack the label: another exporter may not know the dimension.
+    /// True to match series that lack the label too: another exporter may not have the dimension.
     #[serde(default)]
     pub or_absent: bool,
 }
 
-/// Written-out matchers: `namespace="llm",model_name="llama"`. Empty for none.
+/// Formats matchers: `namespace="llm",model_name="llama"`; empty for an empty list.
 ///
 /// A label name that is not a PromQL identifier (any UTF-8 is possible in newer Alertmanagers) is left out,
 /// because Prometheus 2 cannot match on it.
@@ -38,9 +38,9 @@ pub fn matchers(list: &[Matcher]) -> String {
         .join(",")
 }
 
-/// A matcher of any of the literal values: `pod="a"`, `pod=~"a|b"`; none without values or with a name that is no label's.
+/// Builds a matcher of any of the literal values: `pod="a"`, `pod=~"a|b"`; `None` without values or a valid label.
 ///
-/// PromQL and LogQL write it alike.
+/// PromQL and LogQL share the syntax.
 pub fn any_of(label: &str, values: &[String]) -> Option<String> {
     match values {
         _ if !is_identifier(label) => None,
@@ -50,26 +50,26 @@ pub fn any_of(label: &str, values: &[String]) -> Option<String> {
     }
 }
 
-/// A quoted pattern of the literal values.
+/// Builds a quoted regular expression that matches one of the literal values.
 pub fn choice(values: &[String]) -> String {
     let choices: Vec<String> = values.iter().map(|value| escape_regex(value)).collect();
     quoted(&choices.join("|"))
 }
 
 impl Matcher {
-    /// Matches one value.
+    /// Builds a matcher of one value.
     pub fn one(label: &str, value: &str) -> Self {
         Self { label: label.to_owned(), values: vec![value.to_owned()], or_absent: false }
     }
 
-    /// Whether a series' label satisfies it; none where the series lacks the label.
+    /// Returns true if a series' label value satisfies it; `value` is `None` if the series lacks the label.
     pub fn accepts(&self, value: Option<&str>) -> bool {
         let value = value.unwrap_or_default();
         (self.or_absent && value.is_empty()) || self.values.iter().any(|own| own == value)
     }
 }
 
-/// What the placeholders stand for in one diagnosis.
+/// The values of the placeholders in one diagnosis.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Fill<'a> {
     /// Matchers in the engine's labels.
@@ -80,11 +80,11 @@ pub struct Fill<'a> {
     pub window: Duration,
     /// Labels to keep in aggregations; empty for the whole pool.
     pub by: &'a [String],
-    /// The prefix in which the query spells its series, and those that Prometheus holds.
+    /// The prefix of the query's metric names, and the prefixes that Prometheus has.
     pub prefix: Option<(&'a str, &'a [String])>,
 }
 
-/// Replaces the placeholders of `query`, and the prefix of its series' names by the one in use.
+/// Replaces the placeholders of `query`, and the prefix of its metric names by those in use.
 pub fn fill(query: &str, with: &Fill<'_>) -> String {
     let spelt = match with.prefix {
         Some((written, held)) if held.iter().any(|p| p != written) => respell(query, written, held),
@@ -115,7 +115,7 @@ pub fn fill(query: &str, with: &Fill<'_>) -> String {
     out.trim().replace(", )", ")")
 }
 
-/// Puts every `prefixname{` of `query` into the spellings in use: renamed for one, matched by name for several.
+/// Replaces the prefix of every metric name: renamed for one prefix in use, matched by `__name__` for several.
 fn respell(query: &str, written: &str, held: &[String]) -> String {
     let mut out = String::with_capacity(query.len() * 2);
     let mut rest = query;
@@ -146,9 +146,9 @@ fn respell(query: &str, written: &str, held: &[String]) -> String {
     out
 }
 
-/// The classic histograms that a query reads, by their names without `_bucket`.
+/// Returns the classic histograms that a query reads, by their names without `_bucket`.
 pub fn histograms(query: &str) -> impl Iterator<Item = &str> {
-    // A label's value may say so too; names in several spellings are the value of `__name__`.
+    // A label's value may contain `_bucket` too; several spellings of a name are the value of `__name__`.
     let of_a_label = |at: usize| {
         let (mut quoted, mut escaped, mut began) = (false, false, 0);
         for (i, c) in query[..at].char_indices() {
@@ -165,7 +165,7 @@ pub fn histograms(query: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// A duration as PromQL writes it, in whole seconds and at least one: `300s`.
+/// Formats a duration for PromQL, in whole seconds and at least 1: `300s`.
 pub fn prometheus_duration(duration: Duration) -> String {
     format!("{}s", duration.as_secs().max(1))
 }
@@ -198,7 +198,7 @@ fn escape_regex(value: &str) -> String {
     out
 }
 
-/// Whether PromQL can name a label so.
+/// Returns true if the text is a label name that PromQL accepts.
 pub(super) fn is_identifier(label: &str) -> bool {
     label.chars().enumerate().all(|(i, c)| c == '_' || c.is_ascii_alphabetic() || (i > 0 && c.is_ascii_digit()))
         && !label.is_empty()

@@ -1,4 +1,4 @@
-//! What is read beside Prometheus, for once: a laptop has a kubeconfig, and rarely the service's configuration.
+//! Sources beside Prometheus for one command: a laptop has a kubeconfig, and rarely the service's configuration.
 
 use std::path::PathBuf;
 
@@ -7,22 +7,22 @@ use clap::Args;
 use crate::config::Config;
 use crate::loki;
 
-/// Logs and a cluster, beside what the configuration names.
+/// Logs and a cluster, in addition to the configured sources.
 #[derive(Debug, Clone, Default, Args)]
 pub struct BesideArgs {
     /// A log as evidence, best named after its pod (`llama-0.log`), or a directory of logs; repeat for more.
     #[arg(long, value_name = "PATH")]
     pub logs: Vec<PathBuf>,
-    /// Ask the cluster of this context, else of the current one, for pods, events and logs; as kubectl finds it.
+    /// Query the cluster of this context, else of the current one, for pods, events and logs; found as kubectl does.
     #[arg(long, value_name = "CONTEXT", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     pub kubernetes: Option<String>,
-    /// A Loki to ask for the pods' logs.
+    /// A Loki to query for the pods' logs.
     #[arg(long, value_name = "URL")]
     pub loki: Option<String>,
 }
 
 impl BesideArgs {
-    /// Puts what is told in place of what is configured.
+    /// Overrides the configured sources by the arguments.
     pub fn put_into(&self, config: &mut Config) {
         if let Some(context) = &self.kubernetes {
             config.kubernetes.enabled = Some(true);
@@ -36,7 +36,7 @@ impl BesideArgs {
     }
 }
 
-/// Where kubectl looks: the first file of $KUBECONFIG, else ~/.kube/config.
+/// Returns the kubeconfig that kubectl uses: the first file of $KUBECONFIG, else ~/.kube/config.
 fn kubeconfig() -> Option<PathBuf> {
     let told = std::env::var_os("KUBECONFIG").and_then(|list| std::env::split_paths(&list).next());
     told.filter(|path| !path.as_os_str().is_empty())

@@ -1,4 +1,4 @@
-//! How `bundle` is asked.
+//! The arguments of `bundle`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use super::{BesideArgs, label, window};
 use crate::chatops::command::When;
 use crate::clock::Moment;
 
-/// Of what, over which time, from which sources, and where to.
+/// The subject, time range, sources and output of a bundle.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Exit status: 0 complete, 1 made but not complete, 2 wrong use or not made, 3 Prometheus could not be asked \
@@ -19,52 +19,53 @@ llm-diagnose bundle --playbook high-ttft --label namespace=llm --prometheus http
 llm-diagnose bundle llm/llama --at 14:05 --window 2h --logs vllm.log --anonymize"
 )]
 pub struct BundleArgs {
-    /// The incident's id or its end; else a model, namespace, namespace/workload or pod. None for the newest incident.
+    /// The incident's id or its end; else a model, namespace, namespace/workload or pod. Without it the newest
+    /// incident.
     #[arg(value_name = "INCIDENT|TARGET", conflicts_with = "alert")]
     pub what: Option<String>,
     /// An Alertmanager webhook payload (version 4) or one alert, as a file; `-` reads standard input. Without --at, an
-    /// alert that fires and began within the last hour is judged now. An older one, or one that has ended, is judged as it was
-    /// one minute after it began.
+    /// alert that fires and began within the last hour is diagnosed as of now. An older one, or one that has ended, is
+    /// diagnosed as of one minute after it began.
     #[arg(long, value_name = "FILE|-")]
     pub alert: Option<String>,
-    /// The playbook to enter, instead of the one for what is wrong.
+    /// The playbook to enter, instead of the one that is found.
     #[arg(long, value_name = "ID")]
     pub playbook: Option<String>,
     /// A label of the pool: namespace, model_name, cluster; repeat for more.
     #[arg(long = "label", value_name = "NAME=VALUE", value_parser = label)]
     pub labels: Vec<(String, String)>,
-    /// When.
+    /// The time.
     #[command(flatten)]
     pub when: When,
-    /// The time that it holds: so much before and after, or from when to when (14:00..15:30)
-    /// [default: the configuration's, else 30m].
+    /// The time range: a margin before and after, or FROM..TO (14:00..15:30) [default: the configuration's, else 30m].
     #[arg(long, value_name = "DURATION|FROM..TO", value_parser = span)]
     pub window: Option<Span>,
-    /// What is read beside.
+    /// Sources beside Prometheus.
     #[command(flatten)]
     pub beside: BesideArgs,
-    /// Whom a ticket is for, whatever the cause: vllm, sglang, nvidia, cloud, platform, or an own form; repeat for more.
+    /// The receiver of a ticket, whatever the cause: vllm, sglang, nvidia, cloud, platform, or your own; repeat for
+    /// more.
     #[arg(long = "ticket", value_name = "RECEIVER")]
     pub tickets: Vec<String>,
-    /// Where to write [default: llm-diagnose-<incident or pool>-<time>.zip here].
+    /// The output [default: llm-diagnose-<incident or pool>-<time>.zip in the current directory].
     #[arg(long, short, value_name = "FILE|DIR")]
     pub output: Option<PathBuf>,
-    /// Write over a file that is there.
+    /// Overwrite an existing file.
     #[arg(long)]
     pub force: bool,
-    /// Replace the names of pods, nodes, namespaces and hosts, the same name always by the same one.
+    /// Replace the names of pods, nodes, namespaces and hosts by pseudonyms, consistently.
     #[arg(long, conflicts_with = "no_redact")]
     pub anonymize: bool,
-    /// Leave tokens, passwords and prompts in it; has to be confirmed.
+    /// Do not remove tokens, passwords and prompts; has to be confirmed.
     #[arg(long)]
     pub no_redact: bool,
-    /// Confirms --no-redact where nobody can be asked.
+    /// Confirms --no-redact without a terminal.
     #[arg(long, requires = "no_redact")]
     pub yes_with_secrets: bool,
-    /// When all sources must have answered [default: the configuration's, else 60s].
+    /// The time limit for all sources [default: the configuration's, else 60s].
     #[arg(long, value_name = "DURATION", value_parser = window)]
     pub deadline: Option<Duration>,
-    /// Say nothing while it is made, and nothing after it but what is wrong.
+    /// Print no progress, and only errors at the end.
     #[arg(long, short)]
     pub quiet: bool,
     /// Prometheus, or anything with its API.
@@ -81,12 +82,12 @@ pub struct BundleArgs {
     pub playbooks: Option<PathBuf>,
 }
 
-/// The time that a bundle holds.
+/// The time range of a bundle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Span {
-    /// So much before and after.
+    /// A margin before and after.
     Around(Duration),
-    /// From when to when.
+    /// Start and end.
     Between(Moment, Moment),
 }
 

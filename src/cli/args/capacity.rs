@@ -1,4 +1,4 @@
-//! What `capacity` takes: a model, GPUs, and how it is served on them.
+//! The arguments of `capacity`: a model, GPUs, and the deployment.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use super::{label, window};
 use crate::capacity::{Gpu, KvDtype, Precision, parse_bytes, parse_tokens};
 use crate::clock;
 
-/// What `capacity` computes and asks.
+/// The arguments of `capacity`.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Exit status: 0 it fits or no GPU was given, 1 it does not fit, 2 wrong use, 3 Prometheus could not be asked.\n\
@@ -23,7 +23,7 @@ pub struct CapacityArgs {
     /// The model's config.json; `-` reads standard input. Without it only the running pool is shown.
     #[arg(value_name = "FILE|-")]
     pub model: Option<String>,
-    /// Where it is served.
+    /// The deployment.
     #[command(flatten)]
     pub deployment: DeploymentArgs,
     /// A label of the running pool to compare with: namespace, model_name, cluster; repeat for more.
@@ -35,21 +35,21 @@ pub struct CapacityArgs {
     /// The service's configuration, for its Prometheus and playbooks.
     #[arg(long, value_name = "FILE", env = "LLM_DIAGNOSE_CONFIG")]
     pub config: Option<PathBuf>,
-    /// Look at this moment: RFC 3339 or unix seconds; now unless told.
+    /// The time of the comparison: RFC 3339 or unix seconds; defaults to now.
     #[arg(long, value_name = "TIME", value_parser = clock::parse_time)]
     pub at: Option<Timestamp>,
     /// The rate window [default: the configuration's, else 5m].
     #[arg(long, value_name = "DURATION", value_parser = window)]
     pub window: Option<Duration>,
-    /// When to stop waiting for Prometheus [default: the configuration's, else 10s].
+    /// The time limit for Prometheus' answers [default: the configuration's, else 10s].
     #[arg(long, value_name = "DURATION", value_parser = window)]
     pub deadline: Option<Duration>,
-    /// How to print.
+    /// The output format.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub output: Format,
 }
 
-/// How a model is served, in vLLM's words where it has them.
+/// The deployment of a model, by the names of vLLM's flags where they exist.
 #[derive(Debug, Args)]
 pub struct DeploymentArgs {
     /// The GPU by name (H100, A100-40, L40S, MI300X) or its memory (80GiB).
@@ -58,13 +58,13 @@ pub struct DeploymentArgs {
     /// The share of the GPU's memory that the engine may use; vLLM's default, 0.9 before its 0.20.
     #[arg(long, value_name = "RATIO", default_value_t = 0.92, value_parser = utilization)]
     pub gpu_memory_utilization: f64,
-    /// GPUs that share each layer.
+    /// GPUs that each layer is split over.
     #[arg(long, visible_alias = "tp", value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1024))]
     pub tensor_parallel_size: u64,
-    /// GPUs that share the layers.
+    /// GPUs that the layers are distributed over.
     #[arg(long, visible_alias = "pp", value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1024))]
     pub pipeline_parallel_size: u64,
-    /// The longest request, such as 32768, 32k (32,000) or 32K (32,768) [default: the model's].
+    /// The maximum request length, such as 32768, 32k (32,000) or 32K (32,768) [default: the model's].
     #[arg(long, value_name = "TOKENS", value_parser = parse_tokens)]
     pub max_model_len: Option<u64>,
     /// Another request length to show; repeat for more.
@@ -73,27 +73,27 @@ pub struct DeploymentArgs {
     /// The type of the KV cache; auto is the model's.
     #[arg(long, value_enum, default_value_t = KvCacheDtype::Auto)]
     pub kv_cache_dtype: KvCacheDtype,
-    /// Of the weights, instead of the checkpoint's: fp32, bf16, fp16, fp8, int8, int4, mxfp4, nvfp4.
+    /// The precision of the weights, instead of the checkpoint's: fp32, bf16, fp16, fp8, int8, int4, mxfp4, nvfp4.
     #[arg(long, value_name = "NAME", value_parser = precision)]
     pub precision: Option<Precision>,
-    /// The size of the whole model's weights, instead of counting them.
+    /// The size of the whole model's weights, instead of the computed size.
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     pub weights: Option<u64>,
-    /// What one GPU needs beside weights and KV cache, instead of the estimate.
+    /// The memory of one GPU beside weights and KV cache, instead of the estimate.
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     pub reserve: Option<u64>,
-    /// Without CUDA graphs.
+    /// CUDA graphs are disabled.
     #[arg(long)]
     pub enforce_eager: bool,
-    /// Tokens of one step [default: 8192 from 70 GiB and not A100, else 2048].
+    /// Maximum tokens of one step [default: 8192 from 70 GiB and not A100, else 2048].
     #[arg(long, value_name = "TOKENS", value_parser = clap::value_parser!(u64).range(1..=1_048_576))]
     pub max_num_batched_tokens: Option<u64>,
-    /// Requests of one step [default: 1024 from 70 GiB and not A100, else 256].
+    /// Maximum requests of one step [default: 1024 from 70 GiB and not A100, else 256].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=65_536))]
     pub max_num_seqs: Option<u64>,
 }
 
-/// How a table is printed.
+/// The output format of `capacity`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Format {
     /// For people.
@@ -102,7 +102,7 @@ pub enum Format {
     Json,
 }
 
-/// The type of the KV cache, as vLLM's flag has it.
+/// The type of the KV cache, named as in vLLM's flag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum KvCacheDtype {
     /// The checkpoint's.
@@ -119,7 +119,7 @@ pub enum KvCacheDtype {
 }
 
 impl KvCacheDtype {
-    /// The type; none for [`Self::Auto`].
+    /// Returns the type; `None` for [`Self::Auto`].
     pub fn dtype(self) -> Option<KvDtype> {
         match self {
             Self::Auto => None,

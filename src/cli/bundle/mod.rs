@@ -27,11 +27,11 @@ use progress::Lines;
 
 /// Exit status of a bundle that is not complete.
 const INCOMPLETE: u8 = 1;
-/// Exit status when Prometheus could not be asked.
+/// Exit status when Prometheus could not be queried.
 const NO_PROMETHEUS: u8 = 3;
-/// How long it may take to say that it is there.
+/// Timeout of the check that Prometheus answers.
 const PING: Duration = Duration::from_secs(5);
-/// What has to be typed before secrets leave.
+/// The text to type to confirm a bundle with secrets.
 const CONFIRMATION: &str = "with secrets";
 
 pub(super) fn run(args: &BundleArgs) -> anyhow::Result<ExitCode> {
@@ -53,12 +53,12 @@ pub(super) fn run(args: &BundleArgs) -> anyhow::Result<ExitCode> {
         .build()
         .context("cannot start the runtime")?;
     let done = runtime.block_on(work(args, config, library));
-    // A log or a host that hangs must not hold up the end.
+    // A log or host that hangs must not delay the exit.
     runtime.shutdown_timeout(Duration::from_secs(1));
     done
 }
 
-/// Everything that a bundle is made with.
+/// Everything that the creation of a bundle needs.
 struct Bench<'a> {
     args: &'a BundleArgs,
     config: Config,
@@ -123,7 +123,7 @@ impl Bench<'_> {
         Exporters { reader: self.reader.clone(), targets, learn: self.config.exporters.learn, fresh: false }
     }
 
-    /// The time that the bundle is about.
+    /// Returns the time range of the bundle.
     fn window(&self, subject: &Subject) -> anyhow::Result<Window> {
         let now = clock::now();
         let (from, to) = match &subject.incident {
@@ -143,16 +143,16 @@ impl Bench<'_> {
         }
     }
 
-    /// Writes the file, and tells how far it is.
+    /// Writes the file, and shows the progress.
     async fn make(&self, sources: &Sources, subject: &Subject) -> anyhow::Result<(PathBuf, Made)> {
         let args = self.args;
-        // The file's name leaves with it: a pool is named by its namespace and model.
+        // The file's name leaves the site too: a pool is named by its namespace and model.
         let of = if args.anonymize && subject.incident.is_none() { "pool".to_owned() } else { subject.of() };
         let path = place(args.output.as_deref(), &of);
         if path.exists() && !args.force {
             bail!("{} is there already: name another with --output, or pass --force", path.display());
         }
-        // Before there is a file that an end would leave behind.
+        // Before a file exists that an interruption would leave behind.
         let mut stop = std::pin::pin!(stopped()?);
         let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let room = shelf::room(dir, self.config.bundle.min_free_bytes)?;
@@ -183,7 +183,7 @@ impl Bench<'_> {
     }
 }
 
-/// Somebody wants it to end.
+/// Returns a future that completes at SIGTERM or SIGINT.
 fn stopped() -> anyhow::Result<impl Future<Output = ()>> {
     let mut terminate = signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot wait for SIGINT")?;
@@ -195,7 +195,7 @@ fn stopped() -> anyhow::Result<impl Future<Output = ()>> {
     })
 }
 
-/// Where the file belongs.
+/// Returns the path of the file.
 fn place(output: Option<&Path>, of: &str) -> PathBuf {
     let name = Name { of: of.to_owned(), at: clock::now() }.to_string();
     match output {
@@ -205,14 +205,14 @@ fn place(output: Option<&Path>, of: &str) -> PathBuf {
     }
 }
 
-/// Every receiver that is named has a form.
+/// Checks that every named receiver has a form.
 fn receivers(args: &BundleArgs, library: &Library) -> anyhow::Result<()> {
     let Some(unknown) = args.tickets.iter().find(|named| !library.tickets.contains_key(*named)) else { return Ok(()) };
     let known: Vec<&str> = library.tickets.keys().map(String::as_str).collect();
     bail!("--ticket: there is no form for `{unknown}`; there are {}", known.join(", "))
 }
 
-/// Secrets leave only after somebody said so.
+/// Asks for confirmation before secrets are written.
 fn confirm(args: &BundleArgs) -> anyhow::Result<()> {
     if !args.no_redact || args.yes_with_secrets {
         return Ok(());

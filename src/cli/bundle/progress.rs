@@ -1,4 +1,4 @@
-//! How far a bundle is, on a terminal: one line for each part; elsewhere a line for each part that is over.
+//! The progress of a bundle: on a terminal one line for each part; elsewhere a line for each finished part.
 
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
@@ -10,13 +10,13 @@ use crate::render::clean;
 use crate::report::{Part, Stage};
 use crate::signal::{Unit, format_value};
 
-/// Of a part's name; longer ones push their line to the right.
+/// The width of a part's name; longer names shift their line to the right.
 const NAME: usize = 12;
 
-/// The lines, by part.
+/// The progress lines, by part.
 pub(super) struct Lines {
     quiet: bool,
-    /// None where nobody could see a line change.
+    /// The progress bars; `None` if the output is not a terminal.
     drawn: Option<MultiProgress>,
     bars: BTreeMap<String, ProgressBar>,
     told: BTreeMap<String, Stage>,
@@ -28,7 +28,7 @@ impl Lines {
         Self { quiet, drawn, bars: BTreeMap::new(), told: BTreeMap::new() }
     }
 
-    /// Shows how the parts stand.
+    /// Shows the state of the parts.
     pub(super) fn show(&mut self, parts: &[Part]) {
         if self.quiet {
             return;
@@ -66,7 +66,7 @@ fn update(bar: &ProgressBar, part: &Part) {
     }
 }
 
-/// `failed   logs         Loki refused the connection`
+/// Formats a line: `failed   logs         Loki refused the connection`.
 fn line(part: &Part) -> String {
     let stage = match part.stage {
         Stage::Waiting => "waiting",

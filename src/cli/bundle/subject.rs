@@ -1,4 +1,4 @@
-//! What is to be bundled: an incident of the service's store, else a pool.
+//! The subject of a bundle: an incident of the service's store, else a pool.
 
 use anyhow::{Context, bail};
 use serde_json::Value;
@@ -17,12 +17,12 @@ use crate::prom::{self, Prometheus};
 use crate::render::{self, IncidentView};
 use crate::store::{Incident, Store};
 
-/// Events of an incident that are told.
+/// Maximum number of events of an incident.
 const EVENTS: u32 = 10_000;
-/// Whatever asks Prometheus takes a label or a playbook; whatever does not is about an incident.
+/// The hint of how to name a pool instead of an incident.
 const POOL: &str = "for a pool pass --playbook, --label or --alert, or its name";
 
-/// The incident that is meant, with the exporters that are remembered; else why it must be a pool that is meant.
+/// Returns the named incident with its stored exporters; else the reason why the subject must be a pool.
 pub(super) async fn kept(bench: &Bench<'_>, reach: &Reach) -> anyhow::Result<Result<(Subject, Vec<Target>), String>> {
     let args = bench.args;
     if args.alert.is_some() || args.playbook.is_some() || !args.labels.is_empty() || args.when.at.is_some() {
@@ -33,7 +33,7 @@ pub(super) async fn kept(bench: &Bench<'_>, reach: &Reach) -> anyhow::Result<Res
         Ok(store) => store,
         Err(error) => {
             return match &args.what {
-                // A name may be a pool's, which is known without a store.
+                // The name may be a pool's, which needs no store.
                 Some(_) => Ok(Err(format!("{error:#}"))),
                 None => Err(error.context(format!("which incident? {POOL}"))),
             };
@@ -87,7 +87,7 @@ fn headline(incident: &Incident, bench: &Bench<'_>) -> String {
     render::incident_message(&view, &bench.words).headline
 }
 
-/// A pool, with what is wrong there, and the notification that was passed. `why` says why what is named is no incident.
+/// Returns a pool, with its symptom and the given notification. `why` is the reason why the name is not an incident's.
 pub(super) async fn of_pool(
     bench: &Bench<'_>,
     passed: Option<(AlertGroup, Value)>,
@@ -110,9 +110,9 @@ pub(super) async fn of_pool(
     let chosen: prom::Config = ask::prometheus(config, args.prometheus.as_deref(), group);
     let prometheus = Prometheus::new(&chosen)?;
     let exporters = bench.exporters();
-    // Pages tell of now only.
+    // Exporters' pages show only the current state.
     let exporters = Some(&exporters).filter(|_| ask::is_now(&request));
-    // A log that cannot be read is told by the bundle.
+    // The bundle reports a log that cannot be read.
     let (files, _) = crate::logs::files::read(&args.beside.logs, config.bundle.log_bytes);
     let logs = LogSources { files, ..ask::logs(config, &[]).await? };
     let beside = Beside { exporters, logs: Some(&logs) };

@@ -1,4 +1,4 @@
-//! `doctor`'s look at Slack: token, scopes, clock, channels, groups, and the way in.
+//! `doctor`'s checks of Slack: token, scopes, clock, channels, groups, and inbound transport.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -15,14 +15,14 @@ use crate::slack::scopes::{OPTIONAL, scopes};
 use crate::slack::{self, Introduction, Slack, SlackError, socket};
 use crate::store::Refusal;
 
-/// Signatures are valid for 5 minutes; a clock that is off by so much will soon refuse Slack's requests.
+/// Maximum clock skew; signatures are valid for 5 minutes, so a larger skew will soon refuse Slack's requests.
 const SKEW: Duration = Duration::from_secs(120);
-/// All pages of a long list of channels.
+/// Timeout for all pages of a long list of channels.
 const LONG: Duration = Duration::from_secs(30);
-/// Where apps are kept.
+/// The page with the settings of Slack apps.
 const APPS: &str = "https://api.slack.com/apps";
 
-/// Asks Slack only when a channel is configured and a token is there.
+/// Queries Slack only if a channel and a token are configured.
 pub(super) async fn check(findings: &mut Findings, config: &Config, refusals: &[Refusal]) {
     let settings = &config.slack;
     if settings.channel.is_empty() && settings.routes.is_empty() {
@@ -80,7 +80,7 @@ fn rights(findings: &mut Findings, introduction: &Introduction) {
     if missing.is_empty() {
         return findings.ok(NAME, format!("the token has all {} that are needed", scopes().len() - OPTIONAL.len()));
     }
-    // Without this one not even messages go out.
+    // Without this scope no message can be posted.
     let level = if missing.contains(&"chat:write") { Level::Fail } else { Level::Warn };
     let todo =
         format!("add them at {APPS} under OAuth & Permissions (config/slack/manifest.yaml has all) and reinstall");
@@ -113,7 +113,7 @@ async fn channels(findings: &mut Findings, slack: &Slack, settings: &slack::Conf
             Ok(Some(found)) if !found.is_member => {
                 findings.say(&name, Level::Fail, "the app is not in the channel".to_owned(), &invite);
             }
-            // What Slack refused counts, whatever it tells of the channel.
+            // A refusal by Slack counts, whatever Slack returns about the channel.
             Ok(Some(found)) => match refusals.iter().find(|refusal| refusal.channel == channel) {
                 Some(Refusal { code, waiting, .. }) => {
                     let found = format!("Slack refused the last message: {code}; {waiting} wait for it");
@@ -130,13 +130,13 @@ async fn channels(findings: &mut Findings, slack: &Slack, settings: &slack::Conf
     }
 }
 
-/// User groups and users of the configuration: who may act, who is mentioned, who is escalated to.
+/// Checks the configured user groups and users: for actions, mentions and escalations.
 async fn people(findings: &mut Findings, slack: &Slack, config: &Config) {
     let settings = &config.slack;
     let mentions =
         settings.routes.iter().filter_map(|route| route.mention.as_deref()).chain(settings.mention.as_deref());
     let acting = settings.act.groups.iter().chain(&settings.act.users).map(String::as_str);
-    // It may be a pager's name as well.
+    // The value may be the name of a pager too.
     let escalated = settings.escalate.as_deref().filter(|name| config.pagers.iter().all(|pager| pager.name != *name));
     let ids: BTreeSet<&str> = mentions.chain(acting).chain(escalated).collect();
     let (groups, users): (Vec<&str>, Vec<&str>) = ids.into_iter().partition(|id| id.starts_with('S'));

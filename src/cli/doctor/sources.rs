@@ -1,4 +1,5 @@
-//! `doctor`'s look at what evidence and bundles need: the cluster, Loki, who may open the pages, where bundles are kept.
+//! `doctor`'s checks of the sources for evidence and bundles: cluster, Loki, engines, access to pages, bundle
+//! directory.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -12,9 +13,9 @@ use crate::loki::{self, Loki};
 use crate::readiness::Level;
 use crate::server::Access;
 
-/// All permissions, each by a request.
+/// Timeout for the check of all permissions.
 const PERMISSIONS: Duration = Duration::from_secs(15);
-/// Missing permissions that are named.
+/// Maximum number of missing permissions in a message.
 const NAMED: usize = 6;
 
 pub(super) async fn check(findings: &mut Findings, config: &Config, state: &Path) {
@@ -79,7 +80,7 @@ async fn logs(findings: &mut Findings, config: &loki::Config) {
     }
 }
 
-/// Whose own pages may be read at all.
+/// Checks that engines may be read directly.
 fn endpoints(findings: &mut Findings, config: &Config) {
     let allow = config.exporters.allow.len();
     if allow == 0 {
@@ -93,7 +94,7 @@ fn endpoints(findings: &mut Findings, config: &Config) {
 }
 
 fn pages(findings: &mut Findings, config: &Config) {
-    // Only whether it is loopback counts, and a name may lead anywhere.
+    // Only loopback matters here, and a host name may resolve to any address.
     let listen = match is_loopback(&config.listen) {
         true => SocketAddr::from(([127, 0, 0, 1], 0)),
         false => SocketAddr::from(([0, 0, 0, 0], 0)),
