@@ -9,7 +9,8 @@ use crate::store::{Feedback, Incident};
 
 /// Builds the text of a `<name>.test.yaml` with one case, for `llm-diagnose test`.
 ///
-/// # Errors If the incident has no diagnosis, or its playbook does not lead to the cause.
+/// # Errors
+/// If the incident has no diagnosis, or its playbook does not lead to the cause.
 pub fn verdict_test(library: &Library, incident: &Incident, said: &Feedback) -> Result<String, String> {
     let (Some(playbook), Some(diagnosis)) = (incident.entered(), &incident.diagnosis) else {
         return Err("it was never diagnosed".to_owned());

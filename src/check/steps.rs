@@ -248,7 +248,7 @@ fn cannot_tell(library: &Library, told: &Told<'_>, cases: &[Case], fleets: &[Fle
     }
 }
 
-/// Returns the cases in which a `verify` holds with the fault, or fails without it; cases without a value are
+/// Returns the problem of a `verify` that holds with the fault, or fails without it; cases without a value are
 /// skipped.
 fn misleads(library: &Library, told: &Told<'_>, v: &Verify, cases: &[Case], fleets: &[Fleet]) -> Option<String> {
     let Told { id, found_by, .. } = told;

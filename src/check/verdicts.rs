@@ -96,7 +96,8 @@ pub struct CaseResult {
 
 /// Runs all verdict tests of the library.
 ///
-/// # Errors Returns the test files that cannot be read, as problems.
+/// # Errors
+/// Returns the test files that cannot be read, as problems.
 pub fn run(library: &Library) -> Result<Vec<CaseResult>, Vec<Problem>> {
     let mut results = Vec::new();
     let mut broken = Vec::new();

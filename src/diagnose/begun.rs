@@ -108,7 +108,7 @@ pub async fn begin<'a>(
 }
 
 impl Begun<'_> {
-    /// Judges the observations, and asks for the names of what is to blame.
+    /// Judges the observations, and queries the replicas that met evidence is about.
     async fn judge(&mut self) {
         self.judged = judge(self.library, &self.request.playbook, &self.observed.seen);
         let Some(judged) = &self.judged else { return };

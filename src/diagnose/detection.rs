@@ -9,7 +9,7 @@ use crate::playbook::Library;
 use crate::prom::Row;
 use crate::signal::{Backends, Engine, EngineKind, prometheus_duration};
 
-/// Builds the detection query: every engine's tell-tale series and version probes of the last hour, by the labels
+/// Builds the detection query: every engine's detection series and version probes of the last hour, by the labels
 /// that scopes are made of. If a gateway names the engines behind it: those names too, and the names of the engines.
 pub fn detection(library: &Library) -> String {
     let mut names: BTreeSet<String> = BTreeSet::new();

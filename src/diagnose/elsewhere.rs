@@ -51,7 +51,8 @@ pub struct DataSpan {
 /// is. Otherwise an alert without a playbook is about no pool; other alerts are about all of them. Returns the number
 /// of queries as well.
 ///
-/// # Errors If Prometheus does not say to which pools the replicas belong: the meaning of the alert is then unknown.
+/// # Errors
+/// If Prometheus does not say to which pools the replicas belong: the meaning of the alert is then unknown.
 pub(super) async fn narrow(
     library: &Library,
     prometheus: &Prometheus,

@@ -1,4 +1,4 @@
-//! Causes that are excluded, that are nearest, that could not be checked, or that were not reached before the
+//! Causes that are ruled out, that are nearest, that could not be checked, or that were not reached before the
 //! deadline.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,7 +13,7 @@ use crate::playbook::{Evidence, Library, Node};
 /// Number of causes that are named as nearest if none is likely.
 const NEAREST: usize = 2;
 
-/// An excluded cause.
+/// A cause that is ruled out or unlikely.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RuledOut {
     /// Its id.
@@ -54,7 +54,7 @@ pub struct NotLookedAt {
     pub title: String,
 }
 
-/// Returns the excluded causes in the order of the playbook's tree, so that the nearest neighbours come first.
+/// Returns the causes that are ruled out or unlikely, in the order of the playbook's tree: direct causes come first.
 pub(super) fn ruled_out(library: &Library, request: &Request, judged: &Judged) -> Vec<RuledOut> {
     let mut nearest: Vec<&str> = library
         .playbooks

@@ -30,7 +30,7 @@ pub struct Hit {
     pub pod: Option<String>,
 }
 
-/// Builds the query for all pools with their pods, by the tell-tale series of the last hour.
+/// Builds the query for all pools with their pods, by the detection series of the last hour.
 pub fn fleet(library: &Library) -> String {
     let engines = || library.engines.values().filter(|e| e.kind.is_pool());
     let names: BTreeSet<String> = engines().flat_map(Engine::detected_by).collect();

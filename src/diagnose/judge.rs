@@ -26,7 +26,7 @@ pub(super) const POSSIBLE: f64 = 0.5;
 const TIE: f64 = 0.08;
 /// The share of a latency from which a cause explains it: the rest is the usual cost of a request.
 const MOST: f64 = 0.5;
-/// Minimum difference of two such shares, capped at [`MOST`].
+/// Minimum difference at which one cause explains less than another; shares above [`MOST`] count as [`MOST`].
 const STEP: f64 = 0.2;
 /// Support at which a required check is clearly not met.
 const BROKEN: f64 = -0.99;

@@ -65,7 +65,8 @@ pub struct NoCluster {
 impl LogSources {
     /// Prepares the configured sources. A cluster that cannot be used is left out with a warning: diagnoses go on.
     ///
-    /// # Errors If an entry of `loki:` cannot be used.
+    /// # Errors
+    /// If an entry of `loki:` cannot be used.
     pub async fn connect(cluster: &kubernetes::Config, loki: &[loki::Config]) -> Result<Self, LokiError> {
         let connected = Kubernetes::connect(cluster).await.map_err(|error| {
             tracing::warn!(%error, "the cluster's API cannot be used: diagnoses and bundles go without it");

@@ -106,7 +106,7 @@ pub struct Request {
     pub scope: Scope,
     /// The time of the evaluation.
     pub at: Timestamp,
-    /// The start of the incident, if known: what lies before it is its normal.
+    /// The start of the incident, if known: the time before it counts as normal.
     pub since: Option<Timestamp>,
     /// The rate window.
     pub window: Duration,
@@ -214,7 +214,7 @@ pub struct EvidenceResult {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>")]
     pub since: Option<Timestamp>,
-    /// True if the cause stands and falls with this check.
+    /// True if the cause requires this check to be met.
     pub required: bool,
     /// The weight of the check in the score.
     pub weight: f64,
@@ -246,7 +246,7 @@ pub struct BlastRadius {
     pub traffic: Option<f64>,
 }
 
-/// A node of a chain, or an excluded cause, with its checks.
+/// A node of a chain, or a cause that was ruled out, with its checks.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Judgement {
     /// The id of the playbook or cause.
@@ -323,14 +323,14 @@ pub struct SymptomFound {
     pub impact: String,
     /// The state of the symptom now.
     pub verdict: SymptomVerdict,
-    /// The configured promise for this pool that the symptom would break.
+    /// The configured promise for this pool about the symptom.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub promise: Option<Promise>,
     /// All checks with their data.
     pub evidence: Vec<EvidenceResult>,
 }
 
-/// A fix step with all placeholders filled.
+/// A fix step; placeholders with a known value are filled.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Fix {
     /// The instruction.
@@ -434,7 +434,7 @@ pub struct Diagnosis {
     /// The other symptoms that were screened; absent if the alert names no pool or Prometheus was unavailable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub screening: Option<Screening>,
-    /// Causes that are excluded.
+    /// Causes that are ruled out or unlikely.
     pub ruled_out: Vec<RuledOut>,
     /// Signals without data that leave causes undetermined.
     pub unchecked: Vec<Unchecked>,

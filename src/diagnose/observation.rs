@@ -20,7 +20,7 @@ pub enum Source {
     Prometheus,
     /// The metrics page of an engine or exporter.
     Exporter,
-    /// The log of a replica; the replica has the log's name.
+    /// The log of a replica; the value carries the replica's name.
     Log,
 }
 

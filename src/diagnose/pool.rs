@@ -40,7 +40,8 @@ pub enum Own {
 impl<'a> Pool<'a> {
     /// Finds the pool at the request's time, with two queries.
     ///
-    /// # Errors If Prometheus does not answer the first of them by `deadline`.
+    /// # Errors
+    /// If Prometheus does not answer the first of them by `deadline`.
     pub async fn find(
         library: &'a Library,
         prometheus: &Prometheus,

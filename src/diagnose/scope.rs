@@ -126,7 +126,7 @@ impl Found {
         known().filter(move |(engine, _)| Some(rank(engine)) == best)
     }
 
-    /// Assumes that the pool existed at the last rung of the ladder, for callers that know it without a query.
+    /// Assumes that the pool existed in the last window of the ladder, for callers that know it without a query.
     pub fn suppose_past(&mut self, request: &Request) {
         self.past = ladder(request).pop();
     }

@@ -43,7 +43,8 @@ pub fn known_names<'a>(
 
 /// Parses a target like `model=tiny-llama` into dimension and value; `None` if it is a plain name.
 ///
-/// # Errors Returns a sentence about an unknown label, as [`known_names`] does.
+/// # Errors
+/// Returns a sentence about an unknown label, as [`known_names`] does.
 pub fn typed_label(target: &str) -> Result<Option<(&'static str, &str)>, String> {
     let Some((label, value)) = target.split_once('=') else { return Ok(None) };
     let label = label.trim();
@@ -144,7 +145,8 @@ fn values<'a>(library: &Library, dimension: &str, rows: &'a [Labels]) -> BTreeSe
 
 /// Checks that pools have a scope's values, if they have the dimension at all, and suggests values.
 ///
-/// # Errors Returns a sentence about the first value that no series has.
+/// # Errors
+/// Returns a sentence about the first value that no series has.
 pub fn known_values(library: &Library, dimensions: &BTreeMap<String, String>, rows: &[Labels]) -> Result<(), String> {
     unknown_value(library, dimensions, rows).map_or(Ok(()), |unknown| Err(unknown.to_string()))
 }

@@ -37,7 +37,8 @@ pub struct RuleError {
 
 /// Renders the rules as a `PrometheusRule` for prometheus-operator.
 ///
-/// # Errors As [`rules`].
+/// # Errors
+/// As [`rules`].
 pub fn prometheus_rule(library: &Library, options: &RuleOptions) -> Result<String, RuleError> {
     let plain = rules(library, options)?;
     let (head, groups) = plain.split_once("groups:\n").unwrap_or_default();
@@ -51,7 +52,8 @@ pub fn prometheus_rule(library: &Library, options: &RuleOptions) -> Result<Strin
 
 /// Renders the rule file.
 ///
-/// # Errors Returns the first alert whose condition Prometheus alone cannot evaluate.
+/// # Errors
+/// Returns the first alert whose condition Prometheus alone cannot evaluate.
 pub fn rules(library: &Library, options: &RuleOptions) -> Result<String, RuleError> {
     let mut out = String::from(
         "# Rules for LLM serving fleets. Made by `llm-diagnose generate rules`; change the playbooks instead.\n\
@@ -229,8 +231,8 @@ struct Part {
 ///
 /// What served within the last day counts, so that the alert lasts as long as the outage. For single replicas, the
 /// workload itself must serve a model: gateways and caches are in the same namespace. A pool here is the whole
-/// namespace. Pods are named `<deployment>-<hash>-<5 characters>` and `<statefulset>-<ordinal>`. Source: Kubernetes,
-/// generated names of ReplicaSets and StatefulSets.
+/// namespace. Pods are named `<deployment>-<hash>-<5 characters>` and `<statefulset>-<ordinal>`.
+/// Source: Kubernetes, generated names of ReplicaSets and StatefulSets.
 fn models_only(library: &Library, expr: &str, each: Each) -> String {
     let serving = library.engines.values().filter(|e| e.kind == EngineKind::Serving);
     let detect: Vec<String> = serving.flat_map(Engine::detected_by).collect();

@@ -14,7 +14,8 @@ use crate::signal::Engine;
 
 /// Returns the exporters whose signals have a direct form and whose series Prometheus had within the last hour.
 ///
-/// # Errors If Prometheus cannot be queried, or does not return its targets.
+/// # Errors
+/// If Prometheus cannot be queried, or does not return its targets.
 pub async fn learn(
     library: &Library,
     prometheus: &Prometheus,

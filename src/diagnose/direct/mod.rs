@@ -166,7 +166,7 @@ fn forms(library: &Library) -> impl Iterator<Item = (&Engine, Vec<&str>)> {
     })
 }
 
-/// Returns the engines without values for any needed signal, or without some of them if Prometheus was unavailable.
+/// Returns the engines without a value for any needed signal; if Prometheus was unavailable, those with a missing one.
 fn blind(library: &Library, needs: &Needs<'_>, observed: &Observed) -> Blind {
     let untold =
         |signal: &str| observed.seen.signals.get(signal).is_none_or(|o| o.value.is_none() && o.replicas.is_empty());

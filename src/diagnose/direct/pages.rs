@@ -51,7 +51,7 @@ pub(super) struct Visit<'a> {
 }
 
 impl Visit<'_> {
-    /// Returns the samples of its tell-tale series.
+    /// Returns the samples of its detection series.
     pub(super) fn telltales(&self) -> impl Iterator<Item = &Sample> {
         let names: BTreeSet<String> = self.engine.detected_by().into_iter().collect();
         let samples = self.outcome.as_ref().map_or(&[][..], Pages::latest);
@@ -121,7 +121,7 @@ impl Reading<'_> {
     fn mine(&self, labels: &Labels) -> bool {
         let matchers = self.seen.map_or(&[][..], |seen| &seen.matchers);
         if self.engine.kind.is_pool() {
-            // Some series of an engine carry no model; the page's tell-tale series identify its pool.
+            // Some series of an engine carry no model; the page's detection series identify its pool.
             !contradicts(matchers, labels)
         } else {
             fits(matchers, labels) && self.members.have(labels)
