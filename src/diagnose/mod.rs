@@ -295,7 +295,7 @@ pub struct CauseFound {
     /// True if it only says that nothing else was found.
     #[serde(default)]
     pub fallback: bool,
-    /// The team or vendor to escalate to.
+    /// The team or person to escalate to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub escalate: Option<String>,
 }
