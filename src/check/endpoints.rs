@@ -1,4 +1,4 @@
-//! Lints of the paths that engines are asked for: nothing that acts, nothing that cannot be read.
+//! Lints of the paths that are requested from engines: no path with side effects, no entry that cannot be read.
 
 use std::collections::BTreeSet;
 

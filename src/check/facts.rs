@@ -1,9 +1,9 @@
-//! Lints of what reports are made from: `report.yaml`, and `histograms`, `info` and `changes` of the engines' files.
+//! Lints of the data behind reports: `report.yaml`, and `histograms`, `info` and `changes` of the engines' files.
 
 use super::promql;
 use crate::playbook::{Library, Problem, suggestion};
 
-/// Names are in the catalog, queries parse and bind, labels are named once.
+/// Checks that names are in the catalog, queries parse and bind, and labels are named once.
 pub(super) fn facts(library: &Library, problems: &mut Vec<Problem>) {
     if let Some(file) = library.files.get("report.yaml") {
         for name in library.report.all().into_iter().filter(|name| !library.signals.contains_key(*name)) {

@@ -1,4 +1,4 @@
-//! `llm-diagnose check`: what is wrong in the data although it loads.
+//! `llm-diagnose check`: errors in data that loads.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use crate::playbook::{
 };
 use crate::signal::{Direct, EngineKind, Unit, VersionReq};
 
-/// Every problem, in the order of the files.
+/// Returns all problems, in the order of the files.
 pub fn lint(library: &Library) -> Vec<Problem> {
     let mut problems = Vec::new();
     signals(library, &mut problems);
@@ -75,7 +75,7 @@ fn signals(library: &Library, problems: &mut Vec<Problem>) {
                 say("signal/unknown", name, format!("signal `{name}` is not in the catalog"), hint);
             }
             match (&entry.query, &entry.unsupported) {
-                // Made of another signal, whose query is read.
+                // Computed from another signal, whose query is checked.
                 (Some(_), None) if library.signals.get(name).is_some_and(|signal| signal.burn.is_some()) => {}
                 (Some(query), None) => {
                     if let Some((rule, message, hint)) = promql::problem(engine, query) {
@@ -97,7 +97,7 @@ fn signals(library: &Library, problems: &mut Vec<Problem>) {
                 say("signal/version", &probe.metric, error, None);
             }
         }
-        // A user's own file may tell the few signals that it was written for.
+        // A user's own file may cover only the signals that it was written for.
         let complete = ours.contains_key(&format!("signals/{}.yaml", engine.engine));
         for (name, _) in library.signals.iter().filter(|(_, s)| complete && s.of.contains(&engine.kind)) {
             if !engine.signals.contains_key(name) {
@@ -149,7 +149,7 @@ fn signals(library: &Library, problems: &mut Vec<Problem>) {
     }
 }
 
-/// The quick look names signals that exist, and playbooks that have a threshold for them.
+/// Checks that `health.yaml` names existing signals, and playbooks that have a threshold for them.
 fn health(library: &Library, problems: &mut Vec<Problem>) {
     let Some(file) = library.files.get("health.yaml") else { return };
     for heading in &library.health.headings {
@@ -193,7 +193,7 @@ impl Lint<'_> {
         self.problems.push(Problem::at(rule, self.file, needle, message, hint));
     }
 
-    /// Rules and the quick look are answered by Prometheus; nobody reads logs for them.
+    /// Checks that the signal comes from Prometheus, as alert rules and `health` need; logs are not read for them.
     fn of_prometheus(&mut self, of: &str, signal: &str) {
         if self.library.signals.get(signal).is_some_and(|known| known.is_of_log()) {
             let rule = if of == "alert" { "alert/log-signal" } else { "health/log-signal" };
@@ -235,7 +235,7 @@ impl Lint<'_> {
         }
     }
 
-    /// A latency and its parts are known signals in seconds, and causes explain parts that it has.
+    /// Checks that a latency and its parts are known signals in seconds, and that causes explain existing parts.
     fn latency(&mut self, playbook: &Playbook) {
         let parts = || playbook.latency.iter().flat_map(|latency| &latency.parts).map(|part| part.signal.as_str());
         for signal in playbook.latency.iter().map(|latency| latency.signal.as_str()).chain(parts()) {
@@ -285,7 +285,7 @@ impl Lint<'_> {
                 self.condition(signal, when);
             }
         }
-        // An alert's rule needs all of its checks anyhow.
+        // An alert's rule needs all of its checks in any case.
         let alert = self.library.playbooks.values().flat_map(|p| &p.alerts).any(|rule| rule.alert == of);
         if !alert && !list.is_empty() && list.len() < 2 && !list.iter().any(|e| e.required) {
             let message = format!("`{of}` rests on a single check that is not `required`");
@@ -340,7 +340,7 @@ impl Lint<'_> {
     }
 }
 
-/// A path of ids from `start` back to itself.
+/// Returns a path of ids from `start` back to itself.
 fn cycle(library: &Library, start: &str) -> Option<Vec<String>> {
     fn walk(library: &Library, at: &str, start: &str, path: &mut Vec<String>, seen: &mut BTreeSet<String>) -> bool {
         let Some(playbook) = library.playbooks.get(at) else { return false };

@@ -1,4 +1,4 @@
-//! Lints of what logs mean: every pattern finds its real lines, every number is read, every cause exists.
+//! Lints of log patterns: each one matches its real lines, every number is read, every cause exists.
 
 use std::collections::BTreeSet;
 
@@ -6,9 +6,9 @@ use crate::logs;
 use crate::playbook::{Library, LogFile, LogRank, LogTells, Problem, SourceFile, suggestion};
 use crate::signal::VersionReq;
 
-/// How far a number may lie from the one that the example tells, relative to it.
+/// Maximum relative difference between a number that was read and the example's.
 const CLOSE: f64 = 1e-9;
-/// Of a pattern, that it tells one line from another.
+/// Minimum length of a pattern that distinguishes one line from another.
 const SHORTEST: usize = 10;
 
 pub(super) fn lint(library: &Library, problems: &mut Vec<Problem>) {

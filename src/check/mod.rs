@@ -1,6 +1,6 @@
-//! Checks the data: `check` lints playbooks, signals and phrases, `test` runs the verdict tests beside them.
+//! Checks of the data: `check` lints playbooks, signals and phrases, `test` runs the verdict tests beside them.
 //!
-//! Every finding is a [`Problem`](crate::playbook::Problem): rule, file, line, the line's text, and a way out.
+//! Every finding is a [`Problem`](crate::playbook::Problem): rule, file, line, the line's text, and a hint.
 
 mod endpoints;
 mod facts;

@@ -1,4 +1,4 @@
-//! Lint of what is said: readable, each phrase once, and own ones in place of phrases that are used.
+//! Lint of the phrases: readable, each defined once, and custom ones replace phrases that are used.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -9,10 +9,10 @@ use fluent_syntax::ast::{Entry, Expression, InlineExpression, Pattern, PatternEl
 use crate::playbook::{Problem, SourceFile, phrases as shipped, suggestion};
 use crate::render::{ENGLISH, own_phrases};
 
-/// A phrase's name to what is put into it, and the file that it stands in.
+/// A phrase's name to its variables and the index of its file.
 type Said = BTreeMap<String, (BTreeSet<String>, usize)>;
 
-/// Every problem of the shipped phrases and of those in `dir/phrases/en/`, in the order of the files.
+/// Returns the problems of the shipped phrases and of those in `dir/phrases/en/`, in the order of the files.
 pub fn phrases(dir: Option<&Path>) -> Vec<Problem> {
     let mut problems = Vec::new();
     let english = said(&shipped(), &mut problems);
@@ -29,7 +29,7 @@ pub fn phrases(dir: Option<&Path>) -> Vec<Problem> {
     problems
 }
 
-/// Directories of phrases that nothing reads.
+/// Returns problems for directories of phrases that are never read.
 fn unread(dir: &Path) -> Vec<Problem> {
     let inside = std::fs::read_dir(dir.join("phrases")).into_iter().flatten().flatten();
     let mut names: Vec<String> = inside.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
@@ -45,12 +45,12 @@ fn unread(dir: &Path) -> Vec<Problem> {
         .collect()
 }
 
-/// A problem of no single file.
+/// Builds a problem that belongs to no single file.
 fn about(rule: &'static str, dir: &Path, message: String) -> Problem {
     Problem::on_line(rule, &SourceFile { path: dir.display().to_string(), text: String::new() }, 1, message, None)
 }
 
-/// The phrases of some files.
+/// Reads the phrases of some files.
 fn said(files: &[SourceFile], problems: &mut Vec<Problem>) -> Said {
     let mut said = Said::new();
     for (at, file) in files.iter().enumerate() {
@@ -80,7 +80,7 @@ fn said(files: &[SourceFile], problems: &mut Vec<Problem>) -> Said {
     said
 }
 
-/// Nothing is said that nobody asks for, and nothing is put in that nobody gives.
+/// Checks that custom phrases replace existing ones, and use only variables that those have.
 fn compare(english: &Said, own: &Said, files: &[SourceFile], problems: &mut Vec<Problem>) {
     for (key, (variables, at)) in own {
         let Some(file) = files.get(*at) else { continue };

@@ -1,11 +1,11 @@
-//! Lints of PromQL: it parses, `or` between two names stands inside the aggregation, and pools are not mixed.
+//! Lints of PromQL: it parses, `or` between two names is inside the aggregation, and pools are not mixed.
 
 use promql_parser::parser::token::{T_LOR, T_MUL};
 use promql_parser::parser::{BinaryExpr, Expr, LabelModifier, parse};
 
 use crate::signal::{Engine, Fill, fill};
 
-/// What is wrong with a signal's query, if anything; the rule's name and a sentence with a hint.
+/// Checks a signal's query; returns the problem's rule, a sentence and a hint.
 pub(super) fn problem(engine: &Engine, query: &str) -> Option<(&'static str, String, Option<String>)> {
     let window = std::time::Duration::from_secs(300);
     for by in [&[][..], engine.replica.as_slice()] {
@@ -20,7 +20,7 @@ pub(super) fn problem(engine: &Engine, query: &str) -> Option<(&'static str, Str
         }
         match parse(&text) {
             Err(error) => return Some(("signal/promql", format!("the query does not parse: {error}"), None)),
-            // A rule always groups; then `on ($by)` keeps to the pool.
+            // A rule always groups; then `on ($by)` stays within the pool.
             Ok(expr) if !by.is_empty() && any(&expr, &mixes_pools) => {
                 return Some((
                     "signal/mixed-pools",
@@ -42,7 +42,7 @@ pub(super) fn problem(engine: &Engine, query: &str) -> Option<(&'static str, Str
     None
 }
 
-/// Whether it holds for the expression or for one inside it.
+/// Returns true if the predicate holds for the expression or for one inside it.
 fn any(expr: &Expr, holds: &dyn Fn(&Expr) -> bool) -> bool {
     let inside = match expr {
         Expr::Binary(b) => any(&b.lhs, holds) || any(&b.rhs, holds),
@@ -56,20 +56,20 @@ fn any(expr: &Expr, holds: &dyn Fn(&Expr) -> bool) -> bool {
     inside || holds(expr)
 }
 
-/// Whether two aggregations are joined by `or`.
+/// Returns true if two aggregations are joined by `or`.
 fn or_outside(expr: &Expr) -> bool {
     let Expr::Binary(b) = expr else { return false };
     b.op.id() == T_LOR && aggregates(&b.lhs) && aggregates(&b.rhs) && !is_zero(&b.rhs) && !by_replica(b)
 }
 
-/// Whether each row is compared with one row of everything.
+/// Returns true if each row is compared with a single row of all pools.
 fn mixes_pools(expr: &Expr) -> bool {
     let Expr::Binary(b) = expr else { return false };
     let matching = b.modifier.as_ref().and_then(|m| m.matching.as_ref());
     matches!(matching, Some(LabelModifier::Include(labels)) if labels.is_empty())
 }
 
-/// Whether the expression is an aggregation, or arithmetic on aggregations.
+/// Returns true if the expression is an aggregation, or arithmetic on aggregations.
 fn aggregates(expr: &Expr) -> bool {
     match expr {
         Expr::Aggregate(_) => true,
@@ -79,13 +79,13 @@ fn aggregates(expr: &Expr) -> bool {
     }
 }
 
-/// `or on (instance)` decides for each replica by itself: an old one has nothing that could hide it.
+/// Returns true for `or on (instance)`, which decides for each replica by itself: no old one is hidden.
 fn by_replica(expr: &BinaryExpr) -> bool {
     let matching = expr.modifier.as_ref().and_then(|modifier| modifier.matching.as_ref());
     matches!(matching, Some(LabelModifier::Include(on)) if on.labels.iter().any(|label| label == "instance"))
 }
 
-/// `0 * x` gives the zero that an absent series would leave out; it hides nothing.
+/// Returns true for `0 * x`, which gives a zero for an absent series and hides nothing.
 fn is_zero(expr: &Expr) -> bool {
     match expr {
         Expr::Paren(p) => is_zero(&p.expr),

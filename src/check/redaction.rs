@@ -1,4 +1,4 @@
-//! Lints of what must not leave: every pattern compiles, takes out its examples wholly, and nothing touches near misses.
+//! Lints of the redaction rules: patterns compile and remove their examples completely, near misses stay unchanged.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use crate::playbook::{Library, Problem, REDACTION, Redaction, RedactionRule, SourceFile};
 use crate::redact::Redactor;
 
-/// The mark of what must go begins and ends so.
+/// The marks around the part of an example that must be redacted.
 const BEGIN: char = '⟦';
 const END: char = '⟧';
 
@@ -31,7 +31,7 @@ pub(super) fn redaction(library: &Library, problems: &mut Vec<Problem>) {
         let mut check = Check { rule, file: file(&rule.id), problems };
         check.shape(&mut seen);
         let alone = Redaction { rules: vec![rule.clone()], ..data.clone() };
-        // All together compile, so one does.
+        // All rules compile together, so each one does.
         if let Ok(alone) = Redactor::new(&alone, false) {
             check.examples(&alone, &all);
         }
@@ -106,7 +106,7 @@ impl Check<'_> {
     }
 }
 
-/// An example without its marks, what stood in them, and what it must become.
+/// Returns an example without its marks, the marked secrets, and the expected result.
 fn read(example: &str, id: &str) -> (String, Vec<String>, String) {
     let (mut plain, mut secrets, mut wanted) = (String::new(), Vec::new(), String::new());
     for (index, part) in example.split([BEGIN, END]).enumerate() {

@@ -1,4 +1,4 @@
-//! A judged incident as a verdict test: the values that its diagnosis saw, and the chain that a person says it was.
+//! A reviewed incident as a verdict test: the values that its diagnosis used, and the chain that a person confirmed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -7,17 +7,17 @@ use crate::diagnose::{Diagnosis, EvidenceResult, Outcome};
 use crate::playbook::{Condition, Library};
 use crate::store::{Feedback, Incident};
 
-/// The text of `<name>.test.yaml` that holds one case; for `llm-diagnose test`.
+/// Builds the text of a `<name>.test.yaml` with one case, for `llm-diagnose test`.
 ///
 /// # Errors
-/// Why there is no such test: no diagnosis, or a cause that no playbook knows.
+/// If the incident has no diagnosis, or its playbook does not lead to the cause.
 pub fn verdict_test(library: &Library, incident: &Incident, said: &Feedback) -> Result<String, String> {
     let (Some(playbook), Some(diagnosis)) = (incident.entered(), &incident.diagnosis) else {
         return Err("it was never diagnosed".to_owned());
     };
     let chain = path(library, playbook, &said.cause)
         .ok_or_else(|| format!("`{}` is no cause that `{playbook}` leads to", said.cause))?;
-    // A cause that a chain of another length leads to as well is told by the one that was found.
+    // If several chains lead to the cause, the diagnosed one is used.
     let chain = match diagnosis.causes.iter().find(|cause| cause.id == said.cause) {
         Some(found) => found.chain.clone(),
         None => chain,
@@ -67,7 +67,7 @@ fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
-/// From the playbook to the cause by the fewest links.
+/// Returns the shortest path from the playbook to the cause.
 fn path(library: &Library, playbook: &str, cause: &str) -> Option<Vec<String>> {
     let mut seen = BTreeSet::from([playbook.to_owned()]);
     let mut queue = std::collections::VecDeque::from([(library.playbook_node(playbook)?, vec![playbook.to_owned()])]);
@@ -93,7 +93,7 @@ struct Values {
     replicas: BTreeMap<String, BTreeMap<String, f64>>,
 }
 
-/// What the diagnosis keeps of each signal. Where replicas were compared it keeps the worst and what the others had.
+/// Collects the values in a diagnosis. For compared replicas it has the deviating ones and the peers' median.
 fn values(library: &Library, diagnosis: &Diagnosis) -> Values {
     let causes = diagnosis.causes.iter().flat_map(|c| c.evidence.iter().chain(c.via.iter().flat_map(|v| &v.evidence)));
     let because = diagnosis.ruled_out.iter().filter_map(|cause| cause.because.as_ref());
@@ -113,7 +113,7 @@ fn values(library: &Library, diagnosis: &Diagnosis) -> Values {
             (Some(value), _) if value.is_finite() => {
                 out.now.insert(e.signal.clone(), value.to_string());
             }
-            // Asked and answered with nothing, which is what `absent` and `present` are about.
+            // Answered without rows, which `absent` and `present` are about.
             (None, Some(Condition::Absent | Condition::Present | Condition::NoData))
                 if e.outcome != Outcome::NoData =>
             {
@@ -128,7 +128,7 @@ fn values(library: &Library, diagnosis: &Diagnosis) -> Values {
     out
 }
 
-/// Replicas of which those that deviate, deviate: two others have what the peers had.
+/// Builds replicas for a comparison with peers: the deviating ones, and enough others with the peers' median.
 fn compared(e: &EvidenceResult) -> Option<BTreeMap<String, f64>> {
     let peers = e.baseline.filter(|peers| peers.is_finite())?;
     let deviants = e.replicas.iter().map(|replica| (replica.name.clone(), replica.value));
@@ -136,7 +136,7 @@ fn compared(e: &EvidenceResult) -> Option<BTreeMap<String, f64>> {
     if all.is_empty() {
         all.insert("replica".to_owned(), e.value.filter(|value| value.is_finite())?);
     }
-    // The others' median must be the peers' value, so there are more of them than of those that deviate.
+    // The median of the others must be the peers' value, so they are the majority.
     for i in 0..=all.len() + 1 {
         all.insert(format!("peer-{i}"), peers);
     }

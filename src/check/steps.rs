@@ -1,4 +1,4 @@
-//! Whether the steps hold what they say: flags exist in the stated versions, and a `verify` is able to tell.
+//! Lints of the steps: flags exist in the stated versions, and a `verify` can show whether the step worked.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use crate::signal::VersionReq;
 
 /// HTTP methods that change something.
 const REQUESTS: [&str; 4] = ["DELETE", "PATCH", "POST", "PUT"];
-/// What commands change something, by the program and a word after it.
+/// Commands that change something, by the program and a word after it.
 const ACTS: [(&str, &[&str]); 7] = [
     (
         "kubectl",
@@ -22,22 +22,22 @@ const ACTS: [(&str, &[&str]); 7] = [
     ("systemctl", &["reload", "restart", "start", "stop"]),
     ("docker", &["kill", "restart", "rm", "run", "start", "stop"]),
     ("scontrol", &["reboot", "resume", "update"]),
-    // It ends what runs on the GPU.
+    // It ends the processes on the GPU.
     ("dcgmi", &["diag"]),
     ("nvidia-smi", &["--gpu-reset", "--power-limit", "-lgc", "-pl", "-r", "-rgc"]),
 ];
 
-/// What makes a command with such a word a question.
+/// Words that mark a command as read-only.
 const ASKS: [&str; 6] = ["can-i", "--dry-run", "/v1/chat/completions", "/v1/completions", "/generate", "/tokenize"];
 
-/// A step with what it belongs to.
+/// A step with its owner.
 struct Told<'a> {
     file: String,
     id: &'a str,
     step: &'a Step,
-    /// Whether it relieves at once.
+    /// True if it relieves at once.
     now: bool,
-    /// The checks by which the fault is found.
+    /// The checks that detect the fault.
     found_by: &'a [Evidence],
 }
 
@@ -67,7 +67,7 @@ fn told<'a>(
     all.map(move |(step, now)| Told { file: file.to_owned(), id, step, now, found_by })
 }
 
-/// Steps whose `no_verify` says what is not so, as far as the data tells.
+/// Reports steps whose `no_verify` contradicts the data.
 pub(super) fn words(library: &Library, problems: &mut Vec<Problem>) {
     for told in steps(library) {
         if let (Some((message, hint)), Some(file)) = (wrong_word(library, &told), library.files.get(&told.file)) {
@@ -76,7 +76,7 @@ pub(super) fn words(library: &Library, problems: &mut Vec<Problem>) {
     }
 }
 
-/// What speaks against a step's `no_verify`, and the way out.
+/// Returns the contradiction of a step's `no_verify`, and a hint.
 fn wrong_word(library: &Library, told: &Told<'_>) -> Option<(String, &'static str)> {
     let Told { step, now, .. } = told;
     match step.no_verify? {
@@ -107,14 +107,14 @@ fn wrong_word(library: &Library, told: &Told<'_>) -> Option<(String, &'static st
     }
 }
 
-/// The first command in back-ticks that changes something.
+/// Returns the first command in back-ticks that changes something.
 fn acts(action: &str) -> Option<&str> {
     action.split('`').skip(1).step_by(2).find(|span| {
         // A prompt is sent with POST and changes nothing.
         if ASKS.iter().any(|word| span.contains(word)) {
             return false;
         }
-        // What follows a pipe only filters the output.
+        // Words after a pipe only filter the output.
         let words: Vec<&str> = span.split_whitespace().take_while(|word| *word != "|").collect();
         let acts = |(tool, acts): &(&str, &[&str])| {
             let called = words.iter().position(|word| word == tool);
@@ -124,7 +124,8 @@ fn acts(action: &str) -> Option<&str> {
     })
 }
 
-/// The signal that must hold for its node and tells, with the step's engine, when the fault is over; what a log says stays said.
+/// Returns a required signal of the step's node that shows, for its engine, the end of the fault; log lines never go
+/// away.
 fn seen_by<'a>(library: &Library, told: &Told<'a>) -> Option<&'a str> {
     let engine = told.step.engine.as_deref().and_then(|req| req.parse::<VersionReq>().ok()).map(|req| req.engine);
     let tells = |signal: &str| match library.signals.get(signal) {
@@ -139,7 +140,7 @@ fn seen_by<'a>(library: &Library, told: &Told<'a>) -> Option<&'a str> {
     checks.find(|(signal, when)| turned(library, signal, when).is_some() && tells(signal)).map(|(signal, _)| signal)
 }
 
-/// Flags that steps name for versions that do not have them yet, or have them no more.
+/// Reports flags that the stated versions do not have yet, or no longer have.
 pub(super) fn flags(library: &Library, problems: &mut Vec<Problem>) {
     for Told { file, step, .. } in steps(library) {
         let req = step.engine.as_deref().and_then(|engine| engine.parse::<VersionReq>().ok());
@@ -165,12 +166,12 @@ pub(super) fn flags(library: &Library, problems: &mut Vec<Problem>) {
     }
 }
 
-/// Whether a text has a flag as a word of its own.
+/// Returns true if a text has a flag as a word of its own.
 fn names(text: &str, flag: &str) -> bool {
     text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '-' || c == '_')).any(|word| word == flag)
 }
 
-/// The first words of a step, by which its line is found.
+/// Returns the first words of a step, by which its line is found.
 pub(super) fn first(step: &Step) -> &str {
     let line = step.action.lines().next().unwrap_or_default();
     match line.char_indices().nth(40) {
@@ -179,14 +180,14 @@ pub(super) fn first(step: &Step) -> &str {
     }
 }
 
-/// A verdict test's case in which something was found.
+/// A case of a verdict test in which a cause was found.
 struct Case {
-    /// `<playbook>: <the case's sentence>`.
+    /// The name, `<playbook>: <the case's name>`.
     name: String,
     seen: Observations,
-    /// Whether the symptom's own check can be turned round.
+    /// True if the symptom's own check can be inverted.
     eased: bool,
-    /// The number of its file's healthy fleet.
+    /// The index of its file's healthy fleet.
     fleet: usize,
 }
 
@@ -197,7 +198,7 @@ struct Fleet {
     seen: Observations,
 }
 
-/// Steps whose `verify` cannot tell: it holds although the fault is there, or not on a healthy fleet.
+/// Returns the steps whose `verify` misleads: it holds although the fault is there, or fails on a healthy fleet.
 pub fn verifies(library: &Library) -> Vec<Problem> {
     let mut fleets = Vec::new();
     let mut found: BTreeMap<String, Vec<Case>> = BTreeMap::new();
@@ -230,7 +231,7 @@ pub fn verifies(library: &Library) -> Vec<Problem> {
     problems
 }
 
-/// Why a step's check is not able to tell whether it worked.
+/// Returns the reason why a step's check cannot show whether it worked.
 fn cannot_tell(library: &Library, told: &Told<'_>, cases: &[Case], fleets: &[Fleet]) -> Option<String> {
     let Told { id, step, .. } = told;
     match (&step.verify, step.no_verify) {
@@ -247,7 +248,8 @@ fn cannot_tell(library: &Library, told: &Told<'_>, cases: &[Case], fleets: &[Fle
     }
 }
 
-/// Where a `verify` holds with the fault, or does not without one. A case or a fleet that has no value for it says nothing.
+/// Returns the problem of a `verify` that holds with the fault, or fails without it; cases without a value are
+/// skipped.
 fn misleads(library: &Library, told: &Told<'_>, v: &Verify, cases: &[Case], fleets: &[Fleet]) -> Option<String> {
     let Told { id, found_by, .. } = told;
     let checks = v.checks();
@@ -257,7 +259,7 @@ fn misleads(library: &Library, told: &Told<'_>, v: &Verify, cases: &[Case], flee
     let shown: Vec<String> = checks.iter().map(|check| format!("`{} {}`", check.signal, check.when)).collect();
     let shown = shown.join(" or ");
     let is = |seen: &Observations, what: Outcome| said(seen).contains(&what);
-    // What only a log tells is in no signal; the symptom's own check is shown there.
+    // A fault that only a log shows is in no signal; the symptom's own check is used there.
     let holds_with = |case: &&Case| {
         let seen = &case.seen;
         !is(seen, Outcome::NotMet) && is(seen, Outcome::Met) && !only_logs_tell(library, found_by, seen)
@@ -267,7 +269,7 @@ fn misleads(library: &Library, told: &Told<'_>, v: &Verify, cases: &[Case], flee
     if !held.is_empty() {
         return Some(format!("{shown} holds although `{id}` is found: {}", names(held)));
     }
-    // Each is what is shown somewhere: the first that does not hold yet.
+    // Every check must be the first that does not hold yet in some case, else it is never used.
     let shown_in = |at: usize| {
         cases.iter().any(|case| said(&case.seen).iter().position(|said| *said == Outcome::NotMet) == Some(at))
     };
@@ -286,7 +288,7 @@ fn misleads(library: &Library, told: &Told<'_>, v: &Verify, cases: &[Case], flee
     (!well).then(|| format!("{shown} has a value on the healthy fleet of no test that finds `{id}`"))
 }
 
-/// Whether one of a node's checks holds by what a log says and by nothing else.
+/// Returns true if one of a node's checks is met by logs alone.
 fn only_logs_tell(library: &Library, found_by: &[Evidence], seen: &Observations) -> bool {
     found_by.iter().any(|evidence| {
         let held =

@@ -1,11 +1,11 @@
-//! Lints of the reference tables: they lead somewhere, name what exists, and answer each question once.
+//! Lints of the reference tables: sources and references exist, and each key occurs once.
 
 use std::collections::BTreeSet;
 
 use crate::playbook::{Library, Problem, SourceFile, TableHeading, XidCounts, suggestion};
 use crate::signal::VersionReq;
 
-/// The buckets that NVIDIA's catalog has, without the workflows of single codes.
+/// The buckets of NVIDIA's catalog, without the workflows of single codes.
 const BUCKETS: [&str; 11] = [
     "IGNORE",
     "RESTART_APP",
@@ -89,7 +89,7 @@ pub(super) fn tables(library: &Library, problems: &mut Vec<Problem>) {
     });
 }
 
-/// A table that was not loaded has nothing that could be wrong.
+/// Runs the lint on a table's file; a table that is not loaded has no problems.
 fn with_file(
     library: &Library,
     heading: TableHeading<'_>,

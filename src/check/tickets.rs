@@ -1,4 +1,4 @@
-//! Lints of the forms: every engine and cause exists, every field asks for something, every form says where it was read.
+//! Lints of the ticket forms: engines and causes exist, every field has content, every form has a source.
 
 use std::collections::BTreeSet;
 

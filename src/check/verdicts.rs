@@ -1,6 +1,6 @@
 //! `llm-diagnose test`: the verdict tests beside the playbooks, pure and in milliseconds.
 //!
-//! A case gives signal values now and before; the chain that comes out is compared with the one expected.
+//! A case gives signal values now and in the past; the resulting chain is compared with the expected one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use serde::Deserialize;
 use crate::diagnose::{Judged, Observation, Observations, Replica, SymptomVerdict, Verdict, judge, reduce};
 use crate::playbook::{Library, Problem, SourceFile, parse, suggestion};
 
-/// The shape of `<playbook>.test.yaml`.
+/// The contents of `<playbook>.test.yaml`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct TestFile {
@@ -18,26 +18,26 @@ pub(crate) struct TestFile {
     pub playbook: String,
     /// Healthy values, which are also the past; a signal that is not listed has no data.
     pub baseline: BTreeMap<String, Value>,
-    /// One case per cause, one healthy, one with data missing.
+    /// The cases: one per cause, one healthy, one with missing data.
     pub cases: Vec<Case>,
 }
 
-/// One situation.
+/// A situation with its expected result.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Case {
-    /// A sentence.
+    /// The name, a sentence.
     pub name: String,
-    /// What differs from the baseline.
+    /// Values that differ from the baseline now.
     #[serde(default)]
     pub now: BTreeMap<String, Value>,
-    /// What differed in the past.
+    /// Values that differed from the baseline in the past.
     #[serde(default)]
     pub past: BTreeMap<String, Value>,
     /// Values per replica; the pool's value comes from them unless `now` has it.
     #[serde(default)]
     pub replicas: BTreeMap<String, BTreeMap<String, f64>>,
-    /// What must come out.
+    /// The expected result.
     pub expect: Expect,
 }
 
@@ -47,22 +47,22 @@ pub(crate) struct Case {
 pub(crate) enum Value {
     /// In the signal's unit.
     Number(f64),
-    /// Takes the signal away.
+    /// No value for the signal.
     NoData(NoData),
 }
 
-/// Why there is no number.
+/// The reason why there is no number.
 #[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
 pub(crate) enum NoData {
-    /// Nothing here could be asked for it.
+    /// No engine here reports it.
     #[serde(rename = "no data")]
     NoData,
-    /// It was asked for, and there is no series.
+    /// The query was answered, and there is no series.
     #[serde(rename = "no series")]
     NoSeries,
 }
 
-/// What must come out; what is not written is not compared.
+/// The expected result; absent fields are not compared.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Expect {
@@ -70,12 +70,12 @@ pub(crate) struct Expect {
     pub symptom: SymptomVerdict,
     /// The best chain; empty for none.
     pub chain: Option<Vec<String>>,
-    /// How sure the best chain's root is.
+    /// The verdict on the best chain's root.
     pub verdict: Option<Verdict>,
     /// Causes that must be ruled out.
     #[serde(default)]
     pub ruled_out: Vec<String>,
-    /// Causes that something must speak against, be it not clearly.
+    /// Causes that must be unlikely.
     #[serde(default)]
     pub unlikely: Vec<String>,
     /// Causes that must stay undetermined.
@@ -83,21 +83,21 @@ pub(crate) struct Expect {
     pub undetermined: Vec<String>,
 }
 
-/// What came out of one case.
+/// The result of one case.
 #[derive(Debug)]
 pub struct CaseResult {
     /// The playbook.
     pub playbook: String,
-    /// The case's sentence.
+    /// The name of the case.
     pub name: String,
-    /// What differs from what was expected, with its place; empty when it passed.
+    /// Differences from the expected result, with their places; empty if it passed.
     pub failures: Vec<Problem>,
 }
 
-/// Runs every test file of the library.
+/// Runs all verdict tests of the library.
 ///
 /// # Errors
-/// A test file that cannot be read, as problems.
+/// Returns the test files that cannot be read, as problems.
 pub fn run(library: &Library) -> Result<Vec<CaseResult>, Vec<Problem>> {
     let mut results = Vec::new();
     let mut broken = Vec::new();
@@ -144,7 +144,7 @@ fn run_file(library: &Library, file: &SourceFile, test: &TestFile) -> Result<Vec
         .collect()
 }
 
-/// The healthy fleet of a test file.
+/// Returns the healthy fleet of a test file.
 pub(super) fn healthy(library: &Library, test: &TestFile) -> Observations {
     let expect = Expect {
         symptom: SymptomVerdict::Absent,
@@ -258,7 +258,7 @@ mod tests {
             .collect()
     }
 
-    /// The checks that can be made without a log; none where a log alone decides.
+    /// Returns the checks that need no log; `None` if a log alone decides.
     fn without_logs(library: &Library, evidence: Vec<Evidence>) -> Option<Vec<Evidence>> {
         let of_log = |e: &Evidence| e.signal.as_ref().is_some_and(|s| library.signals[s].is_of_log());
         let mut out = Vec::new();

@@ -1,9 +1,9 @@
-//! A signal against what drives it: the time between tokens now, over what a batch of this size cost in the hours before
-//! the incident.
+//! A signal relative to its driver: the time between tokens now, divided by what a batch of this size cost in the
+//! hours before the incident.
 //!
-//! A step makes one token for each running request and takes longer the more there are: about linearly within the batches
-//! that a pool sees. So a line through the pool's own hours tells what today's batch should cost; what is above it is not
-//! the batch's doing. The line is Theil and Sen's, which a quarter of odd points does not bend.
+//! A decoding step produces one token for each running request and takes longer with more of them: about linearly
+//! within the batches that a pool sees. A line through the pool's own hours gives the expected cost of today's batch;
+//! the excess has another cause. The line is a Theil–Sen estimator, which tolerates a quarter of outliers.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,31 +22,31 @@ use crate::playbook::Library;
 use crate::prom::{Prometheus, Range, Series};
 use crate::signal::Against;
 
-/// How long before the incident is looked at.
+/// The length of the time range before the incident.
 const HOURS: Duration = Duration::from_secs(6 * 3_600);
-/// Between two points; load changes slowly.
+/// Time between two points; load changes slowly.
 const STEP: Duration = Duration::from_secs(900);
-/// Fewer points make no line.
+/// Minimum number of points for a line.
 const MIN_POINTS: usize = 8;
-/// Batches whose sizes differ by less than this share of the usual one tell no slope.
+/// Minimum spread of the batch sizes for a slope, as a share of the usual size.
 const MIN_SPREAD: f64 = 0.2;
-/// So many times the largest batch of those hours is still judged by the line; beyond, steps may cost more than it says.
+/// Multiple of the largest batch up to which the line is extrapolated; beyond it, steps may cost more.
 const MAX_EXTRAPOLATION: f64 = 1.5;
-/// Points lie on average within this share of the line, or the batch is not what drives the signal.
+/// Maximum median distance from the line, as a share; with more, the batch does not drive the signal.
 const SCATTER: f64 = 0.3;
-/// Why there is no value, though Prometheus answered.
+/// The reason for a missing value though Prometheus answered.
 const TOO_LITTLE: &str =
     "the hours before the incident have too few points, or batches that are too different from now";
-/// Why there is no value where it did not.
+/// The reason for a missing value if Prometheus did not answer.
 const NOT_ANSWERED: &str = "the hours before the incident were not answered in time";
 
-/// What is wanted, by the name of the signal.
+/// Returns the needed signals that have a driver, by name.
 pub(super) fn wanted<'a>(library: &'a Library, needs: &Needs<'a>) -> Vec<(&'a str, &'a Against)> {
     let against = |name: &&'a str| library.signals.get(*name).and_then(|signal| signal.against.as_ref());
     needs.keys().filter_map(|name| Some((*name, against(name)?))).collect()
 }
 
-/// These needs, and what a wanted signal is made of.
+/// Returns the needs extended by the signals that the wanted ones are computed from.
 pub(super) fn with_sources<'a>(needs: &Needs<'a>, wanted: &[(&'a str, &'a Against)]) -> Needs<'a> {
     let mut all = needs.clone();
     let sources = wanted.iter().flat_map(|(_, against)| [&against.signal, &against.driver]);
@@ -54,7 +54,7 @@ pub(super) fn with_sources<'a>(needs: &Needs<'a>, wanted: &[(&'a str, &'a Agains
     all
 }
 
-/// The questions over the hours before, of the pool as a whole, each once.
+/// Builds the queries for the hours before, for the whole pool, each once.
 fn asks(library: &Library, request: &Request, found: &Found, wanted: &[(&str, &Against)]) -> Vec<Ask> {
     let mut asks: Vec<Ask> = Vec::new();
     for signal in wanted.iter().flat_map(|(_, against)| [&against.signal, &against.driver]) {
@@ -77,7 +77,7 @@ fn asks(library: &Library, request: &Request, found: &Found, wanted: &[(&str, &A
     pruned(found, asks)
 }
 
-/// The hours before the incident.
+/// Returns the range of hours before the incident.
 fn range(request: &Request) -> Range {
     let start = request.since.unwrap_or(request.at).min(request.at);
     let to = clock::before(start, request.window.max(MARGIN));
@@ -85,11 +85,11 @@ fn range(request: &Request) -> Range {
     Range { from: clock::before(to, HOURS), to, step_seconds }
 }
 
-/// Signal to its values of the pool, by unix milliseconds.
+/// Signal to its values for the pool, by Unix milliseconds.
 pub(super) type Hours = BTreeMap<String, BTreeMap<i64, f64>>;
 
-/// Asks for the hours before, in one batch; also how many queries that took. None where one of them was not answered. A
-/// signal that several engines tell has no values: they have a line each.
+/// Queries the hours before, in one batch, and returns the number of queries as well. `None` if one of them was not
+/// answered. A signal that several engines report has no values: each engine has its own line.
 pub(super) async fn hours(
     library: &Library,
     prometheus: &Prometheus,
@@ -126,7 +126,7 @@ fn points(series: &Arc<Vec<Series>>) -> BTreeMap<i64, f64> {
     series.iter().take(1).flat_map(|s| s.samples.iter().copied()).filter(|(_, value)| value.is_finite()).collect()
 }
 
-/// Puts the values of what is wanted beside the others; none of the hours where they were not answered.
+/// Adds the values of the wanted signals; the hours are `None` if they were not answered.
 pub(super) fn put(wanted: &[(&str, &Against)], hours: Option<&Hours>, seen: &mut Observations) {
     for (name, against) in wanted {
         let now = |signal: &str| seen.signals.get(signal).and_then(|o| o.value);
@@ -142,7 +142,7 @@ pub(super) fn put(wanted: &[(&str, &Against)], hours: Option<&Hours>, seen: &mut
     }
 }
 
-/// What the line through the points says at `x`; none where they tell nothing of it.
+/// Returns the value of the line through the points at `x`; `None` if the points do not allow one.
 fn expected(points: &[(f64, f64)], x: f64) -> Option<f64> {
     let points: Vec<(f64, f64)> = points.iter().copied().filter(|(x, y)| *x > 0.0 && *y > 0.0).collect();
     let middle = |values: Vec<f64>| median(&mut { values });
@@ -153,12 +153,12 @@ fn expected(points: &[(f64, f64)], x: f64) -> Option<f64> {
     if x.is_nan() || x > most * reach || (!known && x * reach < least) {
         return None;
     }
-    // A smaller batch than any costs no more than the smallest.
+    // A batch smaller than all others costs no more than the smallest.
     let x = x.max(least);
     let pairs = points.iter().enumerate().flat_map(|(i, a)| points[i + 1..].iter().map(move |b| (a, b)));
     let slopes =
         pairs.filter(|(a, b)| (a.0 - b.0).abs() > MIN_SPREAD / 4.0 * usual).map(|(a, b)| (a.1 - b.1) / (a.0 - b.0));
-    // No step becomes faster by a larger batch.
+    // No step becomes faster with a larger batch.
     let slope = if known { middle(slopes.collect()).unwrap_or(0.0).max(0.0) } else { 0.0 };
     let base = middle(points.iter().map(|(x, y)| y - slope * x).collect())?;
     let scatter = middle(points.iter().map(|(x, y)| ((base + slope * x) / y - 1.0).abs()).collect())?;

@@ -1,6 +1,6 @@
-//! What a diagnosis has asked already: its next look does not ask it again.
+//! A cache of the answers of one diagnosis, so that no query is sent twice.
 //!
-//! Questions are taken apart ([`Formula`]), so that what several have in common is asked once too.
+//! Queries are split into parts ([`Formula`]), so that common parts are sent once as well.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,26 +14,26 @@ use super::plan::Ask;
 use super::scope::Found;
 use crate::prom::{Formula, Part, PromError, Prometheus, Told};
 
-/// What was told of a part, or why nothing was.
+/// The values of a part, or the reason why there are none.
 type Answered = Result<Arc<Told>, Arc<PromError>>;
 
-/// What a diagnosis has asked already.
+/// The answers that a diagnosis already has.
 #[derive(Debug, Clone, Default)]
 pub(super) struct AnswerCache {
-    /// The engines, once they are known.
+    /// The detection result, once it is known.
     pub(super) found: Option<Found>,
-    /// The hours before the incident, by the signals they were asked for.
+    /// The hours before the incident, by the signals that they were queried for.
     pub(super) hours: BTreeMap<Vec<String>, Hours>,
     /// Answers by query and time.
     answers: BTreeMap<(String, Timestamp), Answer>,
-    /// What Prometheus told, by the time.
+    /// Prometheus' values for each part, by time.
     told: BTreeMap<Timestamp, BTreeMap<Part, Answered>>,
-    /// Questions asked.
+    /// Number of queries sent.
     pub(super) queries: usize,
 }
 
 impl AnswerCache {
-    /// Nothing yet, after so many questions.
+    /// Creates an empty cache, after so many queries.
     pub(super) fn after(queries: usize) -> Self {
         Self { queries, ..Self::default() }
     }
@@ -42,7 +42,7 @@ impl AnswerCache {
         self.answers.get(&(ask.query.clone(), ask.at))
     }
 
-    /// Asks what was not asked before; one answer per question, in order.
+    /// Sends the queries that are not cached; returns one answer per query, in order.
     pub(super) async fn ask(&mut self, prometheus: &Prometheus, asks: &[Ask], deadline: Instant) -> Vec<Answer> {
         let mut once = BTreeSet::new();
         let known = |ask: &Ask| self.of(ask).is_some_and(|answer| !answer.as_ref().is_err_and(|e| e.is_unavailable()));
@@ -66,12 +66,12 @@ impl AnswerCache {
         asks.iter().map(|ask| self.of(ask).cloned().unwrap_or_else(|| Err(PromError::Late.into()))).collect()
     }
 
-    /// Whether a part of this time need not be asked.
+    /// Returns true if a part at this time is cached.
     fn tells(&self, at: Timestamp, part: &Part) -> bool {
         self.finer(at, part).any(|(_, told)| !told.as_ref().is_err_and(|e| e.is_unavailable()))
     }
 
-    /// What was told of a part, itself or within a finer sum.
+    /// Returns the cached values that contain a part: its own, or a finer sum.
     fn finer(&self, at: Timestamp, part: &Part) -> impl Iterator<Item = (&Part, &Answered)> {
         let all = self.told.get(&at).into_iter().flatten();
         all.filter(move |(finer, _)| part.is_in(finer))
@@ -91,7 +91,7 @@ impl AnswerCache {
     }
 }
 
-/// Each part once, and only those that no other one tells too.
+/// Returns each part once, without those that another part contains.
 pub(super) fn finest(parts: Vec<(Timestamp, &Part)>) -> Vec<(Timestamp, Part)> {
     let once: BTreeSet<(Timestamp, &Part)> = parts.iter().copied().collect();
     let in_another =

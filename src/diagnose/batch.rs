@@ -1,8 +1,8 @@
-//! Packs questions of one moment into few queries: most of a small query's time is spent around it, not in it.
+//! Packs queries of the same time into few requests: most of a small query's time is overhead.
 //!
-//! Each question's rows are marked with a label and the answers are told apart by it. A pack that Prometheus refuses
-//! is asked again one by one, so that one bad query costs only itself. Those that read histograms go alone, after the
-//! others and a few at a time: a late one costs only itself as well.
+//! The rows of each query get a marker label, by which the answer is split. A pack that Prometheus refuses is
+//! repeated query by query, so that one bad query costs only itself. Queries on histograms are sent alone, after the
+//! others and a few at a time: a slow one costs only itself as well.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,24 +18,24 @@ use super::plan::{Ask, Plan};
 use crate::prom::{Formula, MetricNames, PromError, Prometheus, Range, Row, Series};
 use crate::signal::histograms;
 
-/// The marking label; no exporter has it.
+/// The marker label; no exporter has it.
 const MARK: &str = "llm_diagnose_ask";
-/// Light queries in one pack.
+/// Maximum number of light queries in one pack.
 const LIGHT_MOST: usize = 14;
 /// Heavy queries that run at the same time.
 const HEAVY_AT_ONCE: usize = 2;
-/// Heavy ones wait for the light ones during this part of the time at most.
+/// Divisor of the remaining time: heavy queries wait for the light ones at most this part of it.
 const LIGHT_FIRST: u32 = 4;
 
 /// The rows, or why there are none.
 pub type Answer = Result<Arc<Vec<Row>>, Arc<PromError>>;
 
-/// Whether it reads histograms, which have many series.
+/// Returns true if the query reads histograms, which have many series.
 pub(super) fn is_heavy(ask: &Ask) -> bool {
     histograms(&ask.query).next().is_some()
 }
 
-/// The questions that are asked together, as indices into the plan; the light ones first.
+/// Groups queries that are sent together, as indices into the plan; the light ones first.
 pub(super) fn pack(asks: &[Ask]) -> Vec<Vec<usize>> {
     let mut packs: Vec<Vec<usize>> = Vec::new();
     for (i, ask) in asks.iter().enumerate().filter(|(_, ask)| !is_heavy(ask)) {
@@ -48,7 +48,7 @@ pub(super) fn pack(asks: &[Ask]) -> Vec<Vec<usize>> {
     packs
 }
 
-/// The queries that a plan becomes where all metrics may exist, each with its evaluation time.
+/// Returns the queries of a plan if all metrics exist, each with its evaluation time.
 pub fn queries(plan: &Plan) -> Vec<(String, Timestamp)> {
     let formula = |ask: &Ask| (ask.at, Formula::of(&ask.query, &MetricNames::default()));
     let formulas: Vec<(Timestamp, Formula)> = plan.asks.iter().map(formula).collect();
@@ -64,14 +64,14 @@ pub fn queries(plan: &Plan) -> Vec<(String, Timestamp)> {
 fn together(asks: &[Ask], pack: &[usize]) -> String {
     let marked = |&i: &usize| format!("label_replace({}, \"{MARK}\", \"{i}\", \"\", \"\")", asks[i].query);
     let mut queries: Vec<String> = pack.iter().map(marked).collect();
-    // An `or` looks at every row of both of its sides: halves of halves are looked at less often than a chain.
+    // `or` inspects all rows of both sides: a balanced tree inspects them less often than a chain.
     while queries.len() > 1 {
         queries = queries.chunks(2).map(|pair| pair.join("\nor\n")).map(|pair| format!("({pair})")).collect();
     }
     queries.concat()
 }
 
-/// Asks a pack; one answer per question, in the pack's order.
+/// Sends a pack; returns one answer per query, in the pack's order.
 pub(super) async fn ask(prometheus: &Prometheus, asks: &[Ask], pack: &[usize], deadline: Instant) -> Vec<Answer> {
     let [first, .., _] = pack else {
         return join_all(pack.iter().map(|&i| prometheus.query(&asks[i].query, asks[i].at, deadline))).await;
@@ -85,7 +85,7 @@ pub(super) async fn ask(prometheus: &Prometheus, asks: &[Ask], pack: &[usize], d
     }
 }
 
-/// Asks everything in packs; one answer per question, in order.
+/// Sends all queries in packs; returns one answer per query, in order.
 pub(super) async fn ask_all(prometheus: &Prometheus, asks: &[Ask], deadline: Instant) -> Vec<Answer> {
     let packs = pack(asks);
     let asking = packs.iter().map(|pack| ask(prometheus, asks, pack, deadline)).collect();
@@ -95,7 +95,7 @@ pub(super) async fn ask_all(prometheus: &Prometheus, asks: &[Ask], deadline: Ins
     answers.into_iter().map(|(_, answer)| answer).collect()
 }
 
-/// The answers of packs in their order: the light ones are asked at once, the heavy ones after them.
+/// Returns the answers of the packs in order: light packs run at once, heavy ones after them.
 pub(super) async fn light_first<F: Future>(
     asks: &[Ask],
     packs: &[Vec<usize>],
@@ -107,14 +107,14 @@ pub(super) async fn light_first<F: Future>(
     let (done, waited) = oneshot::channel();
     let light = async {
         let answers = join_all(asking).await;
-        // Nobody waits where the time for it is over.
+        // The receiver is gone if its timeout has passed.
         let _ = done.send(());
         answers
     };
     let heavy = async {
         let _ = tokio::time::timeout(patience, waited).await;
         let numbered = heavy.into_iter().enumerate().map(|(i, asking)| async move { (i, asking.await) });
-        // In whatever order they end: what waits for its turn waits for no late one before it.
+        // Unordered, so that a slow query does not hold back those behind it.
         let mut answers = stream::iter(numbered).buffer_unordered(HEAVY_AT_ONCE).collect::<Vec<_>>().await;
         answers.sort_by_key(|(i, _)| *i);
         answers.into_iter().map(|(_, answer)| answer)
@@ -124,7 +124,7 @@ pub(super) async fn light_first<F: Future>(
     answers
 }
 
-/// Asks a pack over a range; what is not answered in time is left out.
+/// Sends a pack as a range query; a missing answer is `None`.
 pub(super) async fn ask_range(
     prometheus: &Prometheus,
     asks: &[Ask],
@@ -153,7 +153,7 @@ fn own(series: &[Series], i: usize) -> Vec<Series> {
     own.collect()
 }
 
-/// The rows of each question of a pack, without the mark.
+/// Splits the rows by query and removes the marker.
 fn split(pack: &[usize], rows: &[Row]) -> Vec<Answer> {
     let mut own: BTreeMap<usize, Vec<Row>> = pack.iter().map(|i| (*i, Vec::new())).collect();
     for row in rows {

@@ -1,4 +1,4 @@
-//! The whole chain of one request: detect, plan, observe, judge, and the pool's other symptoms where that explains nothing.
+//! The whole chain of a request: detect, plan, observe, judge; the pool's other symptoms if that explains nothing.
 
 use std::time::Instant;
 
@@ -15,21 +15,21 @@ use super::{Diagnosis, Judged, Request, SymptomVerdict, blame, elsewhere, judge,
 use crate::playbook::Library;
 use crate::prom::Prometheus;
 
-/// What may be read beside Prometheus.
+/// The sources beside Prometheus.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Beside<'a> {
-    /// Exporters themselves, where Prometheus cannot tell.
+    /// Direct reads of exporters, where Prometheus has no data.
     pub exporters: Option<&'a Exporters>,
     /// The replicas' logs.
     pub logs: Option<&'a LogSources>,
 }
 
-/// The whole chain for one request: detect, plan, observe, judge.
+/// Runs a request: detect, plan, observe, judge.
 pub async fn diagnose(library: &Library, prometheus: &Prometheus, request: &Request) -> Diagnosis {
     diagnose_with(library, prometheus, request, Beside::default()).await
 }
 
-/// [`diagnose`], with more than Prometheus to ask.
+/// Runs [`diagnose`] with more sources than Prometheus.
 pub async fn diagnose_with(
     library: &Library,
     prometheus: &Prometheus,
@@ -39,30 +39,30 @@ pub async fn diagnose_with(
     Box::pin(Box::pin(begin(library, prometheus, request, beside)).await.finish()).await
 }
 
-/// A diagnosis that is almost made: asked and judged, but without logs, and without since when its evidence holds.
+/// An almost complete diagnosis: queried and judged, but without logs and without onsets.
 #[derive(Debug)]
 pub struct Begun<'a> {
     library: &'a Library,
     prometheus: &'a Prometheus,
-    /// What was asked for.
+    /// The original request.
     asked: Request,
-    /// The same, with the playbook that was entered.
+    /// The request with the playbook that was entered.
     request: Request,
     beside: Beside<'a>,
     observed: Observed,
     judged: Option<Judged>,
-    /// Whether the condition of the playbook holds that was asked for; none where there is none.
+    /// The verdict on the original request's playbook; `None` if it has none.
     own: Option<SymptomVerdict>,
     screened: Option<Screened>,
-    /// All logs were read for this playbook.
+    /// True if all logs were read for this playbook.
     has_logs: bool,
     started: Instant,
 }
 
-/// [`diagnose_with`], up to the verdict.
+/// Runs [`diagnose_with`] up to the verdict.
 ///
-/// Where the request names no playbook, the alerts' rules are asked for. Where it may be screened and its playbook explains
-/// nothing, not even with the logs, the clearest symptom of the pool is entered instead.
+/// If the request names no playbook, the rules of its alerts are looked up. If it may be screened and its playbook
+/// explains nothing, not even with the logs, the clearest symptom of the pool is entered instead.
 pub async fn begin<'a>(
     library: &'a Library,
     prometheus: &'a Prometheus,
@@ -108,7 +108,7 @@ pub async fn begin<'a>(
 }
 
 impl Begun<'_> {
-    /// Judges what was observed, and asks who it is.
+    /// Judges the observations, and queries the replicas that met evidence is about.
     async fn judge(&mut self) {
         self.judged = judge(self.library, &self.request.playbook, &self.observed.seen);
         let Some(judged) = &self.judged else { return };
@@ -123,7 +123,7 @@ impl Begun<'_> {
         self.judged.as_ref().is_some_and(|judged| screen::explains(self.library, &self.request.playbook, judged))
     }
 
-    /// Judges once more with what the logs say; again only where some could not be read.
+    /// Reads the logs and judges again; a second time only if some logs could not be read.
     async fn read_logs(&mut self, deadline: Instant) {
         let Some(logs) = self.beside.logs.filter(|_| self.judged.is_some() && !self.has_logs) else { return };
         let look = logs.look(self.library, &self.request, self.judged.as_ref(), &mut self.observed, deadline);
@@ -133,7 +133,7 @@ impl Begun<'_> {
         }
     }
 
-    /// Looks for a symptom of the pool that explains more.
+    /// Screens the pool for a symptom that explains more.
     async fn screened(mut self) -> Self {
         let (library, prometheus, exporters) = (self.library, self.prometheus, self.beside.exporters);
         let asked_beside = self.observed.queries.saturating_sub(self.observed.cache.queries);
@@ -143,7 +143,7 @@ impl Begun<'_> {
         let (screened, seen) = Box::pin(screen::screen(library, prometheus, &request, exporters, cache)).await;
         let mut cache = seen.cache.clone();
         if !seen.degraded && seen.found.is_of_another_job(library, &self.asked.scope) {
-            // Another program's alert: what else is abnormal here is not its story.
+            // The alert is about another program: other symptoms here are not related to it.
             self.asked.screen = false;
             self.observed.found.unknown = seen.found.unknown;
         } else {
@@ -178,7 +178,7 @@ impl Begun<'_> {
         self
     }
 
-    /// What can be said before the onsets are known; none when it is nothing, or when they may name another cause.
+    /// Returns what is known before the onsets; `None` if that is nothing, or if onsets may select another cause.
     pub fn so_far(&self) -> Option<Diagnosis> {
         let judged = self.judged.as_ref().filter(|judged| !judged.chains.is_empty() && !judged.is_tied())?;
         let (observed, judged) = (self.observed.clone(), Some(judged.clone()));
@@ -192,7 +192,7 @@ impl Begun<'_> {
         Some(screened.told(self.library, &self.asked, self.own, &self.request.playbook, self.judged.as_ref()))
     }
 
-    /// Reads the logs, asks for the onsets and for what else is abnormal, and puts everything into the answer.
+    /// Reads the logs, queries the onsets and the other symptoms, and assembles the diagnosis.
     pub async fn finish(mut self) -> Diagnosis {
         let (library, prometheus, started) = (self.library, self.prometheus, self.started);
         let deadline = started + self.request.deadline.saturating_sub(RESERVE).max(RESERVE);

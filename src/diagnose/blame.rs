@@ -1,4 +1,4 @@
-//! Puts the judgement into the answer: root causes with their chains, replicas, fixes, and what stays open.
+//! Assembles the diagnosis from the verdicts: root causes with chains, replicas, fixes, and what stays undetermined.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -17,7 +17,7 @@ use super::{
 use crate::playbook::{Library, Node};
 use crate::signal::matchers;
 
-/// Up to so many affected replicas are told with their nodes, GPUs and share of the traffic.
+/// Maximum number of affected replicas that are listed with nodes, GPUs and share of the traffic.
 const NAMED: usize = 4;
 
 pub(super) fn assemble(
@@ -58,7 +58,7 @@ pub(super) fn assemble(
             matchers: serving.map(|seen| matchers(&seen.matchers)).unwrap_or_default(),
             named: request.scope.replicas.iter().cloned().collect(),
             notes: found.notes.clone(),
-            // What has data at another time is known.
+            // A value with data at another time is not unknown.
             unknown: found.unknown.clone().filter(|_| elsewhere.is_none()),
             data: elsewhere,
         },
@@ -108,7 +108,7 @@ pub(super) fn assemble(
     diagnosis
 }
 
-/// One entry per root, with its best chain.
+/// Returns one entry per root, with its best chain.
 fn roots(library: &Library, nodes: &BTreeMap<&str, Node<'_>>, judged: &Judged, seen: &Observations) -> Vec<CauseFound> {
     let mut done = BTreeSet::new();
     let mut out = Vec::new();
@@ -127,7 +127,7 @@ fn roots(library: &Library, nodes: &BTreeMap<&str, Node<'_>>, judged: &Judged, s
             probability: 0.0,
             explained: along.first().and_then(|link| link.explained),
             evidence: judgement.evidence.clone(),
-            // The nearest link that points at replicas says who is hit.
+            // The nearest link that names replicas says which are affected.
             replicas: radius(along.iter().rev().map(|j| j.evidence.as_slice()), seen),
             fallback: library.ends_in_fallback(chain),
             via: via.iter().map(|j| (*j).clone()).collect(),
@@ -137,7 +137,7 @@ fn roots(library: &Library, nodes: &BTreeMap<&str, Node<'_>>, judged: &Judged, s
     out
 }
 
-/// When the links of the best chain began, the root first; links that held all along are left out.
+/// Returns the onsets along the best chain, the root first; links that held all along are left out.
 fn timeline(best: Option<&CauseFound>, entry: &str, judged: &Judged) -> Vec<Onset> {
     let Some(best) = best else { return Vec::new() };
     let links = best.chain.iter().rev().filter(|id| *id != entry).filter_map(|id| judged.causes.get(id));
@@ -150,7 +150,7 @@ fn timeline(best: Option<&CauseFound>, entry: &str, judged: &Judged) -> Vec<Onse
     let mut out: Vec<Onset> = Vec::new();
     for (id, evidence) in links.chain([(entry, judged.evidence.as_slice())]) {
         if let Some(onset) = first(evidence)
-            // Two links that rest on one number are one event.
+            // Two links that rest on the same signal are one event.
             && !out.iter().any(|other| other.evidence.signal == onset.evidence.signal)
         {
             out.push(Onset { id: id.to_owned(), ..onset });
@@ -167,7 +167,7 @@ fn radius<'a>(mut evidence: impl Iterator<Item = &'a [EvidenceResult]>, seen: &O
     BlastRadius { affected, total: seen.pool.len(), places, traffic }
 }
 
-/// The replicas that the checks of one node name, worst first; none where they are about the pool as a whole.
+/// Returns the replicas that the checks of a node name, worst first; empty if they are about the pool as a whole.
 pub(super) fn affected(evidence: &[EvidenceResult], seen: &Observations) -> Vec<String> {
     let workloads: BTreeSet<&str> = seen.pool.iter().map(|replica| workload_of(replica)).collect();
     // Evidence may also name Deployments and nodes, which are no replicas; a pod that never served is one.
@@ -182,13 +182,13 @@ pub(super) fn affected(evidence: &[EvidenceResult], seen: &Observations) -> Vec<
     named.filter(|names: &Vec<String>| !names.is_empty()).min_by_key(Vec::len).unwrap_or_default()
 }
 
-/// Where replicas run.
+/// Returns the nodes and GPUs of replicas.
 fn places(affected: &[String], seen: &Observations) -> BTreeMap<String, Vec<String>> {
     let of = |name: &String| Some((name.clone(), seen.places.get(name)?.iter().cloned().collect()));
     affected.iter().filter_map(of).collect()
 }
 
-/// What share of the arrivals replicas get; none where arrivals are not told by replica.
+/// Returns the replicas' share of the arrivals; `None` if arrivals are not known by replica.
 fn traffic(affected: &[String], seen: &Observations) -> Option<f64> {
     let rates = &seen.signals.get(TRAFFIC)?.replicas;
     let all: f64 = rates.iter().map(|r| r.value.max(0.0)).sum();

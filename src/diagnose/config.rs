@@ -1,4 +1,4 @@
-//! How diagnoses are made.
+//! The configuration of diagnoses, and the time that is evaluated.
 
 use std::time::Duration;
 
@@ -11,12 +11,13 @@ use crate::alert::Alert;
 use crate::clock::{self, duration};
 use crate::playbook::without_expression;
 
-/// While an alert is this young, now is judged.
+/// Maximum age of a firing alert that is evaluated at the current time.
 const YOUNG: Duration = Duration::from_secs(3_600);
-/// So long after its beginning an older one is judged: when the service would have looked first.
+/// Delay after the start of an older alert at which it is evaluated: the time of the service's first diagnosis.
 const FIRST_LOOK: Duration = Duration::from_secs(60);
 
-/// The moment that is judged of alerts where nobody names one: now while they fire and are young, else their beginning.
+/// Returns the time to evaluate if none is given: now while the alert fires and is young, else shortly after its
+/// start.
 pub fn moment(began: Timestamp, ended: Option<Timestamp>, now: Timestamp) -> Timestamp {
     match ended {
         None if clock::between(began, now) <= YOUNG => now,
@@ -32,21 +33,21 @@ pub struct Config {
     #[serde(deserialize_with = "duration")]
     #[schemars(with = "String")]
     pub window: Duration,
-    /// How much earlier its normal lies, or `none`; defaults to 1d.
+    /// The distance to the past that counts as normal, or `none`; defaults to 1d.
     #[serde(deserialize_with = "baseline")]
     #[schemars(with = "String")]
     pub baseline: Baseline,
-    /// When to stop waiting for Prometheus; defaults to 10s.
+    /// The time limit for Prometheus' answers; defaults to 10s.
     #[serde(deserialize_with = "duration")]
     #[schemars(with = "String")]
     pub deadline: Duration,
-    /// How often an open incident is looked at again; defaults to 1m.
+    /// Time between two diagnoses of an open incident; defaults to 1m.
     #[serde(deserialize_with = "duration")]
     #[schemars(with = "String")]
     pub refresh: Duration,
-    /// Diagnoses at once; defaults to 4.
+    /// Diagnoses that run at the same time; defaults to 4.
     pub concurrency: u32,
-    /// How long the first message waits for its diagnosis; defaults to 500ms.
+    /// The time that the first message waits for its diagnosis; defaults to 500ms.
     #[serde(deserialize_with = "duration")]
     #[schemars(with = "String")]
     pub grace: Duration,
@@ -66,12 +67,13 @@ impl Default for Config {
 }
 
 impl Config {
-    /// How long a worker may keep a diagnosis before another worker takes it over.
+    /// Returns the time that a worker may hold a diagnosis before another worker takes it over.
     pub fn lease(&self) -> Duration {
         self.deadline.saturating_add(Duration::from_secs(30))
     }
 
-    /// What is asked about an incident: its alerts' pool at `at`, with what lies before its first alert as its normal.
+    /// Builds the request for an incident: its alerts' pool at `at`; the time before its first alert counts as
+    /// normal.
     pub fn request(&self, playbook: &str, alerts: &[Alert], since: Timestamp, at: Timestamp) -> Request {
         let scope = Scope::of_alerts(alerts);
         Request {

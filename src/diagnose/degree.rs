@@ -1,29 +1,29 @@
-//! How far a value lies from a condition's threshold: from -1 (clearly not met) over 0 (at it) to 1 (clearly met).
+//! The distance of a value from a condition's threshold: from -1 (clearly not met) over 0 (at it) to 1 (clearly met).
 //!
-//! Each kind of number has its scale. A multiple of the past or of the peers is judged by what no change at all would be:
-//! that is -1, and twice the change is 1. Where the past varies more than that by itself, its variation is the scale. A share or
-//! a temperature is judged by its difference, a number of things by whole things, everything else by its factor.
+//! Each kind of number has its scale. For a multiple of the past or of the peers, no change at all is -1 and twice
+//! the change is 1; if the past varies more than that by itself, its variation is the scale. A share or a temperature
+//! is judged by its difference, a count by whole numbers, everything else by its factor.
 
 use crate::playbook::{Comparison, Op, Reference};
 use crate::signal::Unit;
 
-/// A share that lies so much beyond its threshold is clearly beyond it; less where there is less room up to 0 or 1.
+/// Difference at which a share is clearly beyond its threshold; less where there is less room up to 0 or 1.
 const CLEAR_SHARE: f64 = 0.1;
-/// Any other number that is so many times its threshold is clearly beyond it.
+/// Factor at which any other number is clearly beyond its threshold.
 const CLEAR_FACTOR: f64 = 1.5;
-/// A temperature that lies so many degrees beyond its threshold is clearly beyond it.
+/// Difference in degrees at which a temperature is clearly beyond its threshold.
 const CLEAR_CELSIUS: f64 = 5.0;
-/// A number of things that lies so much of it beyond its threshold is clearly beyond it, and one thing is enough for a few.
+/// Part of its threshold by which a count is clearly beyond it; for small thresholds one is enough.
 const CLEAR_COUNT: f64 = 0.1;
-/// The least change that is clearly one, where the threshold itself is no change (`> 1x baseline`).
+/// Minimum clear change where the threshold itself is no change (`> 1x baseline`).
 const CLEAR_CHANGE: f64 = 1.1;
 
-/// What a comparison says of a value, -1..=1; the sign tells whether it holds. `limit` is the threshold as a number, `varies`
-/// how unsteady the past is ([`super::Observation::varies`]). Not a number counts as clearly not met.
+/// Returns the support of a comparison, -1..=1; the sign says if it holds. `limit` is the threshold as a number,
+/// `varies` the variation of the past ([`super::Observation::varies`]). NaN counts as clearly not met.
 pub(super) fn degree(comparison: Comparison, value: f64, limit: f64, unit: Unit, varies: Option<f64>) -> f64 {
     let holds = comparison.op.holds(value, limit);
     let distance = match (comparison.to, unit) {
-        // Of something that should not be there at all, one is clear.
+        // Of something that should not occur at all, one is clear.
         (Reference::Number(0.0), _) => f64::INFINITY,
         // Between two whole numbers: one more or less than the last that holds is clear.
         (_, Unit::Count) if value.fract() == 0.0 => {
@@ -45,13 +45,14 @@ pub(super) fn degree(comparison: Comparison, value: f64, limit: f64, unit: Unit,
         (Reference::Number(_), Unit::Celsius) => (value - limit).abs() / CLEAR_CELSIUS,
         (Reference::Number(_), _) => ratio(value, limit) / CLEAR_FACTOR.ln(),
     };
-    // What cannot be compared is clearly not met. Most of what a check can say it says halfway.
+    // NaN is clearly not met. The curve is steep near the threshold: half of the distance gives three quarters of the
+    // support.
     let x = if distance.is_nan() { 1.0 } else { distance.min(1.0) };
     let said = x * (2.0 - x);
     if holds { said } else { -said }
 }
 
-/// How many times one is the other, as the logarithm's size; endless where one of them is nothing.
+/// Returns the absolute logarithm of the ratio; infinite if one of them is zero.
 fn ratio(value: f64, limit: f64) -> f64 {
     if value == limit { 0.0 } else { (value / limit).ln().abs() }
 }

@@ -1,4 +1,4 @@
-//! The questions that find out which engines there are, and when they were there.
+//! Queries that detect the engines, and the times at which they had data.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -9,8 +9,8 @@ use crate::playbook::Library;
 use crate::prom::Row;
 use crate::signal::{Backends, Engine, EngineKind, prometheus_duration};
 
-/// The detection query: every engine's tell-tale series and version probes of the last hour, by the labels that
-/// scopes are made of. Where a gateway names the engines behind it, those names too, and what the engines are called.
+/// Builds the detection query: every engine's detection series and version probes of the last hour, by the labels
+/// that scopes are made of. If a gateway names the engines behind it: those names too, and the names of the engines.
 pub fn detection(library: &Library) -> String {
     let mut names: BTreeSet<String> = BTreeSet::new();
     let mut labels: BTreeSet<&str> = BTreeSet::from(["__name__"]);
@@ -45,22 +45,22 @@ pub fn detection(library: &Library) -> String {
     )
 }
 
-/// Every spelling of the series that name what is behind a gateway.
+/// Returns every spelling of the series that name the engines behind a gateway.
 pub(super) fn names_behind(engine: &Engine, of: &Backends) -> Vec<String> {
     of.series.iter().flat_map(|metric| engine.spellings(metric)).map(|(_, name)| name).collect()
 }
 
-/// Asks whether what serves was there so long ago, by the labels that scopes are made of.
+/// Builds the query for the pools that had data so long ago, by the labels that scopes are made of.
 pub(super) fn presence(library: &Library, ago: Duration) -> String {
     served_by_scope(library, "", "", &format!(" offset {}", prometheus_duration(ago)))
 }
 
-/// Asks what served within the last day, with the names of the series, by the labels of scopes.
+/// Builds the query for the pools of the last day, with the names of the series, by the labels of scopes.
 pub fn last_day(library: &Library) -> String {
     served_by_scope(library, "", "__name__, ", "[1d]")
 }
 
-/// Asks by the labels of scopes, and `more`, how many series serve that fit matchers, at a moment or within a range.
+/// Builds the query that counts serving series, by the labels of scopes and `more`, at one time or within a range.
 pub(super) fn served_by_scope(library: &Library, matchers: &str, more: &str, range: &str) -> String {
     let pools = || library.engines.values().filter(|e| e.kind.is_pool());
     let names: Vec<String> = pools().flat_map(Engine::detected_by).collect();
@@ -71,20 +71,20 @@ pub(super) fn served_by_scope(library: &Library, matchers: &str, more: &str, ran
     format!("count by ({more}{}) ({series})", labels.join(", "))
 }
 
-/// Asks for the time of the serving engines' newest sample, in unix seconds.
+/// Builds the query for the time of the serving engines' newest sample, in Unix seconds.
 pub fn newest(library: &Library) -> String {
     let serving = library.engines.values().filter(|e| e.kind == EngineKind::Serving);
     let names: Vec<String> = serving.flat_map(Engine::detected_by).collect();
     format!("max(timestamp({{__name__=~\"{}\"}}))", names.join("|"))
 }
 
-/// Whether the rows of [`presence`] show the pool that was found.
+/// Returns true if the rows of [`presence`] contain the detected pool.
 pub(super) fn was_present(library: &Library, found: &Found, rows: &[Row]) -> bool {
     let mut pool = found.pool(library);
     pool.any(|(_, seen)| rows.iter().any(|row| fits(&seen.matchers, &row.labels)))
 }
 
-/// The labels by which an engine's series are bound to a scope, or known as another program's.
+/// Returns the labels that bind an engine's series to a scope, or identify them as another program's.
 fn telling_labels(engine: &Engine) -> impl Iterator<Item = &str> {
     engine.scope.values().flatten().chain(&engine.foreign).map(String::as_str)
 }

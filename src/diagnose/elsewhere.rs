@@ -1,4 +1,4 @@
-//! elsewhere: what is asked only where a scope shows nothing: which pool may be meant, and when it had data.
+//! Queries for a scope without data: the pool that may be meant, and the time at which it had data.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::playbook::Library;
 use crate::prom::{PromError, Prometheus, Range, Series};
 use crate::signal::{Engine, Matcher, matchers};
 
-/// How long may be looked for data.
+/// Maximum duration of the search for data.
 const PATIENCE: Duration = Duration::from_secs(3);
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -28,31 +28,31 @@ const fn days(n: u64) -> Duration {
     Duration::from_secs(n * 86_400)
 }
 
-/// How far before and after the moment is looked, and in which steps: the near past finely, then further away.
+/// Ranges before and after the time of the evaluation, with their steps: finely nearby, coarsely further away.
 const LOOKS: [(Duration, Duration); 3] =
     [(days(1), Duration::from_secs(600)), (days(30), Duration::from_secs(6 * 3_600)), (days(400), days(4))];
-/// Series that are asked for their edges.
+/// Maximum number of series that are queried for their first and last sample.
 const FEW: usize = 4;
-/// Moments of a step at which the edges are looked for.
+/// Points within a step at which the first and last sample are searched.
 const FINE: u64 = 240;
 
-/// From when to when a pool has data: within minutes for the last 30 days, within half an hour before that.
+/// The time span in which a pool has data: within minutes for the last 30 days, within half an hour before that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DataSpan {
-    /// The first sample, or the earliest moment that was looked at.
+    /// The time of the first sample, or the earliest time that was queried.
     #[schemars(with = "String")]
     pub from: Timestamp,
-    /// The last sample.
+    /// The time of the last sample.
     #[schemars(with = "String")]
     pub to: Timestamp,
 }
 
-/// Narrows a scope that selects nothing to the pool of the replicas that the alerts name, or to the only pool there is.
-/// Else an alert that no playbook knows is about none of the pools; other alerts are about all of them. With the number of
-/// questions.
+/// Narrows a scope that selects nothing to the pool of the replicas that the alerts name, or to the only pool there
+/// is. Otherwise an alert without a playbook is about no pool; other alerts are about all of them. Returns the number
+/// of queries as well.
 ///
 /// # Errors
-/// When Prometheus does not say which pools the replicas are of: then nobody knows what the alert means.
+/// If Prometheus does not say to which pools the replicas belong: the meaning of the alert is then unknown.
 pub(super) async fn narrow(
     library: &Library,
     prometheus: &Prometheus,
@@ -79,7 +79,7 @@ pub(super) async fn narrow(
     (narrowed, 1)
 }
 
-/// As [`narrow`], among these pools, where the replicas are of these.
+/// Does the work of [`narrow`] for these pools, with the pools of the replicas.
 fn narrowed(
     library: &Library,
     request: &Request,
@@ -108,7 +108,7 @@ fn narrowed(
     Found { engines: Vec::new(), apart: why.collect(), unknown: Some(unknown), ..found }
 }
 
-/// Whether the alert's own symptom, else every one, could not be judged, though Prometheus answered.
+/// Returns true if the alert's own symptom, else every symptom, could not be judged although Prometheus answered.
 pub(super) fn is_blind(own: Option<SymptomVerdict>, screened: Option<&Screened>, observed: &Observed) -> bool {
     let blind = match own {
         Some(own) => own == SymptomVerdict::NoData,
@@ -117,7 +117,8 @@ pub(super) fn is_blind(own: Option<SymptomVerdict>, screened: Option<&Screened>,
     blind && !observed.degraded
 }
 
-/// When the pool of a scope had data nearest to a moment; none where it has some then, or nobody can tell in time.
+/// Returns the nearest time span in which the scope's pool had data; `None` if it has data at `at`, or it is not
+/// known.
 pub async fn data_elsewhere(
     library: &Library,
     prometheus: &Prometheus,
@@ -128,7 +129,7 @@ pub async fn data_elsewhere(
     data(library, prometheus, scope, at, Instant::now() + within).await.0
 }
 
-/// As [`data_elsewhere`], with the number of questions.
+/// Does the work of [`data_elsewhere`] and returns the number of queries as well.
 pub(super) async fn data(
     library: &Library,
     prometheus: &Prometheus,
@@ -140,7 +141,7 @@ pub(super) async fn data(
     let mut queries = 1;
     match prometheus.query(&serving(library, scope, ""), at, deadline).await {
         Ok(rows) if !rows.iter().any(|row| fits(library, scope, &row.labels)) => {}
-        // What is there at the moment itself needs no hint.
+        // A pool with data at that time needs no hint.
         Ok(_) | Err(_) => return (None, queries),
     }
     for (around, step) in LOOKS {
@@ -154,7 +155,7 @@ pub(super) async fn data(
         let Ok(series) = prometheus.query_range(&there, range, deadline).await else { return (None, queries) };
         let own: Vec<&Series> = series.iter().filter(|series| fits(library, scope, &series.labels)).collect();
         let Some((first, last)) = nearest_run(&own, at, step) else { continue };
-        // A value at a step tells of the step before it.
+        // The value at a step covers the time since the step before.
         let begun = clock::before(first, step);
         queries += 2;
         let exact = |edge: &'static str, at: Timestamp| {
@@ -171,8 +172,8 @@ pub(super) async fn data(
     (None, queries)
 }
 
-/// Asks what serves in a scope, with the names of the series, at a moment or within a range: by the first of its dimensions
-/// that any engine's series carry, for a whole fleet's series are many.
+/// Builds the query for what serves in a scope, with the names of the series, at one time or within a range. It
+/// selects by the first of its dimensions that any engine's series carry, because a whole fleet has many series.
 fn serving(library: &Library, scope: &Scope, range: &str) -> String {
     let pools = || library.engines.values().filter(|engine| engine.kind.is_pool());
     let narrowing = ["model", "namespace", "cluster", "job"].into_iter().find_map(|dimension| {
@@ -185,7 +186,7 @@ fn serving(library: &Library, scope: &Scope, range: &str) -> String {
     labels.iter().map(of).collect::<Vec<_>>().join(" or ")
 }
 
-/// Whether a series may be of a scope: it has one of its values, and no other of any of its dimensions.
+/// Returns true if a series may belong to a scope: it has one of its values and contradicts none.
 fn fits(library: &Library, scope: &Scope, series: &Labels) -> bool {
     let Some(name) = series.get("__name__") else { return false };
     // A job label of the rule that fired is often another exporter's.
@@ -200,7 +201,7 @@ fn fits(library: &Library, scope: &Scope, series: &Labels) -> bool {
     engines.any(|engine| engine.detected_by().contains(name) && fits(engine))
 }
 
-/// The first and the last step of the stretch with data that is nearest to a moment.
+/// Returns the first and the last step of the run of data that is nearest to a time.
 fn nearest_run(series: &[&Series], at: Timestamp, step: Duration) -> Option<(Timestamp, Timestamp)> {
     let mut moments: Vec<i64> = series.iter().flat_map(|series| series.samples.iter().map(|(ms, _)| *ms)).collect();
     moments.sort_unstable();
@@ -226,7 +227,7 @@ fn nearest_run(series: &[&Series], at: Timestamp, step: Duration) -> Option<(Tim
     best.map(|(_, first, last)| (clock::from_unix_ms(first), clock::from_unix_ms(last)))
 }
 
-/// Asks for the first or the last sample's time of these series within a step; a few of them tell it.
+/// Builds the query for the first or last sample's time within a step; a few of the series suffice.
 fn edges(series: &[&Series], edge: &str, step: Duration) -> String {
     let selectors = series.iter().take(FEW).map(|series| {
         let own = series.labels.iter().map(|(label, value)| Matcher::one(label, value)).collect::<Vec<_>>();

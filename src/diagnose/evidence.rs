@@ -1,4 +1,4 @@
-//! Whether one piece of evidence holds on the observations.
+//! Evaluation of one piece of evidence on the observations.
 
 use super::degree::degree;
 use super::observation::median_of_others;
@@ -6,7 +6,7 @@ use super::{EvidenceResult, NO_PAST, Observation, Observations, Outcome, Replica
 use crate::playbook::{Comparison, Condition, Evidence, Library, Reference};
 use crate::signal::{Fleet, Unit};
 
-/// Evaluates one entry of an evidence list; of alternatives, the one that decided is reported.
+/// Evaluates one entry of an evidence list; of alternatives, returns the one that decided.
 pub(crate) fn evaluate(library: &Library, evidence: &Evidence, seen: &Observations) -> EvidenceResult {
     let mut decided = match (&evidence.signal, &evidence.when) {
         (Some(signal), Some(when)) => check(library, signal, when, seen),
@@ -18,19 +18,19 @@ pub(crate) fn evaluate(library: &Library, evidence: &Evidence, seen: &Observatio
             let known = used.iter().any(|(_, r)| r.outcome != Outcome::NoData);
             used.retain(|(e, r)| !(known && e.optional && r.outcome == Outcome::NoData));
             let mut results: Vec<EvidenceResult> = used.into_iter().map(|(_, r)| r).collect();
-            // What is silent leaves the other ways as they are.
+            // Alternatives without any data leave the others as they are.
             if results.iter().any(|r| !is_silent(library, r)) {
                 results.retain(|r| !is_silent(library, r));
             }
-            // Where a number is known to be fine, a comparison that only lacks its past leaves nothing open.
+            // If one value is known to be fine, a comparison that only lacks its past leaves nothing undetermined.
             let fine = results.iter().any(|r| r.outcome == Outcome::NotMet);
             results.retain(|r| !(fine && r.outcome == Outcome::NoData && r.why.as_deref() == Some(NO_PAST)));
-            // Of several, the one that says most for it; of equal ones the first.
+            // Of several, the one with most support; of equal ones the first.
             let pick = |outcome: Outcome| {
                 let some = results.iter().rev().filter(|r| r.outcome == outcome);
                 some.max_by(|a, b| a.support.total_cmp(&b.support)).cloned()
             };
-            // One that holds suffices; "not met" needs all of them to be known.
+            // One that holds suffices; "not met" requires that all are known.
             pick(Outcome::Met)
                 .or_else(|| pick(Outcome::NoData))
                 .or_else(|| pick(Outcome::NotMet))
@@ -46,8 +46,8 @@ pub(crate) fn evaluate(library: &Library, evidence: &Evidence, seen: &Observatio
     decided
 }
 
-/// Whether it asks what most pools cannot tell, and this one does not: a log that nobody read, or hours before the
-/// incident that are too few. Such evidence does not exist.
+/// Returns true if the signal is one that most pools lack, and this one has no data for it: a log that was not read,
+/// or too few hours before the incident. Such evidence is left out.
 pub(super) fn is_silent(library: &Library, e: &EvidenceResult) -> bool {
     e.outcome == Outcome::NoData && library.signals.get(&e.signal).is_some_and(|signal| signal.is_extra())
 }
@@ -74,7 +74,7 @@ fn nothing(library: &Library, signal: &str, when: &str, seen: Option<&Observatio
     }
 }
 
-/// Whether a condition on a signal holds.
+/// Evaluates a condition on a signal.
 pub(crate) fn holds(library: &Library, signal: &str, when: &Condition, seen: &Observations) -> Outcome {
     check(library, signal, when, seen).outcome
 }
@@ -98,7 +98,7 @@ pub(super) fn check(library: &Library, signal: &str, when: &Condition, seen: &Ob
     match when {
         Condition::Absent if o.answered => decide(&mut result, !there, sign(!there)),
         Condition::Present if o.answered => decide(&mut result, there, sign(there)),
-        // A question that was asked and failed says nothing.
+        // A query that was sent and failed says nothing.
         Condition::NoData if there || o.answered || (o.query.is_none() && !o.away) => {
             decide(&mut result, !there, sign(!there))
         }
@@ -133,7 +133,7 @@ fn limit(comparison: Comparison, baseline: Option<f64>, peers: Option<f64>) -> f
     }
 }
 
-/// Each replica against the median of the others; met when any deviates.
+/// Compares each replica with the median of the others; met if any deviates.
 fn compare_peers(result: &mut EvidenceResult, comparisons: &[Comparison], o: &Observation) {
     if o.replicas.len() < 2 {
         result.why = Some(match o.replicas.len() {
@@ -170,19 +170,19 @@ fn compare_peers(result: &mut EvidenceResult, comparisons: &[Comparison], o: &Ob
     result.replicas = deviants.into_iter().map(|(_, _, replica)| replica).collect();
 }
 
-/// Whether numbers that hold for the pool may hold for replicas as well.
-/// A sum over the pool or a past of the pool says nothing of one replica.
+/// Returns true if a condition on the pool may also apply to single replicas. A sum over the pool or a past of the
+/// pool says nothing about one replica.
 pub(super) fn names_replicas(comparisons: &[Comparison], fleet: Option<Fleet>) -> bool {
     let per_replica = match fleet {
         Some(Fleet::Max | Fleet::Min | Fleet::Mean | Fleet::Query) => true,
-        // Of a count that must be above nothing, each contributor counts.
+        // For a count that must be above zero, each contributor counts.
         Some(Fleet::Sum) => comparisons.iter().all(|c| c.to == Reference::Number(0.0)),
         None => false,
     };
     per_replica && comparisons.iter().all(|c| matches!(c.to, Reference::Number(_)))
 }
 
-/// The replicas for which the numbers hold as well, worst first.
+/// Returns the replicas for which the condition holds as well, worst first.
 fn holding(comparisons: &[Comparison], o: &Observation, fleet: Option<Fleet>) -> Vec<ReplicaValue> {
     if !names_replicas(comparisons, fleet) {
         return Vec::new();

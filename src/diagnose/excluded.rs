@@ -1,4 +1,5 @@
-//! What is not it, what comes near, and what nobody could check or had the time to look at.
+//! Causes that are ruled out, that are nearest, that could not be checked, or that were not reached before the
+//! deadline.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,21 +10,22 @@ use super::evidence::evaluate;
 use super::{EvidenceResult, Judged, Judgement, Observations, Outcome, Request, SymptomVerdict, Verdict};
 use crate::playbook::{Evidence, Library, Node};
 
-/// How many causes are named as nearest where none is likely.
+/// Number of causes that are named as nearest if none is likely.
 const NEAREST: usize = 2;
 
-/// A cause that is not it.
+/// A cause that is ruled out or unlikely.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RuledOut {
     /// Its id.
     pub id: String,
-    /// Its clause.
+    /// The title of the cause, a clause.
     pub title: String,
     /// Ruled out or unlikely.
     pub verdict: Verdict,
     /// The check that speaks against it.
     pub because: Option<EvidenceResult>,
-    /// Which share of the symptom's latency it explains, 0..1, where that is too little; none where its checks decided.
+    /// The share of the symptom's latency that it explains, 0..1, if that is too little; `None` if its checks
+    /// decided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub explained: Option<f64>,
 }
@@ -35,24 +37,24 @@ pub struct Unchecked {
     pub signal: String,
     /// Its title.
     pub title: String,
-    /// Why there is no data.
+    /// The reason why there is no data.
     pub why: String,
-    /// What makes it checkable.
+    /// The setting that makes it available.
     pub enable: Option<String>,
-    /// The causes that stay open because of it.
+    /// The causes that stay undetermined because of it.
     pub causes: Vec<String>,
 }
 
-/// A cause that was not looked at.
+/// A cause that was not evaluated before the deadline.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NotLookedAt {
     /// Its id.
     pub id: String,
-    /// Its clause.
+    /// The title of the cause, a clause.
     pub title: String,
 }
 
-/// In the order of the playbook's tree, so that the nearest neighbours come first.
+/// Returns the causes that are ruled out or unlikely, in the order of the playbook's tree: direct causes come first.
 pub(super) fn ruled_out(library: &Library, request: &Request, judged: &Judged) -> Vec<RuledOut> {
     let mut nearest: Vec<&str> = library
         .playbooks
@@ -70,7 +72,7 @@ pub(super) fn ruled_out(library: &Library, request: &Request, judged: &Judged) -
         .collect()
 }
 
-/// What speaks most against a cause. One that no chain goes through is judged as a first link, which it may be.
+/// Returns the strongest check against a cause. A cause in no chain is judged as a first link, which it may be.
 fn against(judgement: &Judgement, judged: &Judged) -> RuledOut {
     let in_a_chain = judged.chains.iter().any(|chain| chain.contains(&judgement.id));
     let (verdict, _) = judgement.as_link(!in_a_chain);
@@ -85,8 +87,7 @@ fn against(judgement: &Judgement, judged: &Judged) -> RuledOut {
     }
 }
 
-/// The causes that most speaks for among those that something speaks against, but not clearly; without those behind a link
-/// that is ruled out.
+/// Returns the unlikely causes with the highest scores; without those behind a link that is ruled out.
 pub(super) fn nearest(library: &Library, entry: &str, judged: &Judged) -> Vec<RuledOut> {
     let open = |id: &str| judged.causes.get(id).is_none_or(|j| j.verdict != Verdict::RuledOut);
     let reached: BTreeSet<&str> = library.reachable_by(entry, open).into_iter().map(|node| node.id).collect();
@@ -99,7 +100,7 @@ pub(super) fn nearest(library: &Library, entry: &str, judged: &Judged) -> Vec<Ru
     near.into_iter().take(NEAREST).map(|(_, cause)| cause).collect()
 }
 
-/// Causes that are undetermined for what was not answered in time.
+/// Returns the causes that are undetermined because of queries that timed out.
 pub(super) fn not_looked_at(
     library: &Library,
     nodes: &BTreeMap<&str, Node<'_>>,
@@ -121,7 +122,7 @@ fn is_late(seen: &Observations, signal: &str) -> bool {
     seen.signals.get(signal).is_some_and(|o| o.late)
 }
 
-/// Signals without data that keep a cause undetermined, or the symptom itself. What only came too late is no lack of data.
+/// Returns the signals without data that leave a cause or the symptom undetermined; timeouts are no lack of data.
 pub(super) fn unchecked(library: &Library, judged: &Judged, seen: &Observations) -> Vec<Unchecked> {
     let mut causes: BTreeMap<&str, (BTreeSet<String>, Option<String>)> = BTreeMap::new();
     let open = judged.causes.values().filter(|j| j.verdict == Verdict::Undetermined);

@@ -1,4 +1,4 @@
-//! The pools and pods that Prometheus really has, and which of them somebody means who types a part of a name.
+//! The pools and pods that Prometheus has, and the search among them for a typed part of a name.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use crate::alert::Labels;
 use crate::playbook::Library;
 use crate::signal::{Engine, EngineKind};
 
-/// The dimensions that make a pool's name, in its order.
+/// The dimensions in the name of a pool, in order.
 const NAMED: [&str; 3] = ["cluster", "namespace", "model"];
 
 /// A pool with the pods that serve it.
@@ -17,20 +17,20 @@ const NAMED: [&str; 3] = ["cluster", "namespace", "model"];
 pub struct Place {
     /// Dimension to value.
     pub dimensions: BTreeMap<String, String>,
-    /// Of the last hour; addresses where the series name no pods.
+    /// Pods of the last hour; addresses if the series name no pods.
     pub pods: BTreeSet<String>,
 }
 
-/// What somebody may mean.
+/// A search result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hit {
-    /// Which place.
+    /// The index of the place.
     pub place: usize,
     /// The pod that was named.
     pub pod: Option<String>,
 }
 
-/// Asks for every pool with its pods, as the tell-tale series of the last hour name them.
+/// Builds the query for all pools with their pods, by the detection series of the last hour.
 pub fn fleet(library: &Library) -> String {
     let engines = || library.engines.values().filter(|e| e.kind.is_pool());
     let names: BTreeSet<String> = engines().flat_map(Engine::detected_by).collect();
@@ -62,18 +62,18 @@ pub fn places(library: &Library, rows: &[Labels]) -> Vec<Place> {
 }
 
 impl Place {
-    /// `llm/llama-8b`, with the cluster before it where its series carry one.
+    /// Returns the name, `llm/llama-8b`; the cluster comes first if its series carry one.
     pub fn name(&self) -> String {
         let parts: Vec<&str> = NAMED.iter().filter_map(|d| self.dimensions.get(*d)).map(String::as_str).collect();
         if parts.is_empty() { self.pods.first().cloned().unwrap_or_default() } else { parts.join("/") }
     }
 
-    /// The scope of a diagnosis.
+    /// Returns the scope for a diagnosis.
     pub fn scope(&self, pod: Option<&str>) -> Scope {
         Scope { dimensions: self.dimensions.clone(), replicas: pod.map(str::to_owned).into_iter().collect() }
     }
 
-    /// Everything that people call it, in lower case.
+    /// Returns all names that users may type for it, in lower case.
     fn names(&self) -> BTreeSet<String> {
         let of = |dimension: &str| self.dimensions.get(dimension).map(|value| value.to_lowercase());
         let workloads = self.pods.iter().map(|pod| workload_of(pod).to_lowercase());
@@ -92,14 +92,14 @@ impl Place {
         names
     }
 
-    /// A pod of it by a name that no other pool's pod has: `llm-dev/qwen-0`, with the cluster before it where its series
+    /// Returns a pod's name that is unique among all pools: `llm-dev/qwen-0`; the cluster comes first if its series
     /// carry one.
     pub fn pod_name(&self, pod: &str) -> String {
         let places = ["cluster", "namespace"].iter().filter_map(|d| self.dimensions.get(*d)).map(String::as_str);
         places.chain([pod]).collect::<Vec<_>>().join("/")
     }
 
-    /// Its pods as people call them, each with its name.
+    /// Returns the names that users may type for its pods, each with the pod.
     fn called(&self) -> impl Iterator<Item = (String, &String)> {
         let namespace = self.dimensions.get("namespace").map(|n| format!("{}/", n.to_lowercase())).unwrap_or_default();
         self.pods.iter().flat_map(move |pod| {
@@ -109,8 +109,8 @@ impl Place {
     }
 }
 
-/// What `typed` may mean: what is called exactly so, else what begins so, else what has it inside; case is ignored.
-/// Pools go before pods. `model=llama` means the pools with exactly this label.
+/// Finds the places that `typed` may mean: exact names, else prefixes, else substrings; case is ignored. Pools take
+/// precedence over pods. `model=llama` selects the pools with exactly this label.
 pub fn hits(places: &[Place], typed: &str) -> Vec<Hit> {
     if let Ok(Some((dimension, value))) = typed_label(typed) {
         let own = |place: &Place| place.dimensions.get(dimension).is_some_and(|own| own == value);

@@ -1,6 +1,6 @@
-//! Which gateways stand before a pool.
+//! Assignment of gateways to pools.
 //!
-//! A gateway counts as evidence only when its series name this pool's model or engines. Errors of any other gateway say
+//! A gateway counts as evidence only if its series name this pool's model or engines. Errors of any other gateway say
 //! nothing about this pool.
 
 use std::collections::BTreeSet;
@@ -10,9 +10,10 @@ use super::scope::Scope;
 use crate::alert::Labels;
 use crate::signal::{Backends, Engine, Matcher};
 
-/// The matchers of a gateway's series that are about the pool; none where it does not name the pool.
+/// Returns the matchers of a gateway's series that are about the pool; `None` if it does not name the pool.
 ///
-/// `own` are the rows of the series that show the gateway, `behind` those of the series that name what is behind it.
+/// `own` are the rows of the series that show the gateway, `behind` those of the series that name the engines behind
+/// it.
 pub(super) fn before(
     engine: &Engine,
     scope: &Scope,
@@ -37,29 +38,29 @@ pub(super) fn before(
     gateway.by_place(scope, pool).or_else(named).map(|named| engine.own_series().chain(named).collect())
 }
 
-/// What is known of one kind of gateway in the scope's cluster.
+/// The rows of one kind of gateway in the scope's cluster.
 struct Gateway<'a> {
     engine: &'a Engine,
     /// Rows of the series that show it.
     own: Vec<&'a Labels>,
-    /// Rows of the series that name what is behind it.
+    /// Rows of the series that name the engines behind it.
     behind: Vec<(&'a Backends, &'a Labels)>,
 }
 
 impl Gateway<'_> {
-    /// The labels that hold a model's name.
+    /// Returns the labels that hold a model's name.
     fn models(&self) -> &[String] {
         self.engine.scope.get("model").map(Vec::as_slice).unwrap_or_default()
     }
 
-    /// The matcher of a dimension, by the label that a row has with this value. What is shared by all carries no value.
+    /// Returns the matcher of a dimension, on the label that has this value in a row. Shared series lack the label.
     fn of_dimension(&self, dimension: &str, value: &str) -> Option<Matcher> {
         let has = |label: &&String| self.own.iter().any(|row| row.get(*label).is_some_and(|told| told == value));
         let label = self.engine.scope.get(dimension)?.iter().find(has)?;
         Some(Matcher { or_absent: true, ..Matcher::one(label, value) })
     }
 
-    /// Of a scope without a model, everything that stands where it says.
+    /// Returns the matchers of a scope without a model: everything at its place.
     fn by_place(&self, scope: &Scope, pool: &PoolNames) -> Option<Vec<Matcher>> {
         if scope.dimensions.contains_key("model") {
             return None;
@@ -76,7 +77,7 @@ impl Gateway<'_> {
         Some(matchers)
     }
 
-    /// What names the pool's models or engines.
+    /// Returns the matchers of the rows that name the pool's models or engines.
     fn by_name(&self, pool: &PoolNames) -> Option<Vec<Matcher>> {
         let (engine, models, own) = (self.engine, self.models(), &self.own);
         let says = |labels: &[String], row: &Labels, is: &dyn Fn(&str) -> bool| {
@@ -104,13 +105,13 @@ impl Gateway<'_> {
         };
         if let Some(label) = models.iter().find(|label| own.iter().any(|row| row.contains_key(*label))) {
             let asked = values(label, &naming);
-            // Series without the label tell of all models: they are the pool's where it has the gateway for itself.
+            // Series without the label are about all models: they count if the gateway serves only this pool.
             let or_absent = values(label, own).is_subset(&asked);
             if !asked.is_empty() {
                 matchers.push(Matcher { label: label.clone(), values: asked.into_iter().collect(), or_absent });
             }
         }
-        // Of several gateways of one kind, those that stand where the pool is named.
+        // Of several gateways of one kind, those at the place that names the pool.
         let places = engine.scope.iter().filter(|(dimension, _)| *dimension != "model").flat_map(|(_, labels)| labels);
         for label in places.chain(&engine.replica) {
             let here = values(label, &naming);
@@ -123,7 +124,7 @@ impl Gateway<'_> {
         Some(matchers)
     }
 
-    /// A gateway that names nothing, in a namespace where all that serves is the pool's.
+    /// Returns the matchers of a gateway that names no pool, in a namespace where all engines are the pool's.
     fn by_namespace(&self, pool: &PoolNames) -> Option<Vec<Matcher>> {
         let names_models = self.own.iter().any(|row| self.models().iter().any(|label| row.contains_key(label)));
         if names_models && !pool.models.is_empty() || !self.behind.is_empty() {
@@ -140,7 +141,7 @@ impl Gateway<'_> {
     }
 }
 
-/// The engines that a gateway names, for an alert that is about the gateway: matchers of a serving engine's series.
+/// Returns the engines that a gateway names, for an alert about the gateway: matchers of a serving engine's series.
 pub(super) fn behind(engine: &Engine, gateways: &[(&Engine, Vec<&Labels>)], rows: &[&Labels]) -> Option<Vec<Matcher>> {
     let models: Vec<&String> = gateways
         .iter()
@@ -195,7 +196,7 @@ mod tests {
         read_detection(&LIBRARY, &scope(dimensions), rows)
     }
 
-    /// The matchers of an engine that counts.
+    /// Returns the matchers of an engine, if it counts.
     fn counts(found: &Found, engine: &str) -> Option<String> {
         found.engines.iter().find(|seen| seen.engine == engine).map(|seen| matchers(&seen.matchers))
     }
@@ -223,7 +224,7 @@ mod tests {
             })
         });
         assert_eq!(telling.map(|seen| seen.engine.as_str()).collect::<Vec<_>>(), Vec::<&str>::new());
-        // The GPUs of a neighbour are none of a pool that is there.
+        // A neighbour's GPUs are excluded for a pool that exists.
         let rows = [vllm("llm", "a"), row(&[("__name__", "DCGM_FI_DEV_FB_USED"), ("exported_namespace", "train")])];
         let gpus = found(&[("namespace", "llm")], &rows);
         assert_eq!(counts(&gpus, "dcgm").as_deref(), Some("exported_namespace=~\"llm|\""));
@@ -250,7 +251,7 @@ mod tests {
         ] {
             let rows = [engine.clone(), total("gpt"), total("chat-alias"), behind("chat-alias", model, at)];
             let seen = counts(&found(&pool, &rows), "litellm");
-            // Series without a model tell of the other group too.
+            // Series without a model also count the other group.
             assert_eq!(seen.as_deref(), named.then_some("requested_model=\"chat-alias\""), "{model} {at}");
         }
     }
@@ -323,7 +324,7 @@ mod tests {
         ];
         let seen = found(&[("cluster", "A"), ("namespace", "llm"), ("model", "a")], &rows);
         assert_eq!(counts(&seen, "dynamo").as_deref(), Some("model=~\"a|\",cluster=~\"A|\""));
-        // What another cluster serves in a namespace of the same name is not beside this pool.
+        // Engines of another cluster in a namespace of the same name are not beside this pool.
         assert_eq!(counts(&seen, "ray-serve-llm").as_deref(), Some("namespace=\"llm\",cluster=~\"A|\""));
         let other = found(&[("cluster", "B"), ("namespace", "llm"), ("model", "a")], &rows);
         assert_eq!(counts(&other, "ray-serve-llm"), None);
@@ -389,7 +390,7 @@ mod tests {
         let alone = BTreeSet::from([row(&[("namespace", "gateways"), ("model", "a")])]);
         assert_eq!(gateway_pools(&LIBRARY, &rows, &BTreeSet::new()), alone);
         assert_eq!(pools(&LIBRARY, &rows), alone);
-        // One that had only refused requests is still there.
+        // A gateway with only refused requests is still there.
         assert_eq!(pools(&LIBRARY, &rows[..2]), BTreeSet::from([row(&[("namespace", "gateways")])]));
         let rows = [vllm("llm", "a"), total("None"), total("a")];
         let own = BTreeSet::from([row(&[("namespace", "llm"), ("model", "a")])]);

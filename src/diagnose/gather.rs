@@ -1,4 +1,4 @@
-//! gather: rows ─▶ observations: whose rows they are, which engine's count, and what they say of each replica.
+//! gather: rows ─▶ observations: assigns rows to the pool, selects the engine that counts, and groups by replica.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,13 +12,13 @@ use crate::playbook::{Library, RunsOn};
 use crate::prom::Row;
 use crate::signal::{Engine, EngineKind, Fleet, histograms};
 
-/// What a row's pod is called; an exporter's own `pod` comes after the one it speaks of.
+/// Labels that name a row's pod; the pod that an exporter reports on comes before the exporter's own `pod`.
 pub(super) const POD_LABELS: [&str; 4] = ["exported_pod", "pod", "kubernetes_pod", "pod_name"];
-/// What the node of a row without a pod is called.
+/// Labels that name the node of a row without a pod.
 const NODE_LABELS: [&str; 5] = ["node", "Hostname", "hostname", "exported_node", "kubernetes_node"];
-/// What a GPU is called in the rows of its exporter.
+/// Labels that name a GPU in the rows of its exporter.
 const GPU_LABELS: [&str; 2] = ["UUID", "uuid"];
-/// How Prometheus keeps a native histogram's classic buckets too.
+/// The setting with which Prometheus stores a native histogram's classic buckets too.
 /// Source: <https://prometheus.io/docs/prometheus/latest/configuration/configuration/#scrape_config>
 const CLASSIC: &str = "`always_scrape_classic_histograms: true` in the scrape configuration \
     (`scrape_classic_histograms` before Prometheus 3)";
@@ -27,22 +27,22 @@ const CLASSIC: &str = "`always_scrape_classic_histograms: true` in the scrape co
 #[derive(Debug, Clone, Default)]
 pub(super) struct Members {
     replicas: BTreeSet<String>,
-    /// Exporters' rows are told apart by pod; where the engines' series carry none, nothing can be told apart.
+    /// Pods from the engines' series; if they carry none, exporters' rows cannot be assigned.
     pods: BTreeSet<String>,
     workloads: BTreeSet<String>,
-    /// The nodes of the pods, by name and by address; empty when no orchestrator tells.
+    /// The nodes of the pods, by name and by address; empty if no orchestrator reports them.
     nodes: BTreeSet<String>,
     /// Pod to the name of its node.
     node_of: BTreeMap<String, String>,
 }
 
 impl Members {
-    /// How many replicas there are.
+    /// Returns the number of replicas.
     pub(super) fn replicas(&self) -> usize {
         self.replicas.len()
     }
 
-    /// Reads the answers to the questions for the pool's replicas.
+    /// Reads the answers to the queries for the pool's replicas and nodes.
     pub(super) fn of(library: &Library, asks: &[Ask], answers: &[Answer]) -> Self {
         let mut members = Self::default();
         for (ask, answer) in asks.iter().zip(answers).filter(|(ask, _)| ask.is_for_replicas()) {
@@ -65,39 +65,39 @@ impl Members {
         members
     }
 
-    /// These and pods that are known otherwise.
+    /// Adds pods that are known from another source.
     pub(super) fn with_pods(mut self, more: impl Iterator<Item = String>) -> Self {
         self.pods.extend(more.filter(|pod| !pod.is_empty()));
         self.workloads = self.pods.iter().map(|pod| workload_of(pod).to_owned()).collect();
         self
     }
 
-    /// What the replicas are, by what the engines' series name.
+    /// Returns the kind of machine that the replicas run on: pods if the engines' series name any.
     pub(super) fn run_on(&self) -> RunsOn {
         if self.pods.is_empty() { RunsOn::Hosts } else { RunsOn::Pods }
     }
 
-    /// The node of each pod, as far as the orchestrator tells.
+    /// Returns the node of each pod, if the orchestrator reports it.
     pub(super) fn nodes(&self) -> &BTreeMap<String, String> {
         &self.node_of
     }
 
-    /// Where the replicas run, as far as the orchestrator tells.
+    /// Returns the nodes of the replicas, if the orchestrator reports them.
     pub(super) fn places(&self) -> BTreeMap<String, BTreeSet<String>> {
         self.node_of.iter().map(|(pod, node)| (pod.clone(), BTreeSet::from([node.clone()]))).collect()
     }
 
-    /// The names of the replicas, sorted.
+    /// Returns the names of the replicas, sorted.
     pub(super) fn pool(&self) -> Vec<String> {
         self.replicas.iter().cloned().collect()
     }
 
-    /// Whether a row of an exporter that others share may be about this pool.
+    /// Returns true if a row of a shared exporter may be about this pool.
     pub(super) fn have(&self, row: &Labels) -> bool {
         self.standing(row) != Standing::Foreign
     }
 
-    /// Whether a row names the pool or nobody; none when it names somebody else.
+    /// Returns the certainty that a row is the pool's; `None` if it names another owner.
     pub(super) fn owns(&self, row: &Labels) -> Option<Own> {
         match self.standing(row) {
             Standing::Ours => Some(Own::Known),
@@ -107,7 +107,7 @@ impl Members {
     }
 
     fn standing(&self, row: &Labels) -> Standing {
-        // A LeaderWorkerSet's worker pods belong to a StatefulSet that is called like their leader, `<set>-0`.
+        // A LeaderWorkerSet's worker pods belong to a StatefulSet with the name of their leader, `<set>-0`.
         let ours = |workload: &str| self.workloads.contains(workload) || self.pods.contains(workload);
         let known = |ours: bool| if ours { Standing::Ours } else { Standing::Foreign };
         if self.pods.is_empty() {
@@ -116,30 +116,30 @@ impl Members {
         if let Some(pod) = first(row, &POD_LABELS) {
             return known(self.pods.contains(pod) || ours(workload_of(pod)));
         }
-        // A namespace has other workloads too, and a cluster other nodes.
+        // A namespace has other workloads too, and a cluster has other nodes.
         if let Some(workload) = first(row, &["deployment", "statefulset", "daemonset"]) {
             return known(ours(workload));
         }
         if let Some(node) = first(row, &NODE_LABELS).filter(|node| !node.is_empty() && !self.nodes.is_empty()) {
             return known(self.nodes.contains(node));
         }
-        // An exporter on the host's network has the node's address; another's address says nothing.
+        // An exporter on the host network has the node's address; any other address says nothing.
         let host =
             row.get("instance").map(|address| address.rsplit_once(':').map_or(address.as_str(), |(host, _)| host));
         if host.is_some_and(|host| self.nodes.contains(host)) { Standing::Ours } else { Standing::Open }
     }
 }
 
-/// What is known of a row's owner.
+/// The owner of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Standing {
     Ours,
     Foreign,
-    /// It names nobody; it counts where no row of its signal is known to be ours.
+    /// It names no owner; it counts if no row of its signal is known to be ours.
     Open,
 }
 
-/// Puts answers into observations; true when Prometheus was away or late.
+/// Converts answers to observations; returns true if Prometheus was unavailable or timed out.
 pub(super) fn gather(
     library: &Library,
     members: &Members,
@@ -199,7 +199,7 @@ pub(super) fn gather(
         let mut values = ours()
             .filter_map(|row| Some((name(engine, &row.labels).unwrap_or_default(), read_value(row, from_labels)?)))
             .peekable();
-        // Two engines that tell the same thing of the same requests are no sum.
+        // Values of two engines for the same requests do not add up.
         let tier = tier(library, &ask.signal, engine);
         if heard.get(ask.signal.as_str()).is_some_and(|best| *best < tier) {
             continue;
@@ -242,7 +242,7 @@ pub(super) fn gather(
     degraded
 }
 
-/// Names the histograms that Prometheus keeps in a form that no query here reads.
+/// Writes the reason for missing values of native histograms, which no query reads.
 fn say_what_is_native(asks: &[Ask], answers: &[Answer], seen: &mut Observations) {
     let native: BTreeSet<&str> = asks
         .iter()
@@ -260,12 +260,12 @@ fn say_what_is_native(asks: &[Ask], answers: &[Answer], seen: &mut Observations)
     }
 }
 
-/// The value of the first of these labels that is there.
+/// Returns the value of the first of these labels that the row has.
 fn first<'a>(row: &'a Labels, labels: &[&str]) -> Option<&'a str> {
     labels.iter().find_map(|label| row.get(*label).map(String::as_str))
 }
 
-/// The row's replica: the first of the engine's replica labels that is not empty.
+/// Returns the row's replica: the first of the engine's replica labels that is not empty.
 pub(super) fn name(engine: &Engine, labels: &Labels) -> Option<String> {
     engine.replica.iter().find_map(|label| labels.get(label).filter(|v| !v.is_empty())).cloned()
 }
@@ -286,7 +286,7 @@ pub(super) fn merge(into: &mut Vec<Replica>, values: impl Iterator<Item = (Strin
     into.extend(by_name.into_iter().map(|(name, values)| Replica { value: combine(&values), name }));
 }
 
-/// The sample's value, or the product of the named labels where the number stands in labels.
+/// Returns the sample's value, or the product of the named labels if the number is in labels.
 fn read_value(row: &Row, from_labels: &[String]) -> Option<f64> {
     if from_labels.is_empty() {
         return Some(row.value);

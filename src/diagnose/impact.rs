@@ -1,4 +1,4 @@
-//! What an incident has cost: requests that arrived and failed from its first alert to its end.
+//! The impact of an incident: requests that arrived and failed from its first alert to its end.
 
 use std::time::Duration;
 
@@ -10,14 +10,14 @@ use crate::incident::Impact;
 use crate::playbook::Library;
 use crate::prom::Prometheus;
 
-/// The shortest window that a rate is asked for: two scrapes of the slowest usual interval.
+/// Minimum rate window: two scrapes of the slowest usual interval.
 const SHORTEST: Duration = Duration::from_secs(120);
-/// The longest: beyond it the question costs too much.
+/// Maximum rate window: a longer one costs too much.
 const LONGEST: Duration = Duration::from_secs(86_400);
-/// The rate and the error share, of those who see what users see first.
+/// The signals of request rate and error share, those nearest to the users first.
 const SEEN_BY: [[&str; 2]; 2] = [["gateway_request_rate", "gateway_error_ratio"], ["request_rate", "error_ratio"]];
 
-/// Asks Prometheus once, until `deadline` has passed; none when it cannot tell, or the incident took above a day.
+/// Queries the impact with a time limit; `None` if Prometheus has no data, or the incident took more than a day.
 pub async fn impact(
     library: &Library,
     prometheus: &Prometheus,

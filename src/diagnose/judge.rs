@@ -1,10 +1,10 @@
 //! judge: observations ─▶ verdicts, pure and explainable in one line per cause.
 //!
-//! A check says from -1 to 1, by its distance from the threshold ([`super::degree`]). The score is the mean of what the checks
-//! say, by weight, on a scale of 0..1; a check without data counts half of its weight as doubt: less data never makes a cause
-//! surer. A required check that is missed multiplies the score by what is left of it; clearly missed, it rules the cause out.
-//! A latency of which the cause explains little lowers it too ([`super::parts`]).
-//! A required one without data leaves the cause undetermined.
+//! The support of a check is -1 to 1, by its distance from the threshold ([`super::degree`]). The score is the
+//! weighted mean of the supports, on a scale of 0..1; a check without data counts half of its weight as doubt: less
+//! data never makes a cause more certain. A required check that is not met multiplies the score by the remainder of
+//! its support; if it is clearly not met, the cause is ruled out. A cause that explains little of the latency has a
+//! lower score too ([`super::parts`]). A required check without data leaves the cause undetermined.
 
 use std::cmp::Ordering::Equal;
 use std::collections::BTreeMap;
@@ -18,37 +18,37 @@ use super::{EvidenceResult, Judgement, Observations, Outcome, SymptomVerdict, Ve
 use crate::clock;
 use crate::playbook::{Evidence, Library, Node, NodeKind};
 
-/// From this score on a cause is likely.
+/// Minimum score of a likely cause.
 pub(super) const LIKELY: f64 = 0.75;
-/// From this score on a cause is possible.
+/// Minimum score of a possible cause.
 pub(super) const POSSIBLE: f64 = 0.5;
-/// Scores that differ by less are as good as each other: what else is known decides.
+/// Scores that differ by less are equal; other criteria decide.
 const TIE: f64 = 0.08;
-/// Who explains so much of a latency explains it: the rest is what every request costs.
+/// The share of a latency from which a cause explains it: the rest is the usual cost of a request.
 const MOST: f64 = 0.5;
-/// Who explains so much less of a latency than another, up to [`MOST`], explains less.
+/// Minimum difference at which one cause explains less than another; shares above [`MOST`] count as [`MOST`].
 const STEP: f64 = 0.2;
-/// A required check that says so little is clearly not met.
+/// Support at which a required check is clearly not met.
 const BROKEN: f64 = -0.99;
 
-/// A cause may be noticed so much later than its effect: prompts and answers are counted when requests end.
+/// Maximum delay of a cause after its effect: prompts and answers are counted when requests end.
 pub const NOTICED_LATE: Duration = Duration::from_secs(180);
 
 /// The verdicts on everything that can be reached from the entry playbook.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Judged {
-    /// Is the symptom there?
+    /// The verdict on the symptom.
     pub symptom: SymptomVerdict,
     /// The symptom's checks.
     pub evidence: Vec<EvidenceResult>,
-    /// Every reachable cause by id.
+    /// All reachable causes by id.
     pub causes: BTreeMap<String, Judgement>,
     /// Chains of ids from the entry to a root, best first; only likely and possible ones.
     pub chains: Vec<Vec<String>>,
 }
 
 impl Judged {
-    /// Whether another chain might be the best one, and nothing but onsets can tell.
+    /// Returns true if another chain might be the best one, and only onsets can decide.
     pub(super) fn is_tied(&self) -> bool {
         let Some((best, others)) = self.chains.split_first() else { return false };
         others.iter().any(|other| {
@@ -64,10 +64,10 @@ impl Judged {
     }
 }
 
-/// Judges a playbook on observations.
+/// Judges a playbook on observations; `None` if there is no such playbook.
 ///
-/// An absent symptom has no chains: a healthy pool gets no story. Without data on the symptom no cause is
-/// better than possible.
+/// An absent symptom has no chains: a healthy pool gets no causes. Without data on the symptom no cause is better
+/// than possible.
 pub fn judge(library: &Library, playbook: &str, seen: &Observations) -> Option<Judged> {
     let entry = library.playbook_node(playbook)?;
     let (evidence, symptom) = symptom(library, entry.evidence, seen);
@@ -86,7 +86,7 @@ pub fn judge(library: &Library, playbook: &str, seen: &Observations) -> Option<J
         }
         let effect = onset(&evidence);
         descend(library, entry, &causes, effect, &mut vec![playbook.to_owned()], &mut chains);
-        // An alert may name the mechanism itself; then that is at least what is known.
+        // An alert may name the mechanism itself; then at least the mechanism is known.
         if chains.is_empty() && entry.kind == NodeKind::Mechanism && symptom == SymptomVerdict::Confirmed {
             causes.insert(playbook.to_owned(), judge_node(library, entry, seen));
             chains.push(vec![playbook.to_owned()]);
@@ -95,7 +95,7 @@ pub fn judge(library: &Library, playbook: &str, seen: &Observations) -> Option<J
     Some(Judged { symptom, evidence, causes, chains })
 }
 
-/// Whether a symptom is there, with its checks.
+/// Evaluates a symptom's checks and returns its verdict as well.
 pub(super) fn symptom(
     library: &Library,
     evidence: &[Evidence],
@@ -105,7 +105,7 @@ pub(super) fn symptom(
     let weight = |outcome: Outcome| -> f64 { evidence.iter().filter(|e| e.outcome == outcome).map(|e| e.weight).sum() };
     let required = |outcome: Outcome| evidence.iter().any(|e| e.required && e.outcome == outcome);
     let (met, not_met, open) = (weight(Outcome::Met), weight(Outcome::NotMet), weight(Outcome::NoData) / 2.0);
-    // A symptom is what its thresholds say, as in the alert's rule; only what explains it is graded.
+    // A symptom is decided by its thresholds, as in the alert's rule; only causes are graded.
     let symptom = if required(Outcome::NotMet) {
         SymptomVerdict::Absent
     } else if required(Outcome::NoData) || met + not_met == 0.0 {
@@ -123,15 +123,15 @@ fn judge_node(library: &Library, node: Node<'_>, seen: &Observations) -> Judgeme
     Judgement { id: node.id.to_owned(), title: node.title.to_owned(), verdict, score, explained: None, evidence }
 }
 
-/// Every check with its data, and what they come to.
+/// Evaluates all checks and returns verdict and score as well.
 fn weigh(library: &Library, evidence: &[Evidence], seen: &Observations) -> (Vec<EvidenceResult>, Verdict, f64) {
     let Some(results) = results(library, evidence, seen) else { return (Vec::new(), Verdict::Undetermined, 0.0) };
     let (verdict, score) = score(&results);
     (results, verdict, score)
 }
 
-/// Every check with its data. A log that nobody read, or hours before that are too few, count neither for nor against and
-/// are not mentioned; none where the whole stands and falls with them.
+/// Evaluates all checks. Checks on logs that were not read, or on too few hours before the incident, count neither
+/// for nor against and are left out; `None` if a required check is among them.
 fn results(library: &Library, evidence: &[Evidence], seen: &Observations) -> Option<Vec<EvidenceResult>> {
     let mut results: Vec<EvidenceResult> = evidence.iter().map(|e| evaluate(library, e, seen)).collect();
     let unread = results.iter().any(|e| e.required && is_silent(library, e));
@@ -139,7 +139,7 @@ fn results(library: &Library, evidence: &[Evidence], seen: &Observations) -> Opt
     (!unread).then_some(results)
 }
 
-/// The scoring rule.
+/// Computes verdict and score by the rule in the module's documentation.
 pub(super) fn score(evidence: &[EvidenceResult]) -> (Verdict, f64) {
     let required = |outcome: Outcome| evidence.iter().filter(move |e| e.required && e.outcome == outcome);
     let known: f64 = evidence.iter().filter(|e| e.outcome != Outcome::NoData).map(|e| e.weight).sum();
@@ -159,7 +159,7 @@ pub(super) fn score(evidence: &[EvidenceResult]) -> (Verdict, f64) {
     (verdict, score)
 }
 
-/// What a score is in a word.
+/// Returns the verdict for a score.
 fn graded(score: f64) -> Verdict {
     match score {
         score if score >= LIKELY => Verdict::Likely,
@@ -169,8 +169,9 @@ fn graded(score: f64) -> Verdict {
 }
 
 impl Judgement {
-    /// How sure it is as the first link, which has to explain the symptom itself: all of the score is left from [`MOST`] of a
-    /// latency on, and half of it where nothing is explained. As a later link it only has to explain the link before it.
+    /// Returns verdict and score as a link of a chain. The first link has to explain the symptom itself: it has its
+    /// full score from [`MOST`] of a latency on, and half of it if it explains nothing. A later link only explains
+    /// the link before it.
     pub(super) fn as_link(&self, first: bool) -> (Verdict, f64) {
         match self.explained.filter(|_| first && self.verdict != Verdict::RuledOut) {
             Some(share) => {
@@ -182,24 +183,23 @@ impl Judgement {
     }
 }
 
-/// How much evidence speaks for a cause, as weight: a more specific cause has more to show.
+/// Returns the weight of the evidence for a cause: a more specific cause has more.
 fn strength(judgement: &Judgement) -> f64 {
     judgement.evidence.iter().map(|e| e.weight * e.support.max(0.0)).sum()
 }
 
-/// When the first of the checks began to hold.
+/// Returns the earliest onset of the checks that are met.
 pub(super) fn onset(evidence: &[EvidenceResult]) -> Option<Timestamp> {
     evidence.iter().filter(|e| e.outcome == Outcome::Met).filter_map(|e| e.since).min()
 }
 
-/// Whether a cause clearly began after the effect it should explain.
+/// Returns true if a cause clearly began after its effect.
 fn began_after(judgement: &Judgement, effect: Option<Timestamp>) -> bool {
     onset(&judgement.evidence).zip(effect).is_some_and(|(cause, effect)| cause > clock::after(effect, NOTICED_LATE))
 }
 
-/// Best first; as good as the best are those whose scores hardly differ from its own, and of those the one that explains more
-/// of the latency comes first, then the one with more to show, then the one that did not begin after its effect, then the one
-/// that stands first in the file.
+/// Sorts best first. Among those whose score is close to the best, the order is: more of the latency explained, more
+/// evidence, not begun after the effect, position in the file.
 fn rank(children: &mut [(Node<'_>, &Judgement)], effect: Option<Timestamp>, first: bool) {
     children.sort_by(|(_, a), (_, b)| {
         let ((verdict_a, score_a), (verdict_b, score_b)) = (a.as_link(first), b.as_link(first));
@@ -218,13 +218,14 @@ fn rank(children: &mut [(Node<'_>, &Judgement)], effect: Option<Timestamp>, firs
     });
 }
 
-/// Whether the scores of two causes do not tell which is better.
+/// Returns true if the scores of two causes are too close to decide.
 fn ties(a: &Judgement, b: &Judgement, first: bool) -> bool {
     let ((verdict_a, score_a), (verdict_b, score_b)) = (a.as_link(first), b.as_link(first));
     verdict_a == verdict_b && (score_a - score_b).abs() < TIE
 }
 
-/// Whether a first link explains clearly less of a latency than another one; no where one of them does not tell.
+/// Returns true if a first link explains clearly less of a latency than another; false if one of the shares is
+/// unknown.
 fn explains_less(one: &Judgement, other: &Judgement, first: bool) -> bool {
     let shares = one.explained.zip(other.explained).filter(|_| first);
     shares.is_some_and(|(one, other)| other.min(MOST) - one.min(MOST) > STEP)

@@ -1,4 +1,4 @@
-//! What logs told lately: an incident is looked at every minute, and its logs would be fetched as often.
+//! A cache of log findings: an incident is diagnosed every minute, and its logs would be fetched as often.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -8,12 +8,12 @@ use jiff::Timestamp;
 use super::logs::Told;
 use crate::clock;
 
-/// How long what logs told stands: every second or third look at an incident fetches them again.
+/// Time to live of log findings: every second or third diagnosis of an incident fetches the logs again.
 const STANDS: Duration = Duration::from_secs(150);
-/// Pools that are remembered; the one that was looked at least lately goes first.
+/// Maximum number of cached pools; the oldest entry is dropped first.
 const POOLS: usize = 64;
 
-/// Whose logs, since when, and over which window their statistics count.
+/// The cache key: pods, start of the time range, and the window of the statistics.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Whose {
     pub(super) namespace: Option<String>,
@@ -22,19 +22,19 @@ pub(super) struct Whose {
     pub(super) window: Duration,
 }
 
-/// Remembers what logs told, without their text; cheap to clone, and clones share it.
+/// The cache of log findings, without log text; cheap to clone, and clones share it.
 #[derive(Debug, Clone, Default)]
 pub struct Kept(Arc<Mutex<Vec<(Whose, Timestamp, Told)>>>);
 
 impl Kept {
-    /// What they told not long before `at`.
+    /// Returns the findings of a time shortly before `at`.
     pub(super) fn get(&self, whose: &Whose, at: Timestamp) -> Option<Told> {
         let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let fresh = |then: Timestamp| then <= at && clock::between(then, at) < STANDS;
         kept.iter().find(|(known, then, _)| known == whose && fresh(*then)).map(|(_, _, told)| told.clone())
     }
 
-    /// Remembers it in place of what they told before.
+    /// Stores the findings in place of the previous ones.
     pub(super) fn put(&self, whose: Whose, at: Timestamp, told: &Told) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         kept.retain(|(known, _, _)| *known != whose);

@@ -1,7 +1,7 @@
-//! What replicas' logs say, as evidence: fetched within a bound, and turned into observations.
+//! Logs of replicas as evidence: fetched within limits, and converted to observations.
 //!
-//! A log that says nothing changes nothing: only a first root error makes the other errors a "no", since it tells what
-//! it was. A log's text stays here; what goes on is what its lines mean.
+//! A log without findings changes nothing: only a first root error makes the other errors a "no", since it was the
+//! actual one. The text of a log stays here; only the meaning of its lines is passed on.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -24,49 +24,49 @@ use crate::logs::{Found, Log, Patterns, Reader, Report};
 use crate::loki::{self, Loki, LokiError};
 use crate::playbook::{Library, LogRank};
 
-/// Replicas whose logs are fetched at most; those that the alerts or the evidence name come first.
+/// Maximum number of replicas whose logs are fetched; those that the alerts or the evidence name come first.
 const REPLICAS_MOST: usize = 8;
-/// Bytes of all logs of one diagnosis.
+/// Maximum bytes of all logs of one diagnosis.
 const BYTES: u64 = 8 << 20;
-/// Logs of one diagnosis that are read at most.
+/// Maximum number of logs that are read in one diagnosis.
 const LOGS_MOST: usize = 64;
-/// How long the answer may wait for logs: the first message is posted already.
+/// Maximum wait for logs; the first message is posted already.
 const PATIENCE: Duration = Duration::from_secs(4);
-/// Clocks of nodes differ by so much.
+/// Maximum clock difference between nodes.
 const SKEW: Duration = Duration::from_secs(60);
-/// A root error so soon after another one in the same log follows from it: a collective notices a dead peer after its
-/// time-out, which is ten minutes unless told otherwise.
+/// Time within which a root error follows from the one before it in the same log: a collective operation notices a
+/// dead peer after its timeout, which is ten minutes by default.
 const FOLLOWS: Duration = Duration::from_secs(900);
 
-/// Where logs come from.
+/// The sources of logs.
 #[derive(Debug, Clone, Default)]
 pub struct LogSources {
-    /// The cluster's API, and the labels of alerts that it is for.
+    /// The cluster's API, and the alert labels that select it.
     pub kubernetes: Option<(Kubernetes, Labels)>,
-    /// Why that is none, where there should be one.
+    /// The reason why there is no cluster, if one was expected.
     pub no_cluster: Option<NoCluster>,
-    /// Where logs are kept, with the same.
+    /// The Loki servers, each with the alert labels that select it.
     pub loki: Vec<(Loki, Labels)>,
-    /// What somebody has at hand.
+    /// Logs from local files.
     pub files: Vec<Log>,
-    /// What they told lately.
+    /// The cache of findings.
     pub kept: Kept,
 }
 
-/// Why a cluster cannot be asked.
+/// The reason why a cluster cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NoCluster {
     /// A sentence.
     pub why: String,
-    /// The configuration asks for it, rather than that this happens to be a pod.
+    /// True if the configuration requires it; false if only the environment looks like a pod.
     pub wanted: bool,
 }
 
 impl LogSources {
-    /// Prepares the sources that are configured. A cluster that cannot be used is none, with a warning: diagnoses go on.
+    /// Prepares the configured sources. A cluster that cannot be used is left out with a warning: diagnoses go on.
     ///
     /// # Errors
-    /// When an entry of `loki:` cannot be used.
+    /// If an entry of `loki:` cannot be used.
     pub async fn connect(cluster: &kubernetes::Config, loki: &[loki::Config]) -> Result<Self, LokiError> {
         let connected = Kubernetes::connect(cluster).await.map_err(|error| {
             tracing::warn!(%error, "the cluster's API cannot be used: diagnoses and bundles go without it");
@@ -83,18 +83,18 @@ impl LogSources {
         })
     }
 
-    /// The same with slots of their own: neither waits for what the other asks.
+    /// Returns the same sources with request slots of their own, so that neither waits for the other's requests.
     #[must_use]
     pub fn apart(self) -> Self {
         let kubernetes = self.kubernetes.map(|(client, labels)| (client.apart(), labels));
         Self { kubernetes, ..self }
     }
 
-    /// Those for these alerts: of several Lokis the first whose labels they all carry.
+    /// Returns the sources for these alerts; of several Lokis the first whose labels all alerts carry.
     #[must_use]
     pub fn of(&self, alerts: &[Alert]) -> Self {
         let common = common_labels(&active(alerts));
-        // Without alerts nobody says otherwise.
+        // Without alerts nothing contradicts the labels.
         let fits = |labels: &Labels| alerts.is_empty() || labels.iter().all(|(k, v)| common.get(k) == Some(v));
         Self {
             kubernetes: self.kubernetes.clone().filter(|(_, labels)| fits(labels)),
@@ -106,28 +106,28 @@ impl LogSources {
     }
 }
 
-/// What was read, and what could not be.
+/// The logs that were read, and those that could not be.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LogsRead {
     /// The logs, those with a root error first.
     pub logs: Vec<LogRead>,
-    /// What could not be read: what, and why, in a sentence.
+    /// Logs that could not be read: name and reason, a sentence.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<(String, String)>,
 }
 
-/// One log that was read.
+/// A log that was read.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LogRead {
-    /// `llama-0/vllm (previous)`.
+    /// The name, `llama-0/vllm (previous)`.
     pub name: String,
-    /// Whose log it is; none when no engine is known by it.
+    /// The engine that wrote it; `None` if no engine is recognised.
     pub engine: Option<String>,
-    /// Its lines.
+    /// The number of lines.
     pub lines: u64,
-    /// The first time in it, as it is written.
+    /// The first timestamp, as it is written.
     pub from: Option<String>,
-    /// The last.
+    /// The last timestamp, as it is written.
     pub to: Option<String>,
     /// The first root error within the incident.
     pub root: Option<LogError>,
@@ -138,35 +138,35 @@ pub struct LogRead {
 pub struct LogError {
     /// The finding's id in `logs/<engine>.yaml`.
     pub id: String,
-    /// A clause.
+    /// The title, a clause.
     pub title: String,
-    /// The number of its line in what was read.
+    /// The line number within the part that was read.
     pub line: u64,
-    /// When, as the log writes it.
+    /// The time, as the log writes it.
     pub when: Option<String>,
-    /// What to do.
+    /// The recommended action.
     #[serde(rename = "do")]
     pub action: Option<String>,
 }
 
-/// What logs tell of signals.
+/// Signals derived from logs.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Told {
-    /// Signal ─▶ replica ─▶ how many lines; zero where a first root error says that it was something else.
+    /// Signal ─▶ replica ─▶ number of lines; zero if a first root error shows that it was another error.
     pub counts: BTreeMap<String, BTreeMap<String, u64>>,
-    /// Signal ─▶ when its first line was written.
+    /// Signal ─▶ time of its first line.
     pub since: BTreeMap<String, Timestamp>,
-    /// Signal ─▶ replica ─▶ the middle value that its statistics lines tell.
+    /// Signal ─▶ replica ─▶ median of the values in its statistics lines.
     pub values: BTreeMap<String, BTreeMap<String, f64>>,
-    /// Whose logs were read.
+    /// The replicas whose logs were read.
     pub replicas: BTreeSet<String>,
     /// The logs.
     pub read: Vec<LogRead>,
 }
 
-/// What logs say of the time between `since` and `at`.
+/// Derives signals from the log lines between `since` and `at`.
 ///
-/// Statistics are of the last `window` before `at`, as the values of Prometheus are.
+/// Statistics are of the last `window` before `at`, like the values of Prometheus.
 pub fn told(library: &Library, logs: &[Log], since: Timestamp, at: Timestamp, window: Duration) -> Told {
     let mut told = Told::default();
     let until = clock::after(at, SKEW);
@@ -176,7 +176,7 @@ pub fn told(library: &Library, logs: &[Log], since: Timestamp, at: Timestamp, wi
         let report = reader().within(since, until).text(&log.text);
         let replica = replica(log);
         told.errors(library, &replica, &report);
-        // A container that has ended tells no current values.
+        // A container that has ended has no current values.
         if !log.previous && report.engine.is_some() {
             let lately = reader().within(clock::before(at, window), until).text(&log.text);
             for numbers in lately.statistics.iter().chain(&lately.startup) {
@@ -201,7 +201,7 @@ pub fn told(library: &Library, logs: &[Log], since: Timestamp, at: Timestamp, wi
     told
 }
 
-/// The replica of a log, else the file's name without its ending.
+/// Returns the replica of a log; else the file's name without its extension.
 fn replica(log: &Log) -> String {
     log.pod.clone().unwrap_or_else(|| {
         let file = log.source.rsplit(['/', '\\']).next().unwrap_or(&log.source);
@@ -209,7 +209,7 @@ fn replica(log: &Log) -> String {
     })
 }
 
-/// Root errors that do not follow from one before them.
+/// Returns the root errors that do not follow from an earlier one.
 fn roots(report: &Report) -> Vec<&Found> {
     let mut roots: Vec<&Found> = Vec::new();
     for found in report.findings.iter().filter(|found| found.rank == LogRank::Root) {
@@ -229,7 +229,7 @@ impl Told {
         let signs = report.findings.iter().filter(|found| found.rank == LogRank::Sign);
         let telling: Vec<(&str, &Found)> =
             roots.iter().copied().chain(signs).filter_map(|found| Some((found.tells.as_deref()?, found))).collect();
-        // What ended it is known, so it was none of the others. A root that tells no signal is one of them too.
+        // The actual error is known, so it was none of the others. A root error without a signal counts too.
         if !roots.is_empty() {
             let ends = library.logs.values().flat_map(|file| &file.findings).filter(|f| f.rank == LogRank::Root);
             for signal in ends.filter_map(|finding| finding.tells.as_deref()) {
@@ -245,7 +245,7 @@ impl Told {
         }
     }
 
-    /// Puts what logs tell where nothing else does.
+    /// Adds the values from logs where no other source has one.
     pub(super) fn fill(
         self,
         library: &Library,
@@ -263,7 +263,7 @@ impl Told {
                 Observation { value, replicas, since, answered: true, source: Source::Log, ..Default::default() };
             into.seen.signals.insert(signal.clone(), seen);
         }
-        // Of a part of the pool no number of the pool follows.
+        // Logs of a part of the pool give no value for the pool.
         let whole = into.seen.pool.iter().all(|replica| self.replicas.contains(replica));
         for (signal, values) in self.values.into_iter().filter(|_| whole) {
             let Some(definition) = library.signals.get(&signal).filter(|_| needs.contains_key(signal.as_str())) else {
@@ -286,13 +286,13 @@ impl Told {
 }
 
 impl LogSources {
-    /// Whether there is nothing to read.
+    /// Returns true if there is nothing to read.
     pub fn is_empty(&self) -> bool {
         self.kubernetes.is_none() && self.loki.is_empty() && self.files.is_empty()
     }
 
-    /// Fetches the logs of the pool, those of the replicas that the alerts or the evidence name first, and puts what they
-    /// say into `observed`; false when there was nothing to read.
+    /// Fetches the logs of the pool, those of the replicas that the alerts or the evidence name first, and adds their
+    /// findings to `observed`; returns false if there was nothing to read.
     pub(super) async fn look(
         &self,
         library: &Library,
@@ -322,7 +322,7 @@ impl LogSources {
             return false;
         }
         let told = told(library, &logs, since, request.at, request.window);
-        // What could not be read is tried again at the next look.
+        // Logs that could not be read are tried again at the next diagnosis.
         if missing.is_empty() {
             self.kept.put(whose, request.at, &told);
         }
@@ -359,7 +359,7 @@ impl LogSources {
             }
         };
         let ((cluster, failed), (kept, late)) = tokio::join!(from_cluster, from_loki);
-        // What both have is counted once: the cluster's own word is newer.
+        // Logs in both sources are counted once; the cluster's copy is newer.
         let known: BTreeSet<Option<String>> = cluster.iter().map(|log| log.pod.clone()).collect();
         logs.extend(kept.into_iter().filter(|log| log.pod.is_none() || !known.contains(&log.pod)));
         logs.extend(cluster);
@@ -369,7 +369,7 @@ impl LogSources {
     }
 }
 
-/// The replicas whose logs are worth most: named by the alerts, then by what holds, then the rest of the pool.
+/// Returns the replicas whose logs matter most: named by the alerts, then by met evidence, then the rest of the pool.
 fn first(request: &Request, judged: Option<&Judged>, pool: &[String]) -> Vec<String> {
     let named = request.scope.replicas.iter().map(String::as_str);
     let lists = judged.into_iter().flat_map(|judged| {
@@ -378,6 +378,6 @@ fn first(request: &Request, judged: Option<&Judged>, pool: &[String]) -> Vec<Str
     let affected = lists.flatten().filter(|e| e.outcome == Outcome::Met).flat_map(|e| &e.replicas);
     let mut seen = BTreeSet::new();
     let all = named.chain(affected.map(|r| r.name.as_str())).chain(pool.iter().map(String::as_str));
-    // Host and port are no pod.
+    // `host:port` is no pod.
     all.filter(|name| !name.contains(':') && seen.insert(*name)).take(REPLICAS_MOST).map(str::to_owned).collect()
 }

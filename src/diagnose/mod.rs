@@ -1,7 +1,8 @@
-//! From a playbook and a scope to a diagnosis: plan ─▶ observe ─▶ judge.
+//! The diagnosis of one pool: plan ─▶ observe ─▶ judge.
 //!
-//! `plan` and `judge` are pure; [`observe`] talks to Prometheus, and `direct` to exporters where that cannot tell. The types here are the
-//! documented output, `--output json`: plain values that are stored, printed, and put into messages.
+//! `plan` and `judge` are pure; [`observe`] queries Prometheus, and `direct` reads exporters where Prometheus has no
+//! data. The types here are the documented output, `--output json`: plain values that are stored, printed, and put
+//! into messages.
 
 mod against;
 mod answer_cache;
@@ -86,57 +87,57 @@ pub(crate) use steps::{eased, turned};
 pub use times::times;
 pub use typed::{Unknown, known_names, known_values, typed_label};
 
-/// The version of the JSON output; a change that breaks readers gives it another name.
+/// The version of the JSON output; a breaking change gives it another name.
 pub const SCHEMA: &str = "llm-diagnose/diagnosis/v1";
 
-/// Why a comparison with the past has no data.
+/// The reason that is reported where a comparison with the past has no data.
 pub const NO_PAST: &str = "there is no past to compare with";
 
-/// What to diagnose, for when, compared with what.
+/// A request for a diagnosis: the pool, the time, and the past to compare with.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Request {
-    /// The playbook that the chain starts from; empty where what is wrong has to be found out.
+    /// The playbook at the start of the chain; empty where the symptom has to be found out.
     pub playbook: String,
-    /// Whether the pool's other symptoms are looked at where that playbook explains nothing.
+    /// True if the pool's other symptoms are screened where that playbook explains nothing.
     pub screen: bool,
-    /// Names of alerts that tell no playbook, and whose rules Prometheus may know.
+    /// Names of alerts that carry neither a playbook nor an expression; Prometheus may know their rules.
     pub rules: Vec<String>,
-    /// Which pool.
+    /// The pool.
     pub scope: Scope,
-    /// The moment that is judged.
+    /// The time of the evaluation.
     pub at: Timestamp,
-    /// When the incident began, if known: what lies before it is its normal.
+    /// The start of the incident, if known: the time before it counts as normal.
     pub since: Option<Timestamp>,
     /// The rate window.
     pub window: Duration,
-    /// How far back the same time of day lies; none compares only with what lies before the incident.
+    /// The past to compare with.
     pub baseline: Baseline,
-    /// When to stop waiting for answers.
+    /// The time limit for Prometheus' answers.
     pub deadline: Duration,
 }
 
-/// What the past is.
+/// The past that values are compared with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Baseline {
-    /// The same time so much earlier, else what lies before the incident.
+    /// The same time so much earlier, else the time before the incident.
     Earlier(Duration),
     /// No comparison with the past.
     Off,
 }
 
-/// Whether evidence holds.
+/// The result of evaluating a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// The condition holds.
+    /// The condition is true.
     Met,
-    /// There is data and the condition does not hold.
+    /// There is data and the condition is false.
     NotMet,
     /// There is no data: neither for nor against.
     NoData,
 }
 
-/// How sure a cause is.
+/// The certainty of a cause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
@@ -152,20 +153,20 @@ pub enum Verdict {
     Likely,
 }
 
-/// Whether the symptom is there now.
+/// The state of the symptom at the time of the evaluation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SymptomVerdict {
-    /// It is there.
+    /// The symptom is present.
     Confirmed,
-    /// It is not there (any more).
+    /// The symptom is absent, or has gone.
     Absent,
-    /// Nobody can tell.
+    /// There is no data to decide it.
     NoData,
 }
 
 impl SymptomVerdict {
-    /// As in the JSON, for metrics.
+    /// Returns the name that the JSON uses, for metrics.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Confirmed => "confirmed",
@@ -178,13 +179,13 @@ impl SymptomVerdict {
 /// A replica with its value.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ReplicaValue {
-    /// The pod, else the instance, GPU or node.
+    /// The pod; else the instance, GPU or node.
     pub name: String,
     /// In the signal's unit.
     pub value: f64,
 }
 
-/// One check with its data.
+/// A check with its data.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct EvidenceResult {
     /// The signal's name.
@@ -195,116 +196,118 @@ pub struct EvidenceResult {
     pub value: Option<f64>,
     /// The value's unit.
     pub unit: Unit,
-    /// The value in the past, or of the peers, that it is compared with.
+    /// The reference value: of the past, or of the peers.
     pub baseline: Option<f64>,
-    /// Of two successive windows of the past, the larger value over the smaller: a smaller change says little. None where only
-    /// one was looked at.
+    /// The larger over the smaller value of two successive windows of the past: a change smaller than this says
+    /// little. `None` where only one window was queried.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub varies: Option<f64>,
     /// The condition.
     pub when: String,
-    /// Whether it holds.
+    /// The result of the check.
     pub outcome: Outcome,
-    /// What it says, by its distance from the threshold: from -1 (clearly against) over 0 (nothing) to 1 (clearly for).
+    /// The support for the cause, by the distance from the threshold: from -1 (clearly against) over 0 (nothing) to 1
+    /// (clearly for).
     #[serde(default)]
     pub support: f64,
-    /// Since when it holds without an end; none when it held all along or nobody looked.
+    /// The time since which the condition holds without interruption; `None` if it held all along or was not queried.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>")]
     pub since: Option<Timestamp>,
-    /// Whether the cause stands and falls with it.
+    /// True if the cause requires this check to be met.
     pub required: bool,
-    /// How much it counts.
+    /// The weight of the check in the score.
     pub weight: f64,
-    /// The replicas for which it holds, worst first.
+    /// The replicas for which the condition holds, worst first.
     pub replicas: Vec<ReplicaValue>,
-    /// Why there is no data.
+    /// The reason why there is no data.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
-    /// The PromQL that was asked.
+    /// The PromQL of the query.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub query: Option<String>,
-    /// Where the value comes from; Prometheus unless told.
+    /// The origin of the value; Prometheus if absent.
     #[serde(default, skip_serializing_if = "Source::is_prometheus")]
     pub source: Source,
 }
 
-/// Which replicas a finding is about.
+/// The replicas that a finding is about.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct BlastRadius {
-    /// Names, worst first; empty when the evidence is about the pool as a whole.
+    /// Names, worst first; empty if the evidence is about the pool as a whole.
     pub affected: Vec<String>,
-    /// Replicas of the pool, gone ones of the last hour included; 0 when unknown.
+    /// Replicas of the pool, including those of the last hour that are gone; 0 if unknown.
     pub total: usize,
-    /// The nodes and GPUs of the affected replicas, by replica; empty when they are many or nobody tells.
+    /// The nodes and GPUs of the affected replicas, by replica; empty if they are many or unknown.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub places: BTreeMap<String, Vec<String>>,
-    /// The share of the pool's arrivals that the affected replicas get, 0..1.
+    /// The share of the pool's arrivals that the affected replicas receive, 0..1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traffic: Option<f64>,
 }
 
-/// A node of a chain, or a cause that was ruled out, with what was checked.
+/// A node of a chain, or a cause that was ruled out, with its checks.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Judgement {
-    /// The playbook's or cause's id.
+    /// The id of the playbook or cause.
     pub id: String,
-    /// A clause.
+    /// The title, a clause.
     pub title: String,
-    /// How sure.
+    /// The verdict.
     pub verdict: Verdict,
-    /// How much of the evidence speaks for it, 0..1.
+    /// The share of the evidence that speaks for it, 0..1.
     pub score: f64,
-    /// Of a direct cause of the entry playbook: which share of its latency it explains, 0..1; none where nobody can tell.
+    /// The share of the symptom's latency that a direct cause of the entry playbook explains, 0..1; `None` if
+    /// unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub explained: Option<f64>,
-    /// Every check with its data.
+    /// All checks with their data.
     pub evidence: Vec<EvidenceResult>,
 }
 
-/// A root cause with the chain that leads to it.
+/// A root cause with its causal chain.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CauseFound {
-    /// The root's id.
+    /// The id of the root cause.
     pub id: String,
-    /// The root's clause.
+    /// The title of the root cause, a clause.
     pub title: String,
-    /// What it means, for somebody who has not met it.
+    /// The explanation for a reader who has not met this cause.
     pub meaning: String,
-    /// From the entry playbook to the root.
+    /// The ids from the entry playbook to the root cause.
     pub chain: Vec<String>,
     /// The weakest verdict of the chain.
     pub verdict: Verdict,
     /// The weakest score of the chain, 0..1.
     pub score: f64,
-    /// How probable it is that this is the cause, 0..1, beside the other causes and what no playbook knows.
+    /// The probability that this is the cause, 0..1, given the other causes and the unknown ones.
     #[serde(default)]
     pub probability: f64,
-    /// Which share of the symptom's latency the chain's first link explains, 0..1; none where nobody can tell.
+    /// The share of the symptom's latency that the chain's first link explains, 0..1; `None` if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub explained: Option<f64>,
-    /// The root's checks.
+    /// The checks of the root cause.
     pub evidence: Vec<EvidenceResult>,
-    /// Which replicas.
+    /// The affected replicas.
     pub replicas: BlastRadius,
-    /// The nodes between the entry and the root, with their checks; the root's stand in `evidence`.
+    /// The nodes between the entry and the root with their checks; those of the root are in `evidence`.
     pub via: Vec<Judgement>,
-    /// It only says that nothing else was found.
+    /// True if it only says that nothing else was found.
     #[serde(default)]
     pub fallback: bool,
-    /// Who takes over.
+    /// The team or person to escalate to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub escalate: Option<String>,
 }
 
-/// When a link of the best chain began.
+/// The onset of a link of the best chain.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Onset {
-    /// The playbook's or cause's id.
+    /// The id of the playbook or cause.
     pub id: String,
-    /// The check that began to hold first.
+    /// The check that held first.
     pub evidence: EvidenceResult,
-    /// When.
+    /// The time of the onset.
     #[schemars(with = "String")]
     pub at: Timestamp,
 }
@@ -316,18 +319,18 @@ pub struct SymptomFound {
     pub playbook: String,
     /// Its title.
     pub title: String,
-    /// Whom it hurts and how.
+    /// The impact on users.
     pub impact: String,
-    /// Whether it is there now.
+    /// The state of the symptom now.
     pub verdict: SymptomVerdict,
-    /// What is promised of the pool about it, by the configuration.
+    /// The configured promise for this pool about the symptom.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub promise: Option<Promise>,
-    /// Every check with its data.
+    /// All checks with their data.
     pub evidence: Vec<EvidenceResult>,
 }
 
-/// A fix step, ready to be read out.
+/// A fix step; placeholders with a known value are filled.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Fix {
     /// The instruction.
@@ -335,9 +338,9 @@ pub struct Fix {
     pub action: String,
     /// The cause it treats.
     pub cause: String,
-    /// The check that shows it worked.
+    /// The check that shows that it worked.
     pub verify: Option<FixCheck>,
-    /// Where it comes from.
+    /// The source of the instruction.
     pub source: Option<String>,
 }
 
@@ -350,39 +353,39 @@ pub struct FixCheck {
     pub title: String,
     /// The condition that then holds.
     pub when: String,
-    /// The PromQL to look at.
+    /// The query to watch.
     pub query: Option<String>,
 }
 
-/// The fixes of the best chain.
+/// The fix steps for the best chain.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Fixes {
-    /// At once.
+    /// Steps that relieve at once.
     pub now: Vec<Fix>,
-    /// So that it does not come back.
+    /// Steps that prevent a recurrence.
     pub lasting: Vec<Fix>,
 }
 
-/// The pool that was looked at, as Prometheus knows it.
+/// The pool as Prometheus knows it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ScopeFound {
-    /// The alert's labels that tell the pool: cluster, namespace, model.
+    /// The alert's labels that identify the pool: cluster, namespace, model.
     pub labels: Labels,
-    /// The same as matchers in the serving engine's labels.
+    /// The same as matchers on the serving engine's labels.
     pub matchers: String,
     /// The replicas that the alerts name.
     pub named: Vec<String>,
-    /// What could not be used of the alert's labels, in sentences.
+    /// Sentences about alert labels that could not be used.
     pub notes: Vec<String>,
-    /// What of the labels no pool has, with the nearest that pools have.
+    /// The label value that no pool has, with the most similar values of the pools.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unknown: Option<Unknown>,
-    /// When the pool has data, where it has none at the moment that was judged.
+    /// The time span in which the pool has data, if it has none at the time of the evaluation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<DataSpan>,
 }
 
-/// An engine or exporter that was found.
+/// A detected engine or exporter.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct EngineFound {
     /// Its name.
@@ -391,75 +394,76 @@ pub struct EngineFound {
     pub at_least: Option<String>,
 }
 
-/// The whole answer.
+/// The complete diagnosis.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Diagnosis {
     /// [`SCHEMA`].
     pub schema: String,
-    /// The moment that was judged.
+    /// The time of the evaluation.
     #[schemars(with = "String")]
     pub at: Timestamp,
     /// The rate window.
     pub window_seconds: u64,
     /// The pool.
     pub scope: ScopeFound,
-    /// What was found to ask.
+    /// The engines and exporters that were detected.
     pub engines: Vec<EngineFound>,
-    /// Which past its values were compared with.
+    /// The past that values were compared with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compared_with: Option<ComparedWith>,
-    /// Is it real?
+    /// The symptom and its verdict.
     pub symptom: SymptomFound,
-    /// Which replicas show the symptom, of how many.
+    /// The replicas that show the symptom.
     pub replicas: BlastRadius,
-    /// The parts of the latency that the symptom is about; none where it is about none, or where engines do not tell them.
+    /// The parts of the latency that the symptom is about; `None` if it is about no latency or the engines do not
+    /// report them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parts: Option<LatencyParts>,
     /// Root causes, best first; empty when nothing is likely or possible.
     pub causes: Vec<CauseFound>,
-    /// When the links of the best chain began, the root first.
+    /// Onsets of the links of the best chain, the root first.
     #[serde(default)]
     pub timeline: Vec<Onset>,
-    /// How probable it is that none of the causes is it, 0..1. Causes are taken as independent of each other: their
-    /// probabilities and this one need not add up to 1.
+    /// The probability that none of these causes is the right one, 0..1. Causes are treated as independent of each
+    /// other: their probabilities and this one need not add up to 1.
     #[serde(default)]
     pub unknown: f64,
-    /// Where nothing is likely, what comes nearest, with the check that fails; at most two.
+    /// The nearest causes where none is likely, with the check that fails; at most two.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub nearest: Vec<RuledOut>,
-    /// What else the pool was looked at for; left out where the alert names no pool or Prometheus was away.
+    /// The other symptoms that were screened; absent if the alert names no pool or Prometheus was unavailable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub screening: Option<Screening>,
-    /// What it is not.
+    /// Causes that are ruled out or unlikely.
     pub ruled_out: Vec<RuledOut>,
-    /// What nobody could check.
+    /// Signals without data that leave causes undetermined.
     pub unchecked: Vec<Unchecked>,
-    /// Causes that nothing is known of because Prometheus did not answer in time.
+    /// Causes that are undetermined because Prometheus did not answer before the deadline.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub not_looked_at: Vec<NotLookedAt>,
-    /// What to do.
+    /// The fix steps.
     pub fix: Fixes,
-    /// What went wrong on the way, in sentences: Prometheus unreachable, answers late.
+    /// Errors on the way, in sentences: Prometheus unreachable, answers after the deadline.
     pub problems: Vec<String>,
-    /// Whether it should be made again once Prometheus answers.
+    /// True if the diagnosis should be repeated once Prometheus answers.
     pub degraded: bool,
-    /// What was read from exporters themselves, because Prometheus could not tell.
+    /// Values read directly from exporters, because Prometheus had none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub direct: Option<DirectRead>,
-    /// The logs that were read; none where nobody did.
+    /// The logs that were read; `None` if none were.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub logs: Option<LogsRead>,
-    /// How many queries were asked; does not grow with the number of replicas.
+    /// The number of queries; does not grow with the number of replicas.
     pub queries: usize,
-    /// How long it took.
+    /// The duration of the diagnosis.
     pub took_seconds: f64,
 }
 
 impl Diagnosis {
-    /// Whether a newer diagnosis of the same incident should take this one's place.
+    /// Returns true if a newer diagnosis of the same incident should replace this one.
     ///
-    /// While things get better the evidence fades and what remains explains nothing, so a cause that was likely stands
-    /// until another one is likely, and for good once alerts begin to end.
+    /// While an incident ends its evidence fades and what remains explains nothing. So a likely cause stands until
+    /// another one is likely, and for good once alerts begin to end.
     pub fn gives_way_to(&self, newer: &Self, recovering: bool) -> bool {
         let settled = |d: &Self| d.root().is_some_and(|root| root.verdict == Verdict::Likely && !root.fallback);
         if newer.degraded && !self.degraded {
@@ -468,13 +472,13 @@ impl Diagnosis {
         !settled(self) || (settled(newer) && !recovering)
     }
 
-    /// The best chain's root, if anything is at least possible.
+    /// Returns the root of the best chain; `None` if no cause is at least possible.
     pub fn root(&self) -> Option<&CauseFound> {
         self.causes.first()
     }
 }
 
-/// What was asked to tell the symptom and the best chain: title and query, each query once.
+/// Returns the title and query of the checks of the symptom and the best chain, each query once.
 pub fn asked(diagnosis: &Diagnosis) -> impl Iterator<Item = (&str, &str)> {
     let root = diagnosis.root();
     let via = root.into_iter().flat_map(|root| root.via.iter().flat_map(|link| &link.evidence).chain(&root.evidence));

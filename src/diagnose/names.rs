@@ -1,4 +1,4 @@
-//! What a pool and its engines are called, as gateways may write it: models, addresses, pods, Services.
+//! Names of a pool and its engines as gateways may write them: models, addresses, pods, Services.
 
 use std::collections::BTreeSet;
 
@@ -7,10 +7,10 @@ use super::scope::{Scope, fits};
 use crate::alert::Labels;
 use crate::signal::{Engine, Matcher};
 
-/// The label that Prometheus' discovery of Services and Endpoints is usually kept as.
+/// The usual target label for the Service in Prometheus' discovery of Services and Endpoints.
 pub(super) const SERVICE: &str = "service";
 
-/// The names of a pool's models, engines, pods and places.
+/// The names of a pool's models, engines, pods and namespaces.
 #[derive(Debug, Default)]
 pub(super) struct PoolNames {
     pub(super) models: BTreeSet<String>,
@@ -19,24 +19,24 @@ pub(super) struct PoolNames {
     instances: BTreeSet<String>,
     pods: BTreeSet<(String, Option<String>)>,
     services: BTreeSet<(String, Option<String>)>,
-    /// Namespaces in which other engines serve, with the models that they serve there; none where they name no model.
+    /// Namespaces of other engines, with the models that they serve there; `None` if they name no model.
     elsewhere: BTreeSet<(String, Option<String>)>,
     /// Hosts of engines that are not the pool's.
     foreign_hosts: BTreeSet<String>,
-    /// The scope's job is one of serving engines.
+    /// True if the scope's job is one of serving engines.
     pub(super) narrowed_by_job: bool,
 }
 
 impl PoolNames {
-    /// What the alert names.
+    /// Returns the names that the alert itself carries.
     pub(super) fn of_scope(scope: &Scope) -> Self {
         let of = |dimension: &str| scope.dimensions.get(dimension).cloned().into_iter().collect();
         Self { models: of("model"), namespaces: of("namespace"), ..Self::default() }
     }
 
-    /// Reads a serving engine's row: it belongs to the pool and its names are kept, or it is noted as another pool's.
+    /// Reads a serving engine's row: stores its names if it belongs to the pool, else notes it as another pool's.
     pub(super) fn learn(&mut self, engine: &Engine, scope: &Scope, matchers: &[Matcher], row: &Labels) {
-        // Namespaces and addresses of another cluster are other ones, even where they are called the same.
+        // Namespaces and addresses of another cluster are different ones even where the names are equal.
         if !in_cluster(engine, scope, row) {
             return;
         }
@@ -61,7 +61,8 @@ impl PoolNames {
         self.models.iter().any(|own| same_model(own, model))
     }
 
-    /// Whether a URL, an address or a pod's name is one of the pool's engines, as a gateway of a namespace writes it.
+    /// Returns true if a URL, address or pod name, as written by a gateway of namespace `beside`, is one of the
+    /// pool's engines.
     pub(super) fn has_address(&self, address: &str, beside: Option<&String>) -> bool {
         let address = address.split_once("://").map_or(address, |(_, rest)| rest);
         let address = address.split(['/', '?']).next().unwrap_or_default();
@@ -69,13 +70,13 @@ impl PoolNames {
             return false;
         }
         let name = host(address);
-        // A pod has an address of its own, whichever port is scraped; engines of one machine differ in the port alone.
+        // A pod has its own address, whichever port is scraped; engines on one machine differ only in the port.
         let shared = self.foreign_hosts.contains(name) || name == "localhost" || name.starts_with("127.");
         let same_host = || !shared && self.instances.iter().any(|own| host(own) == name);
         let mut parts = name.split('.');
         let first = parts.next().unwrap_or_default();
         let rest: Vec<&str> = parts.collect();
-        // llm-d's picker calls an endpoint `<pod>-rank-<n>`, each data-parallel rank by itself.
+        // llm-d's endpoint picker names an endpoint `<pod>-rank-<n>`, one for each data-parallel rank.
         let ranked = first
             .rsplit_once("-rank-")
             .filter(|(_, rank)| !rank.is_empty() && rank.bytes().all(|b| b.is_ascii_digit()));
@@ -92,12 +93,12 @@ impl PoolNames {
             || self.services.iter().any(|(service, namespace)| service == first && within(0, namespace))
     }
 
-    /// Whether the engines of a namespace are all the pool's.
+    /// Returns true if all engines of a namespace belong to the pool.
     pub(super) fn is_alone_in(&self, namespace: &str) -> bool {
         self.namespaces.contains(namespace) && !self.elsewhere.iter().any(|(other, _)| other == namespace)
     }
 
-    /// Whether a gateway in this namespace stands before another pool that serves a model of the same name.
+    /// Returns true if a gateway in this namespace serves another pool that has a model of the same name.
     pub(super) fn is_anothers(&self, namespace: &str) -> bool {
         let serves = |(other, model): &(String, Option<String>)| {
             other == namespace && model.as_ref().is_some_and(|model| self.has_model(model))
@@ -106,19 +107,19 @@ impl PoolNames {
     }
 }
 
-/// Whether a row is of the scope's cluster, or names none.
+/// Returns true if a row belongs to the scope's cluster, or names no cluster.
 pub(super) fn in_cluster(engine: &Engine, scope: &Scope, row: &Labels) -> bool {
     let asked = scope.dimensions.get("cluster");
     engine.told("cluster", row).is_none_or(|cluster| asked.is_none_or(|asked| asked == cluster))
 }
 
-/// Whether two names mean one model: providers and owners are written before it, `openai/`, `meta-llama/`.
+/// Returns true if two names mean the same model: a provider or owner may come first, `openai/`, `meta-llama/`.
 pub(super) fn same_model(one: &str, other: &str) -> bool {
     let ends = |long: &str, short: &str| long.strip_suffix(short).is_some_and(|rest| rest.ends_with('/'));
     one == other || (!one.is_empty() && !other.is_empty() && (ends(one, other) || ends(other, one)))
 }
 
-/// The host of `host:port`; an IPv6 address stands in brackets.
+/// Returns the host of `host:port`; an IPv6 address is in brackets.
 pub(super) fn host(address: &str) -> &str {
     match address.rsplit_once(':') {
         Some((host, port)) if port.bytes().all(|b| b.is_ascii_digit()) => host,

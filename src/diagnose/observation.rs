@@ -1,4 +1,4 @@
-//! Observations: what Prometheus said of every signal, now and in the past.
+//! Observations: the values of every signal, now and in the past.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,39 +8,39 @@ use serde::{Deserialize, Serialize};
 
 use crate::signal::Fleet;
 
-/// From so many times on a past is as unsteady as can be: something after nothing.
+/// Maximum variation of a past: a value after zero.
 const MOST_VARIED: f64 = 100.0;
 
-/// Where a value comes from.
+/// The origin of a value.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Source {
     /// A query to Prometheus.
     #[default]
     Prometheus,
-    /// The page of an engine or exporter itself.
+    /// The metrics page of an engine or exporter.
     Exporter,
-    /// The log of a replica, by whose name it is told.
+    /// The log of a replica; the value carries the replica's name.
     Log,
 }
 
 impl Source {
-    /// Whether it is the usual one, which needs no mention.
+    /// Returns true for the default, which needs no mention.
     pub fn is_prometheus(&self) -> bool {
         *self == Self::Prometheus
     }
 }
 
-/// One replica's value now.
+/// A replica's current value.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Replica {
-    /// The pod, else whatever names the row.
+    /// The pod; else the name of the row.
     pub name: String,
     /// In the signal's unit; finite.
     pub value: f64,
 }
 
-/// What is known of one signal.
+/// The values of one signal.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Observation {
     /// The pool's value now.
@@ -52,31 +52,31 @@ pub struct Observation {
     /// The pool's value in the window before the past's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<f64>,
-    /// The question was asked and answered, be it with nothing: only then does `absent` mean something.
+    /// True if the query was answered, even with no rows: only then does `absent` mean something.
     pub answered: bool,
-    /// A question about it was not answered in time; what it would have told is not known to be missing.
+    /// True if a query for it timed out; its values are then not known to be missing.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub late: bool,
-    /// Nobody could be asked, because Prometheus was away.
+    /// True if no query was possible, because Prometheus was unavailable.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub away: bool,
-    /// Why there is no value.
+    /// The reason why there is no value.
     pub why: Option<String>,
-    /// What makes it available.
+    /// The setting that makes it available.
     pub enable: Option<String>,
     /// The PromQL of the pool's value.
     pub query: Option<String>,
-    /// Where the value now comes from.
+    /// The origin of the current value.
     #[serde(default)]
     pub source: Source,
-    /// Since when, where what tells the value tells that as well: the time of a log's line.
+    /// The onset, if the source of the value reports it: the time of a log line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<Timestamp>,
 }
 
 impl Observation {
-    /// Of two successive windows of the past, the larger value over the smaller, at most [`MOST_VARIED`]; none where one of
-    /// them is unknown or both are nothing.
+    /// Returns the larger over the smaller value of two successive windows of the past, at most [`MOST_VARIED`];
+    /// `None` if one of them is unknown or both are zero.
     pub(super) fn varies(&self) -> Option<f64> {
         let (past, before) = self.baseline.zip(self.before)?;
         let times = (past / before).max(before / past);
@@ -87,26 +87,26 @@ impl Observation {
 /// All observations of a diagnosis.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Observations {
-    /// Signal name to what is known of it.
+    /// Signal name to its values.
     pub signals: BTreeMap<String, Observation>,
     /// The pool's replicas within the last hour, by name.
     pub pool: Vec<String>,
-    /// The node and the GPUs of each replica, where an orchestrator or an exporter tells.
+    /// The node and the GPUs of each replica, if an orchestrator or an exporter reports them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub places: BTreeMap<String, BTreeSet<String>>,
-    /// Since when a condition on a signal holds, by [`Observations::held_key`]; only where it did not hold all along.
+    /// Onset of a condition on a signal, by [`Observations::held_key`]; absent if it held all along.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub held_since: BTreeMap<String, Timestamp>,
 }
 
 impl Observations {
-    /// The key of a condition in `held_since`.
+    /// Returns the key of a condition in `held_since`.
     pub fn held_key(signal: &str, when: &str) -> String {
         format!("{signal} {when}")
     }
 }
 
-/// The pool's value from its replicas'; none for [`Fleet::Query`] and for no replicas.
+/// Reduces the replicas' values to the pool's; `None` for [`Fleet::Query`] and for no replicas.
 pub(crate) fn reduce(fleet: Fleet, values: impl Iterator<Item = f64> + Clone) -> Option<f64> {
     let n = values.clone().count();
     if n == 0 {
@@ -121,7 +121,7 @@ pub(crate) fn reduce(fleet: Fleet, values: impl Iterator<Item = f64> + Clone) ->
     }
 }
 
-/// The median; none for no values.
+/// Returns the median; `None` for no values.
 pub(super) fn median(values: &mut [f64]) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     let n = values.len();
@@ -132,8 +132,8 @@ pub(super) fn median(values: &mut [f64]) -> Option<f64> {
     }
 }
 
-/// The median of sorted values without one of them; none where nothing is left. Sorted once, a thousand replicas are
-/// compared with their peers as fast as they are read.
+/// Returns the median of sorted values without one of them; `None` if nothing is left. The values are sorted once, so
+/// that a thousand replicas are compared with their peers quickly.
 pub(super) fn median_of_others(sorted: &[f64], own: f64) -> Option<f64> {
     let place = sorted.partition_point(|value| value.total_cmp(&own).is_lt());
     let other = |i: usize| sorted.get(i + usize::from(i >= place)).copied();

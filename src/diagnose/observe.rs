@@ -1,4 +1,4 @@
-//! observe: asks the plan's questions at once and waits no longer than the deadline.
+//! observe: sends the plan's queries concurrently and waits no longer than the deadline.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -23,39 +23,39 @@ use crate::clock;
 use crate::playbook::Library;
 use crate::prom::{PromError, Prometheus};
 
-/// Of the deadline, what is left for judging and rendering.
+/// The part of the deadline that is left for judging and rendering.
 pub(super) const RESERVE: Duration = Duration::from_millis(200);
 
 /// The longest range that a signal's query reads.
 const LONGEST_WINDOW: Duration = Duration::from_secs(86_400);
 
-/// What was seen, and what went wrong while looking.
+/// The observations, and the errors on the way.
 #[derive(Debug, Clone, Default)]
 pub struct Observed {
-    /// The engines that are there.
+    /// The detected engines.
     pub found: Found,
     /// The signals' values.
     pub seen: Observations,
-    /// In sentences.
+    /// Errors, in sentences.
     pub problems: Vec<String>,
-    /// Prometheus was away or late: worth making again.
+    /// True if Prometheus was unavailable or timed out: worth repeating.
     pub degraded: bool,
-    /// Questions asked.
+    /// Number of queries sent.
     pub queries: usize,
-    /// What was read from exporters themselves.
+    /// Values read directly from exporters.
     pub direct: Option<DirectRead>,
     /// The logs that were read.
     pub logs: Option<LogsRead>,
-    /// When the pool has data, where it has none at the moment that is judged.
+    /// The time span in which the pool has data, if it has none at the time of the evaluation.
     pub elsewhere: Option<DataSpan>,
-    /// Whose rows count.
+    /// The replicas whose rows count.
     pub(super) members: Members,
-    /// What the next look need not ask again.
+    /// Answers that later queries of the same diagnosis reuse.
     pub(super) cache: AnswerCache,
 }
 
 impl Observed {
-    /// With the failures of another look: what is not known of it makes this one worth repeating.
+    /// Adds the failures of another observation: its missing values make this one worth repeating.
     pub(super) fn add_trouble(&mut self, other: &Self) {
         self.degraded |= other.degraded;
         let new = other.problems.iter().filter(|problem| !self.problems.contains(problem));
@@ -64,12 +64,12 @@ impl Observed {
     }
 }
 
-/// Asks everything that the playbook may need; what has answered by the deadline counts.
+/// Queries everything that the playbook may need; answers before the deadline count.
 pub async fn observe(library: &Library, prometheus: &Prometheus, request: &Request) -> Observed {
     observe_needs(library, prometheus, request, &needs(library, &request.playbook), AnswerCache::default()).await
 }
 
-/// Asks for these needs, but not for what was asked before in the same diagnosis; the request's playbook is not looked at.
+/// Queries these needs, without what is cached; the request's playbook is ignored.
 pub(super) async fn observe_needs(
     library: &Library,
     prometheus: &Prometheus,
@@ -101,7 +101,7 @@ pub(super) async fn observe_needs(
     observed.seen.places = observed.members.places();
     observed.degraded |= gather(library, &observed.members, &plan.asks, &answers, &mut observed.seen);
     against::put(&driven, hours.as_ref(), &mut observed.seen);
-    // What was not answered is asked again.
+    // Unanswered queries are repeated next time.
     cache.hours.extend(hours.map(|hours| (names, hours)));
     say_what_is_missing(&plan, &answers, &mut observed);
     observed.queries = cache.queries;
@@ -109,7 +109,7 @@ pub(super) async fn observe_needs(
     observed
 }
 
-/// Finds the engines that answer for the scope, and which past they have.
+/// Detects the engines of the scope, and the past that they have.
 async fn detect(
     library: &Library,
     prometheus: &Prometheus,
@@ -169,7 +169,7 @@ async fn detect(
     }
 }
 
-/// Asks whether the pool was there when a past began; of one moment, so that all of them travel together.
+/// Builds the query for the pool at the start of a past; all of them have one time, so that they share a pack.
 fn was_there(library: &Library, request: &Request, past: &Past) -> Ask {
     Ask {
         signal: String::new(),
@@ -180,7 +180,7 @@ fn was_there(library: &Library, request: &Request, past: &Past) -> Ask {
     }
 }
 
-/// Why signals have no value, and what went wrong, in sentences.
+/// Writes the reasons for missing values, and the errors, in sentences.
 fn say_what_is_missing(plan: &Plan, answers: &[Answer], observed: &mut Observed) {
     for o in observed.seen.signals.values_mut() {
         if o.value.is_none() && o.replicas.is_empty() && o.why.is_none() {
@@ -189,7 +189,7 @@ fn say_what_is_missing(plan: &Plan, answers: &[Answer], observed: &mut Observed)
     }
     let away = observed.degraded && observed.found.engines.is_empty();
     for (signal, (why, enable)) in &plan.unavailable {
-        // When Prometheus could not be asked, that is the reason, not a missing exporter.
+        // If Prometheus was unavailable, that is the reason, not a missing exporter.
         let why = if away { observed.problems.first().cloned().unwrap_or_default() } else { why.clone() };
         let enable = if away { None } else { enable.clone() };
         let o = Observation { why: Some(why), enable, away, ..Observation::default() };

@@ -1,7 +1,8 @@
-//! onset: since when each piece of evidence holds, from the same questions asked over the time before.
+//! onset: the start of each piece of evidence, from the same queries over a range of time.
 //!
-//! The evidence's own condition is evaluated at each step, so an onset means what the evidence means. What held all
-//! along has none. It breaks ties, for a cause does not begin after its effect, and it is the story's clock.
+//! The evidence's own condition is evaluated at each step, so that an onset has the same meaning as the evidence.
+//! Evidence that held all along has no onset. Onsets break ties, for a cause does not begin after its effect, and
+//! date the timeline.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,26 +22,27 @@ use crate::playbook::{Condition, Library, Op};
 use crate::prom::{Prometheus, Range, Row, Series};
 use crate::signal::Bad;
 
-/// How long before the first alert is looked at.
+/// Length of the range before the first alert.
 const LOOK_BACK: Duration = Duration::from_secs(1_800);
-/// Of a long incident, how much is looked at.
+/// Maximum length of the range of a long incident.
 const LONGEST: Duration = Duration::from_secs(3 * 3_600);
-/// Moments in a range: fine enough for minutes, few enough for Prometheus.
+/// Steps in a range: fine enough for minutes, few enough for Prometheus.
 const STEPS: u64 = 60;
-/// Above so many replicas each moment is costly: every second one has to do, and every fourth for histograms.
+/// Number of replicas above which steps are costly: only every second one is queried, and every fourth for
+/// histograms.
 const MANY: usize = 250;
-/// The finest step, seconds; scrapes are rarely closer.
+/// The finest step, in seconds; scrapes are rarely closer.
 const FINEST: u64 = 30;
-/// The rate window of a moment: two scrapes of a minute.
+/// The rate window of a step: two scrapes of a minute.
 const WINDOW: Duration = Duration::from_secs(120);
-/// How many of the best chains are traced.
+/// Number of the best chains that are traced.
 const CHAINS: usize = 2;
-/// How long the answer may wait for it: it is worth a second, not the message.
+/// Maximum wait for onsets: the message must not be delayed longer.
 const PATIENCE: Duration = Duration::from_millis(1_500);
-/// So many steps in a row may lack data or the condition inside a period: a missed scrape is no end.
+/// Steps in a row that may lack data or the condition within a period: a missed scrape does not end it.
 const GAP: usize = 2;
 
-/// Finds since when the evidence of the best chains holds; true when anything was found.
+/// Finds the onsets of the evidence of the best chains; returns true if any was found.
 pub(super) async fn trace(
     library: &Library,
     prometheus: &Prometheus,
@@ -50,7 +52,7 @@ pub(super) async fn trace(
     deadline: Instant,
 ) -> bool {
     let wanted = wanted(library, judged);
-    // A shorter window blurs less; all share it, so that their order stays. What is recorded has its own.
+    // A shorter window blurs less; all share it, so that their order stays. Recorded series have their own.
     let recorded = wanted.iter().any(|e| observed.found.recorded.has(&e.signal));
     let window = if recorded { request.window } else { request.window.min(WINDOW) };
     let sharp = Request { window, ..request.clone() };
@@ -63,7 +65,7 @@ pub(super) async fn trace(
     let deadline = deadline.min(Instant::now() + PATIENCE);
     let packs = batch::pack(&asks);
     observed.queries += packs.len();
-    // A histogram of so many costs most of the time here; a moment without its value in between is no gap.
+    // A histogram of so many replicas costs most of the time; a step without its value is no gap.
     let of_histograms = if is_large { halved(range) } else { range };
     let range_of = |pack: &[usize]| if batch::is_heavy(&asks[pack[0]]) { of_histograms } else { range };
     let asking = packs.iter().map(|pack| ask_range(prometheus, &asks, pack, range_of(pack), deadline)).collect();
@@ -94,7 +96,7 @@ pub(super) async fn trace(
     !observed.seen.held_since.is_empty()
 }
 
-/// The questions; of replicas only where they are compared with each other.
+/// Builds the queries; by replica only if replicas are compared with each other.
 fn asks(library: &Library, request: &Request, found: &Found, wanted: &[EvidenceResult]) -> Vec<Ask> {
     let mut needs = Needs::new();
     for (signal, when) in wanted.iter().filter_map(|e| Some((e.signal.as_str(), e.when.parse::<Condition>().ok()?))) {
@@ -104,7 +106,7 @@ fn asks(library: &Library, request: &Request, found: &Found, wanted: &[EvidenceR
     asks.retain(|ask| !ask.signal.is_empty() && matches!(ask.side, Side::Replicas | Side::Pool));
     let told: Vec<(String, Side)> = asks.iter().map(|ask| (ask.signal.clone(), ask.side)).collect();
     for ask in asks.iter_mut().filter(|ask| ask.side == Side::Replicas && !needs[ask.signal.as_str()].replicas) {
-        // What several engines tell is put together by replica; rows of others are told apart by it.
+        // Values of several engines are combined by replica, and rows of other pools are excluded by it.
         let alone = told.iter().filter(|(signal, _)| *signal == ask.signal).count() == 1;
         let own = library.engines.get(&ask.engine).is_some_and(|engine| engine.kind.is_pool());
         let signal = library.signals.get(&ask.signal).filter(|_| alone && own);
@@ -118,7 +120,7 @@ fn asks(library: &Library, request: &Request, found: &Found, wanted: &[EvidenceR
     pruned(found, asks)
 }
 
-/// The evidence that holds along the best chains; what is merely present or absent has no story.
+/// Returns the met evidence along the best chains; checks for mere presence or absence have no onset.
 fn wanted(library: &Library, judged: &Judged) -> Vec<EvidenceResult> {
     let along = judged.chains.iter().take(CHAINS).flatten().filter_map(|id| judged.causes.get(id));
     let all = judged.evidence.iter().chain(along.flat_map(|judgement| &judgement.evidence));
@@ -128,8 +130,8 @@ fn wanted(library: &Library, judged: &Judged) -> Vec<EvidenceResult> {
     by_key.into_values().cloned().collect()
 }
 
-/// Whether a check points the way that hurts. `< 1.3x baseline` of a prompt length is a guard: it holds on every quiet
-/// day and begins whenever something else ends.
+/// Returns true if a check points in the harmful direction. `< 1.3x baseline` of a prompt length is a guard: it holds
+/// on every normal day and begins whenever something else ends.
 pub(super) fn tells_of_change(library: &Library, e: &EvidenceResult) -> bool {
     let falls = library.signals.get(&e.signal).is_some_and(|signal| signal.bad == Bad::Low);
     e.when.parse::<Condition>().ok().and_then(|when| when.comparisons().first().copied()).is_some_and(|c| match c.op {
@@ -150,7 +152,7 @@ pub(super) fn range(request: &Request) -> Range {
     }
 }
 
-/// The same with half of the moments, the last one among them.
+/// Returns the range with half of its steps; the last one stays.
 fn halved(range: Range) -> Range {
     let step_seconds = 2 * range.step_seconds.max(1);
     let steps = (range.to.as_second() - range.from.as_second()) / step_seconds;
@@ -171,7 +173,8 @@ pub(super) fn rows_at(series: &[Series], at_ms: i64) -> Vec<Row> {
     series.iter().filter_map(|s| Some(Row { labels: s.labels.clone(), value: value(s)? })).collect()
 }
 
-/// The beginning of the period that lasts until the end; none when it holds from the first moment on, or not at the end.
+/// Returns the start of the period that lasts until the end; `None` if it holds from the first step on, or not at the
+/// end.
 fn begin(held: &[(Timestamp, Outcome)]) -> Option<Timestamp> {
     let mut since = None;
     let mut gap = 0;

@@ -1,4 +1,4 @@
-//! The parts of a latency: where the time goes, and how much of it a cause explains.
+//! The parts of a latency, and the share that a cause explains.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use super::Observations;
 use crate::playbook::{CauseEntry, Latency, Library, REST};
 
-/// Parts may exceed the whole by so much of it: engines count first tokens when they are sent, and queue and prefill times
-/// when the request ends, so the requests of a window are not quite the same.
+/// Share by which the parts may exceed the whole: engines count first tokens when they are sent, and queue and
+/// prefill times when the request ends, so the requests of a window are not quite the same.
 const OVERLAP: f64 = 0.1;
 
 /// A mean latency and its parts, of one window.
@@ -15,13 +15,13 @@ const OVERLAP: f64 = 0.1;
 pub struct LatencyParts {
     /// The signal of the whole.
     pub signal: String,
-    /// What takes so long.
+    /// The title of the latency.
     pub title: String,
-    /// The whole, on average.
+    /// The mean of the whole.
     pub seconds: f64,
     /// The parts that are known, in the order of time.
     pub parts: Vec<LatencyPart>,
-    /// What the parts leave; none where a part is not known.
+    /// The remainder; `None` if a part is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rest: Option<LatencyRest>,
 }
@@ -31,25 +31,25 @@ pub struct LatencyParts {
 pub struct LatencyPart {
     /// Its signal.
     pub signal: String,
-    /// Where the time goes.
+    /// The title of the part.
     pub title: String,
-    /// On average.
+    /// The mean.
     pub seconds: f64,
-    /// Of the whole, 0..1.
+    /// The share of the whole, 0..1.
     pub share: f64,
 }
 
-/// What the parts of a latency leave.
+/// The remainder of a latency beside its known parts.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LatencyRest {
-    /// On average.
+    /// The mean.
     pub seconds: f64,
-    /// Of the whole, 0..1.
+    /// The share of the whole, 0..1.
     pub share: f64,
 }
 
-/// The parts of the latency that a playbook is about; none where the whole or every part lacks data, or where the parts
-/// are clearly more than the whole, which is then of other requests.
+/// Returns the parts of the latency that a playbook is about; `None` if the whole or every part lacks data, or if the
+/// parts are clearly more than the whole, which then counts other requests.
 pub(super) fn parts(library: &Library, playbook: &str, seen: &Observations) -> Option<LatencyParts> {
     library.playbooks.get(playbook)?.latency.iter().find_map(|latency| parts_of(latency, seen))
 }
@@ -82,7 +82,7 @@ fn parts_of(latency: &Latency, seen: &Observations) -> Option<LatencyParts> {
 }
 
 impl LatencyParts {
-    /// Which share of the whole a cause explains, 0..1; none where it explains no part, or one that is not known.
+    /// Returns the share of the whole that a cause explains, 0..1; `None` if it explains no part, or an unknown one.
     pub(super) fn explained(&self, entry: &CauseEntry) -> Option<f64> {
         let share = |name: &String| match name.as_str() {
             REST => self.rest.map(|rest| rest.share),
@@ -99,7 +99,7 @@ mod tests {
     use crate::diagnose::Observation;
     use crate::playbook::load;
 
-    /// TTFT, queue and prefill in seconds.
+    /// The latency parts for TTFT, queue and prefill in seconds.
     fn told(whole: Option<f64>, queue: Option<f64>, prefill: Option<f64>) -> Option<LatencyParts> {
         let mut seen = Observations::default();
         for (signal, value) in [("ttft_mean", whole), ("queue_time_mean", queue), ("prefill_time_mean", prefill)] {

@@ -1,7 +1,7 @@
-//! The past that the present is compared with: a ladder of moments, of which the first one counts that covers the pool.
+//! The past that current values are compared with: a ladder of time windows; the first that covers the pool counts.
 //!
-//! The same time of another day comes first, because the day has a rhythm; then the hours before the incident, which a
-//! fault that grows slowly has not reached; then whatever the pool has since it started.
+//! The same time of another day comes first, because load follows the day; then the hours before the incident, which
+//! a slowly growing fault has not reached; then the time since the pool started.
 
 use std::time::Duration;
 
@@ -12,20 +12,20 @@ use serde::{Deserialize, Serialize};
 use super::{Baseline, Request};
 use crate::clock;
 
-/// How long before the first alert its incident may have begun: an alert fires after its `for` (up to 10 minutes)
-/// and its window, and the past must not be the incident's own beginning.
+/// Time before the first alert in which its incident may have begun: an alert fires after its `for` (up to 10
+/// minutes) and its window, and the past must not contain the start of the incident.
 pub(super) const MARGIN: Duration = Duration::from_secs(1_200);
-/// The past is asked over at least this window: one value for a past that is not the luck of a minute.
+/// Minimum window of a past, so that its value does not depend on a single minute.
 const WINDOW: Duration = Duration::from_secs(600);
-/// The hours before end so long before the incident.
+/// Distance between the end of the hours before and the incident.
 const HOURS_END: Duration = Duration::from_secs(3_600);
-/// How long the hours before are. More hours would be steadier, but every sample of them is read, of every replica.
+/// Length of the hours before. A longer range would be steadier, but every sample of every replica in it is read.
 const HOURS: Duration = Duration::from_secs(7_200);
 const WEEK: Duration = Duration::from_secs(7 * 86_400);
-/// From so many replicas on each has peers that tell what is normal.
+/// Minimum number of replicas for a comparison with peers.
 const PEERS: usize = 2;
 
-/// Which past it is.
+/// The kind of past.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum PastKind {
@@ -33,15 +33,15 @@ pub enum PastKind {
     SameTime,
     /// The hours before the incident.
     HoursBefore,
-    /// Shortly before the incident: the pool is not there for longer.
+    /// Shortly before the incident: the pool has not existed for longer.
     SinceStart,
-    /// None: where a check compares replicas with each other, that has to do.
+    /// No past: checks that compare replicas with each other have to suffice.
     Peers,
-    /// None, and too few replicas to compare with each other.
+    /// No past, and too few replicas to compare with each other.
     Nothing,
 }
 
-/// A moment of the past.
+/// A time window of the past.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Past {
     pub(super) kind: PastKind,
@@ -50,35 +50,35 @@ pub(super) struct Past {
 }
 
 impl Past {
-    /// Where the window begins. A past counts only when the pool was there then: `rate` over a window that is filled in
-    /// part says too little.
+    /// Returns the start of the window. A past counts only if the pool existed then: `rate` over a partly filled
+    /// window is too low.
     pub(super) fn begins(&self) -> Timestamp {
         clock::before(self.at, self.window)
     }
 
-    /// The window before it: how much the two differ is how much the pool varies by itself. None for hours, which are their
-    /// own mean, and for what has just started.
+    /// Returns the window before it; the difference of the two is the pool's own variation. `None` for hours, which
+    /// are a mean already, and for a pool that has just started.
     pub(super) fn before(&self) -> Option<Self> {
         (self.kind == PastKind::SameTime).then(|| Self { at: self.begins(), ..*self })
     }
 }
 
-/// With what the values of a diagnosis were compared.
+/// The past that the values of a diagnosis were compared with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ComparedWith {
-    /// Which past.
+    /// The kind of past.
     pub kind: PastKind,
-    /// When it ended; none without a past.
+    /// The end of the past; `None` without a past.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>")]
     pub at: Option<Timestamp>,
-    /// How long it was.
+    /// The length of the past.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub window_seconds: Option<u64>,
 }
 
 impl ComparedWith {
-    /// What a past, or the lack of one, means for a pool of so many replicas.
+    /// Describes a past, or the lack of one, for a pool of so many replicas.
     pub(super) fn of(past: Option<Past>, replicas: usize) -> Self {
         match past {
             Some(Past { kind, at, window }) => Self { kind, at: Some(at), window_seconds: Some(window.as_secs()) },
@@ -90,7 +90,7 @@ impl ComparedWith {
     }
 }
 
-/// The moments that may serve as the past, best first.
+/// Returns the windows that may serve as the past, best first.
 pub(super) fn ladder(request: &Request) -> Vec<Past> {
     let Baseline::Earlier(by) = request.baseline else { return Vec::new() };
     let start = request.since.unwrap_or(request.at).min(request.at);

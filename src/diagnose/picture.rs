@@ -1,7 +1,7 @@
 //! picture: the signals that decided, as lines over the time around the onset.
 //!
-//! The questions are the diagnosis' own, asked as ranges with the same window and read the same way, so that the last
-//! point of a line is the number in the message.
+//! The queries are the diagnosis' own, sent as range queries with the same window and read the same way, so that the
+//! last point of a line is the number in the message.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -25,38 +25,40 @@ use crate::prom::{Prometheus, Range};
 use crate::render::Words;
 use crate::signal::{Fleet, format_value};
 
-/// Panels at most: what fits on a phone, and few queries.
+/// Maximum number of panels: fits on a phone, with few queries.
 const PANELS: usize = 6;
-/// Of one link of the chain, so many checks are shown before the others had theirs.
+/// Number of checks of one link that are shown before those of other links.
 const OF_LINK: usize = 2;
-/// How much is shown of the time before.
+/// Minimum and maximum length of the time before the onset.
 const LEAD: [Duration; 2] = [Duration::from_secs(20 * 60), Duration::from_secs(45 * 60)];
-/// As much is shown of the time before as so many times the incident's, so that what happens is not squeezed.
+/// Length of the time before the onset as a multiple of the incident's, so that the incident is not squeezed.
 const LEAD_SHARE: u32 = 4;
-/// Of a long incident, how much is shown.
+/// Maximum length of the picture.
 const LONGEST: Duration = Duration::from_secs(6 * 3_600);
-/// Points of a line at most.
+/// Maximum number of points in a line.
 const POINTS: u64 = 180;
 /// Steps between points, seconds; scrapes are rarely closer than the first.
 const STEPS: [u64; 5] = [15, 30, 60, 120, 300];
-/// Replicas that are highlighted at most.
+/// Maximum number of replicas that are highlighted.
 const OUTLIERS: usize = 3;
-/// The past is what was seen so long around the same moment: less, and a scrape's luck would be normal.
+/// Half width of the window that gives the past's range at a point: in a shorter one a single scrape would count as
+/// normal.
 const AROUND: Duration = Duration::from_secs(600);
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// When to look, and how long.
+/// The time range, and the limits of its queries.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Frame {
-    /// When the incident began.
+    /// The start of the incident.
     pub since: Timestamp,
-    /// What its past is, as the diagnosis was asked.
+    /// The past to compare with, as in the diagnosis.
     pub baseline: Baseline,
-    /// When to stop waiting for answers.
+    /// The time limit for Prometheus' answers.
     pub deadline: Duration,
 }
 
-/// Draws what decided a diagnosis; none when nothing did, or Prometheus has none of it (any more).
+/// Draws the checks that decided a diagnosis; `None` if there are none, or Prometheus has no data for them (any
+/// more).
 pub async fn picture(
     library: &Library,
     prometheus: &Prometheus,
@@ -102,13 +104,14 @@ struct Shown<'a> {
     evidence: &'a EvidenceResult,
     signal: &'a str,
     when: Option<Condition>,
-    /// It compares with the past.
+    /// True if it compares with the past.
     past: bool,
-    /// It compares replicas.
+    /// True if it compares replicas.
     peers: bool,
 }
 
-/// The checks that decided: the symptom's, then those of the best chain from its root upward; each signal once.
+/// Returns the checks that decided: the symptom's, then those of the best chain from its root upward; each signal
+/// once.
 fn deciding<'a>(library: &Library, diagnosis: &'a Diagnosis) -> Vec<Shown<'a>> {
     let tells = |e: &&EvidenceResult| {
         let there = e.when.parse::<Condition>().is_ok_and(|when| when == Condition::Present);
@@ -134,7 +137,7 @@ fn deciding<'a>(library: &Library, diagnosis: &'a Diagnosis) -> Vec<Shown<'a>> {
     shown.collect()
 }
 
-/// Whether a check only says that something is still as it was: `> 0.6x baseline` of the demand.
+/// Returns true if a check only says that nothing has changed: `> 0.6x baseline` of the demand.
 fn is_guard(e: &EvidenceResult) -> bool {
     let guards = |c: &Comparison| match (c.op, c.to) {
         (_, Reference::Number(_)) => false,
@@ -144,13 +147,13 @@ fn is_guard(e: &EvidenceResult) -> bool {
     e.when.parse::<Condition>().is_ok_and(|when| when.comparisons().iter().any(guards))
 }
 
-/// The questions, and whose answers count.
+/// The queries, and the replicas whose rows count.
 struct Asks {
     list: Vec<Ask>,
     members: Members,
 }
 
-/// Two queries: which engines there are, and who the replicas are.
+/// Plans the queries, with two queries of its own: for the engines and for the replicas.
 async fn asks(
     library: &Library,
     prometheus: &Prometheus,
@@ -191,7 +194,7 @@ async fn asks(
     Some(Asks { list, members: Members::of(library, &pool, &answers) })
 }
 
-/// What was seen at each moment of a range; moments without an answer say nothing.
+/// Queries the observations at each step of a range; steps without an answer are empty.
 async fn seen(
     library: &Library,
     prometheus: &Prometheus,
@@ -214,13 +217,13 @@ async fn seen(
         let mut seen = Observations::default();
         gather(library, members, &asked, &answers, &mut seen);
         all.push((at, seen));
-        // A large fleet's moments take a while; other diagnoses go on meanwhile.
+        // Steps of a large fleet take a while; other tasks run in between.
         tokio::task::yield_now().await;
     }
     all
 }
 
-/// What is shown: from well before the first onset to the moment that was judged.
+/// Returns the time range: from well before the first onset to the time of the evaluation.
 fn range(diagnosis: &Diagnosis, frame: &Frame) -> Range {
     let onsets = diagnosis.timeline.iter().map(|onset| onset.at);
     let begun = onsets.chain([frame.since]).min().unwrap_or(frame.since).min(diagnosis.at);
@@ -240,7 +243,7 @@ fn shifted(range: Range, by: Duration) -> Range {
     Range { from: clock::before(range.from, by), to: clock::before(range.to, by), ..range }
 }
 
-/// The replicas that the best chain blames, where that tells them from the others.
+/// Returns the replicas that the best chain blames, if they are few among others.
 fn outliers(diagnosis: &Diagnosis) -> Vec<&str> {
     let radius = diagnosis.root().map(|root| &root.replicas).unwrap_or(&diagnosis.replicas);
     let n = radius.affected.len();
@@ -299,7 +302,7 @@ fn panel(
     })
 }
 
-/// The pool's line, and those of the replicas where one of them is meant.
+/// Returns the pool's line, and those of the replicas if some of them stand out.
 fn series(diagnosis: &Diagnosis, shown: &Shown<'_>, fleet: Fleet, now: &Moments, words: &Words) -> Vec<Series> {
     let of = |seen: &Observations| seen.signals.get(shown.signal).cloned();
     let seen: Vec<_> = now.iter().filter_map(|(at, seen)| Some((*at, of(seen)?))).collect();
@@ -307,7 +310,7 @@ fn series(diagnosis: &Diagnosis, shown: &Shown<'_>, fleet: Fleet, now: &Moments,
     let own: Vec<&str> = shown.evidence.replicas.iter().map(|r| r.name.as_str()).take(OUTLIERS).collect();
     let names: BTreeSet<&str> = seen.iter().flat_map(|(_, o)| o.replicas.iter().map(|r| r.name.as_str())).collect();
     let odd: Vec<&str> = if shown.peers { own } else { blamed };
-    // A sum is another scale than its parts.
+    // A sum has another scale than its parts.
     let apart = shown.peers || fleet != Fleet::Sum;
     let odd: Vec<&str> = odd.into_iter().filter(|name| apart && names.contains(name)).collect();
     let mut all = Vec::new();
@@ -319,7 +322,7 @@ fn series(diagnosis: &Diagnosis, shown: &Shown<'_>, fleet: Fleet, now: &Moments,
             all.push(Series { name: (*name).to_owned(), points, role });
         }
     }
-    // The largest or smallest replica is the pool's value already.
+    // The largest or smallest replica already is the pool's value.
     let is_replica = shown.peers || matches!(fleet, Fleet::Max | Fleet::Min);
     if odd.is_empty() || !is_replica {
         let points = seen.iter().filter_map(|(at, o)| Some((*at, o.value?))).collect();
@@ -328,7 +331,7 @@ fn series(diagnosis: &Diagnosis, shown: &Shown<'_>, fleet: Fleet, now: &Moments,
     all
 }
 
-/// The strictest of a condition's numbers, in the signal's unit.
+/// Returns the strictest of a condition's thresholds, in the signal's unit.
 fn limit(when: &Condition, e: &EvidenceResult) -> Option<(f64, chart::Side)> {
     let comparisons = when.comparisons();
     let above = |op: Op| matches!(op, Op::Above | Op::AtLeast);
@@ -345,7 +348,7 @@ fn limit(when: &Condition, e: &EvidenceResult) -> Option<(f64, chart::Side)> {
     strictest.map(|value| (value, bad))
 }
 
-/// The past at the same time of day, where it is there for most of the picture.
+/// Returns the past at the same time of day, if it has data for most of the picture.
 fn band(signal: &str, by: Duration, past: &Moments, words: &Words) -> Option<Band> {
     let values: Vec<(Timestamp, f64)> =
         past.iter().filter_map(|(at, seen)| Some((*at, seen.signals.get(signal)?.value?))).collect();
@@ -368,7 +371,7 @@ fn band(signal: &str, by: Duration, past: &Moments, words: &Words) -> Option<Ban
     Some(Band { label, points: points.collect() })
 }
 
-/// The chain as one clause, what is felt first.
+/// Returns the chain as one clause, the symptom first.
 fn title(diagnosis: &Diagnosis) -> String {
     let root = diagnosis.root();
     let via = root.into_iter().flat_map(|root| &root.via).map(|link| link.title.as_str());
@@ -391,7 +394,7 @@ fn subtitle(diagnosis: &Diagnosis, range: &Range) -> String {
     pool.chain([time]).collect::<Vec<_>>().join(" · ")
 }
 
-/// When the cause and the symptom began; when the alert did where the symptom's beginning is not known.
+/// Returns the onsets of the cause and the symptom; the start of the alert if the symptom's onset is unknown.
 fn marks(diagnosis: &Diagnosis, frame: &Frame, words: &Words) -> Vec<Mark> {
     let root = diagnosis.root();
     let links = || {
@@ -407,7 +410,7 @@ fn marks(diagnosis: &Diagnosis, frame: &Frame, words: &Words) -> Vec<Mark> {
         Some(onset) => Mark { at: onset.at, label: diagnosis.symptom.title.clone() },
         None => Mark { at: frame.since, label: words.text("chart-alert", &[]) },
     });
-    // By the clock: what is noticed within a scrape or two of each other may come out either way.
+    // Sorted by time: onsets within a scrape or two of each other may come in either order.
     marks.sort_by_key(|mark| mark.at);
     marks
 }

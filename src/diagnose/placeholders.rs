@@ -1,4 +1,4 @@
-//! Names and values that the diagnosis knows, put into fix steps in place of `<pod>` and the like.
+//! Values for the placeholders of fix steps, `<pod>` and the like.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -11,21 +11,21 @@ use super::steps::About;
 use crate::playbook::{Library, RunsOn};
 use crate::signal::{EngineKind, Signal};
 
-/// The signal that tells how many replicas there were to be.
+/// The signal for the wanted number of replicas.
 const WANTED: &str = "replicas_wanted";
 /// The signal whose rows are autoscalers.
 const AUTOSCALERS: &str = "autoscaler_at_max";
-/// What KEDA puts before a ScaledObject's name for its autoscaler's.
+/// The prefix that KEDA puts before a ScaledObject's name for its autoscaler.
 /// Source: <https://keda.sh/docs/latest/reference/scaledobject-spec/>
 const KEDA: &str = "keda-hpa-";
 
-/// What placeholders of a node's steps stand for, as far as it is known. A replica is put in only where the node's own
-/// checks name it: another link's may be the healthy ones. What a shell would read as more than a word is left out:
-/// labels are untrusted, and a step is there to be copied.
+/// Returns the known values of the placeholders in a node's steps. A replica is inserted only if the node's own
+/// checks name it: another link's may be the healthy ones. Values that a shell reads as more than one word are left
+/// out: labels are untrusted, and steps are there to be copied.
 pub(super) fn known(library: &Library, about: &About<'_>, node: &str) -> BTreeMap<&'static str, String> {
     let About { request, seen, found, nodes, runs_on, .. } = about;
     let own = about.checks_of(node);
-    // A gateway's own replicas are not what is behind it.
+    // A gateway's own replicas are not the engines behind it.
     let of_gateways = |signal: &str| library.signals.get(signal).is_some_and(Signal::is_of_gateways);
     let only_gateways = found.pool(library).any(|(engine, _)| engine.kind == EngineKind::Gateway);
     let of_engines = own.iter().filter(|e| !only_gateways && !of_gateways(&e.signal)).cloned();
@@ -60,15 +60,15 @@ pub(super) fn known(library: &Library, about: &About<'_>, node: &str) -> BTreeMa
     all.into_iter().filter_map(|(name, value)| Some((name, value.filter(|value| is_word(value))?))).collect()
 }
 
-/// The replicas of the gateways that tell something of the pool.
+/// Returns the replicas of the gateways that report on the pool.
 fn gateways<'a>(library: &'a Library, seen: &'a Observations) -> impl Iterator<Item = &'a str> {
     let told = seen.signals.iter().filter(|(name, _)| library.signals.get(*name).is_some_and(Signal::is_of_gateways));
     told.flat_map(|(_, o)| &o.replicas).map(|r| r.name.as_str()).filter(|name| !name.is_empty())
 }
 
-/// A step's text with what its placeholders stand for.
+/// Returns a step's text with its placeholders replaced.
 pub(super) fn filled(action: &str, known: &BTreeMap<&'static str, String>) -> String {
-    // In one pass, so that nothing is looked for in what was put in.
+    // In one pass, so that inserted text is not searched again.
     let mut out = String::with_capacity(action.len());
     let mut rest = action;
     while let Some(at) = rest.find('<') {
@@ -89,19 +89,19 @@ pub(super) fn filled(action: &str, known: &BTreeMap<&'static str, String>) -> St
     out
 }
 
-/// The value that all have in common; none where there are several, or none.
+/// Returns the value that all have in common; `None` if there are several, or none.
 fn only<'a>(mut values: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let first = values.next()?;
     values.all(|value| value == first).then_some(first)
 }
 
-/// Whether a shell reads it as one word that is no option, and no markup is in it.
+/// Returns true if a shell reads it as one word that is no option, and it has no markup.
 fn is_word(value: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | '/' | ':' | '@' | '+');
     value.len() <= 253 && value.starts_with(|c: char| c.is_ascii_alphanumeric()) && value.chars().all(plain)
 }
 
-/// A name that Kubernetes would take for a pod, and no address.
+/// Returns true if Kubernetes accepts the name for a pod, and it is no address.
 fn is_pod(name: &str) -> bool {
     let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '.');
     name.chars().all(plain) && is_name(name)
@@ -111,39 +111,39 @@ fn is_name(host: &str) -> bool {
     host.parse::<IpAddr>().is_err()
 }
 
-/// Whether it is `host:port`.
+/// Returns true if it is `host:port`.
 fn is_address(name: &str) -> bool {
     host(name).len() < name.len()
 }
 
-/// What stands before the path of a URL.
+/// Returns a URL without its path.
 fn base(url: &str) -> String {
     let (scheme, rest) = url.split_once("://").unwrap_or(("http", url));
     format!("{scheme}://{}", rest.split(['/', '?', '#']).next().unwrap_or_default())
 }
 
-/// `host:port` of what stands before a URL's path.
+/// Returns `host:port` of a URL without a path.
 fn address(base: &str) -> Option<String> {
     let (scheme, host) = base.split_once("://")?;
     let port = if scheme == "https" { 443 } else { 80 };
     Some(if is_address(host) { host.to_owned() } else { format!("{host}:{port}") })
 }
 
-/// The Deployment of the pods, where all of them are of one.
+/// Returns the Deployment of the pods, if all of them belong to one.
 fn deployment<'a>(pods: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let mut of = pods.into_iter().map(deployment_of);
     let first = of.next()??;
     of.all(|of| of == Some(first)).then_some(first)
 }
 
-/// The name of its Deployment: the pod's without a ReplicaSet's hash and five characters.
+/// Returns the name of a pod's Deployment: without the ReplicaSet's hash and the five characters.
 fn deployment_of(pod: &str) -> Option<&str> {
     let workload = workload_of(pod);
     let (hash, _) = pod.strip_prefix(workload)?.strip_prefix('-')?.split_once('-')?;
     (is_pod(pod) && !hash.is_empty()).then_some(workload)
 }
 
-/// How many replicas were wanted before, where that were more.
+/// Returns the number of replicas that were wanted in the past, if that was more than now.
 fn replicas_before(seen: &Observations) -> Option<u64> {
     let wanted = seen.signals.get(WANTED)?;
     let (now, before) = (wanted.value?, wanted.baseline?);
@@ -223,7 +223,7 @@ mod tests {
         assert_eq!(told, expected);
     }
 
-    /// A check that holds on these replicas.
+    /// Builds a check that is met on these replicas.
     fn names(replicas: &[&str]) -> EvidenceResult {
         let mut check = bad_replica().causes.swap_remove(0).evidence.swap_remove(0);
         let value = |name: &&str| ReplicaValue { name: (*name).to_owned(), value: 1.0 };
@@ -270,7 +270,7 @@ mod tests {
         assert_eq!(pod(&diagnosis, "idle-replica").as_deref(), Some("vllm-idle"));
     }
 
-    /// What placeholders stand for where the cause's own checks name these replicas, and this was found of the pool.
+    /// Returns the placeholders' values for a cause whose own checks name these replicas, in this pool.
     fn told(named: &[&str], seen: &Observations, found: &Found, runs_on: RunsOn) -> Vec<(&'static str, String)> {
         let mut diagnosis = bad_replica();
         diagnosis.causes[0].evidence = vec![names(named)];

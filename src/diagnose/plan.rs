@@ -1,4 +1,4 @@
-//! plan: which questions a diagnosis asks. Their number depends on the playbook, never on the replicas.
+//! plan: the queries of a diagnosis. Their number depends on the playbook, never on the replicas.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::playbook::{Condition, Evidence, Library, Node, Verify};
 use crate::prom::Part;
 use crate::signal::{Engine, EngineKind, Fill, Fleet, fill, histograms, matchers};
 
-/// What an answer is used for.
+/// The purpose of a query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Side {
     /// The replicas' values now.
@@ -28,23 +28,23 @@ pub enum Side {
     BeforeReplicas,
     /// The pool's value in the window before the past's.
     BeforePool,
-    /// Which of the histograms are native ones.
+    /// The histograms that Prometheus stores as native ones.
     Native,
-    /// Where the pool's pods run.
+    /// The nodes of the pool's pods.
     Nodes,
 }
 
-/// The signal that tells each replica's share of the traffic.
+/// The signal for each replica's share of the traffic.
 pub(super) const TRAFFIC: &str = "request_rate";
 
-/// One question.
+/// A query with its purpose.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ask {
-    /// The signal, or `""` for what is asked of the pool itself.
+    /// The signal, or `""` for a query about the pool itself.
     pub signal: String,
     /// The engine that answers.
     pub engine: String,
-    /// What the answer is used for.
+    /// The purpose of the answer.
     pub side: Side,
     /// The PromQL.
     pub query: String,
@@ -53,68 +53,69 @@ pub struct Ask {
 }
 
 impl Ask {
-    /// Whether it asks who the pool's replicas are.
+    /// Returns true if it queries the pool's replicas.
     pub(super) fn is_for_replicas(&self) -> bool {
         self.signal.is_empty() && self.side == Side::Replicas
     }
 
-    /// What is asked for a part of others.
+    /// Builds the query for a common part of several formulas.
     pub(super) fn of_part(at: Timestamp, part: &Part) -> Self {
         Self { signal: String::new(), engine: String::new(), side: Side::Pool, query: part.query(), at }
     }
 }
 
-/// All questions of a diagnosis.
+/// All queries of a diagnosis.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Plan {
-    /// Each once.
+    /// The queries, each once.
     pub asks: Vec<Ask>,
-    /// Signals that cannot be asked here: why, and what would change that.
+    /// Signals that cannot be queried here: the reason, and the setting that changes it.
     pub unavailable: BTreeMap<String, (String, Option<String>)>,
 }
 
-/// What the evidence needs of a signal.
+/// The values of a signal that the evidence needs.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Need {
     pub(super) baseline: bool,
     pub(super) replicas: bool,
-    /// Who it is will be asked later, of what is found ([`super::who`]): the pool's value does.
+    /// True if the pool's value is enough for now; replicas are queried later, for met evidence only
+    /// ([`super::who`]).
     pub(super) pool_first: bool,
 }
 
 impl Need {
-    /// What one condition needs.
+    /// Returns the needs of a condition.
     pub(super) fn of(when: &Condition) -> Self {
         Self { baseline: when.needs_baseline(), replicas: when.needs_peers(), pool_first: false }
     }
 
-    /// What another condition needs as well.
+    /// Adds the needs of another condition.
     pub(super) fn add(&mut self, other: Self) {
         self.baseline |= other.baseline;
         self.replicas |= other.replicas;
     }
 }
 
-/// Signal name to what is needed of it.
+/// Signal name to its needs.
 pub(super) type Needs<'a> = BTreeMap<&'a str, Need>;
 
-/// The same needs, but of replicas only what compares them with each other, and their share of the traffic.
+/// Limits the needs of replicas to comparisons with each other and to their share of the traffic.
 pub(super) fn pool_first(mut needs: Needs<'_>) -> Needs<'_> {
     needs.iter_mut().for_each(|(signal, need)| need.pool_first = *signal != TRAFFIC);
     needs
 }
 
-/// Plans the questions for everything that can be reached from the request's playbook.
+/// Plans the queries for everything that can be reached from the request's playbook.
 pub fn plan(library: &Library, request: &Request, found: &Found) -> Plan {
     plan_for(library, request, found, &needs(library, &request.playbook))
 }
 
-/// Plans the questions for these needs; the request's playbook is not looked at.
+/// Plans the queries for these needs; the request's playbook is ignored.
 pub(super) fn plan_for(library: &Library, request: &Request, found: &Found, needs: &Needs<'_>) -> Plan {
     let mut plan = Plan::default();
     pool_question(library, request, found, &mut plan);
     node_question(library, request, found, &mut plan);
-    // What several engines tell is put together by replica.
+    // Values of several engines are combined by replica.
     let alone = found.pool(library).count() == 1;
     for (&signal, &need) in needs {
         let Some(definition) = library.signals.get(signal).filter(|s| !s.is_extra()) else {
@@ -174,10 +175,10 @@ pub(super) fn plan_for(library: &Library, request: &Request, found: &Found, need
     plan
 }
 
-/// The labels by which an orchestrator tells where a pod runs.
+/// The labels with which an orchestrator reports the node of a pod.
 pub(super) const POD_AND_NODE: [&str; 3] = ["pod", "node", "host_ip"];
 
-/// On which nodes pods run, for exporters that know nodes and no pods.
+/// Adds the query for the nodes of pods, for exporters that know nodes and no pods.
 fn node_question(library: &Library, request: &Request, found: &Found, plan: &mut Plan) {
     for seen in &found.engines {
         let Some(engine) = library.engines.get(&seen.engine).filter(|e| e.kind == EngineKind::Platform) else {
@@ -195,7 +196,7 @@ fn node_question(library: &Library, request: &Request, found: &Found, plan: &mut
     }
 }
 
-/// What to do where nothing of an engine is there.
+/// Returns the advice for an engine that is not there.
 fn scrape(engine: &Engine) -> String {
     engine.enable.clone().unwrap_or_else(|| format!("scrape {}", engine.engine))
 }
@@ -203,7 +204,7 @@ fn scrape(engine: &Engine) -> String {
 /// The label under which [`Side::Native`] names a histogram.
 pub(super) const HISTOGRAM: &str = "histogram";
 
-/// A classic histogram has no series of its plain name; where there is one, Prometheus keeps it as a native one.
+/// Adds the query for native histograms: a classic one has no series of its plain name, a native one has.
 fn native_question(library: &Library, request: &Request, found: &Found, plan: &mut Plan) {
     for (engine, seen) in found.pool(library) {
         let asked = plan.asks.iter().filter(|ask| ask.engine == engine.engine);
@@ -226,20 +227,20 @@ fn native_question(library: &Library, request: &Request, found: &Found, plan: &m
     }
 }
 
-/// The engines that may tell a signal, those whose answer counts first.
+/// Returns the engines that may report a signal, those with precedence first.
 pub(super) fn tellers<'a>(library: &'a Library, signal: &str) -> Vec<&'a Engine> {
     let mut tellers: Vec<&Engine> = library.engines.values().filter(|e| e.signals.contains_key(signal)).collect();
     tellers.sort_by_key(|engine| tier(library, signal, engine));
     tellers
 }
 
-/// How far back an engine's answer to a signal stands; only the answers of the first tier that has any count.
+/// Returns the precedence of an engine for a signal, 0 first; only answers of the first tier with data count.
 pub(super) fn tier(library: &Library, signal: &str, engine: &Engine) -> (usize, bool) {
     let of = library.signals.get(signal).map(|s| s.of.as_slice()).unwrap_or_default();
     (of.iter().position(|kind| *kind == engine.kind).unwrap_or(of.len()), engine.stand_in)
 }
 
-/// What to say of a signal when nothing was found that could tell it.
+/// Returns reason and advice for a signal that no detected engine reports.
 pub(crate) fn nobody(library: &Library, kind: EngineKind) -> (String, Option<String>) {
     let why = match kind {
         EngineKind::Serving => "no serving engine was found in this Prometheus",
@@ -255,7 +256,7 @@ pub(crate) fn nobody(library: &Library, kind: EngineKind) -> (String, Option<Str
     (why.to_owned(), Some(enable))
 }
 
-/// The replicas that the pool had within the last hour, the gone ones included.
+/// Adds the query for the pool's replicas of the last hour, including those that are gone.
 fn pool_question(library: &Library, request: &Request, found: &Found, plan: &mut Plan) {
     for (engine, seen) in found.pool(library) {
         let query = match engine.detect_also.as_slice() {
@@ -281,7 +282,7 @@ struct Source<'a> {
     query: &'a str,
     window: Option<Duration>,
     labels: bool,
-    /// No other engine serves the pool.
+    /// True if no other engine serves the pool.
     alone: bool,
     past: Option<Past>,
     before: Option<Past>,
@@ -303,7 +304,7 @@ fn add(plan: &mut Plan, request: &Request, from: Source<'_>, signal: &str, fleet
         plan.asks.push(Ask { signal: signal.to_owned(), engine: engine.engine.clone(), side, query, at });
     };
     let now = window.unwrap_or(request.window);
-    // Rows of others are told apart by their replicas.
+    // Rows of shared exporters are assigned to a pool by their replicas.
     let summed = engine.kind.is_pool() && !labels && reduced(fleet, "").is_some();
     let by_pool = !derived || (summed && alone && need.pool_first && !need.replicas);
     if !by_pool || need.replicas {
@@ -316,7 +317,7 @@ fn add(plan: &mut Plan, request: &Request, from: Source<'_>, signal: &str, fleet
         let side = if derived && !summed { Side::PastReplicas } else { Side::PastPool };
         ask(side, past.at, window.unwrap_or(past.window));
     }
-    // Histograms are costly; what they tell varies less than what is counted.
+    // Histograms are costly; their quantiles vary less than counts.
     let before = before.filter(|_| need.baseline && !reads_histogram);
     if let Some(before) = before {
         let side = if derived && !summed { Side::BeforeReplicas } else { Side::BeforePool };
@@ -324,13 +325,13 @@ fn add(plan: &mut Plan, request: &Request, from: Source<'_>, signal: &str, fleet
     }
 }
 
-/// The questions without metrics that do not exist; those that have no answer then are left out.
+/// Removes metrics that do not exist from the queries; queries without an answer are left out.
 pub(super) fn pruned(found: &Found, asks: Vec<Ask>) -> Vec<Ask> {
     asks.into_iter().filter_map(|ask| Some(Ask { query: found.names.prune(&ask.query)?, ..ask })).collect()
 }
 
-/// The pool's value as PromQL, from the query of its replicas' values: of a past or an onset no replica's is of interest.
-/// None where several rows of one replica would count as several replicas.
+/// Returns PromQL for the pool's value, from the query of its replicas' values: a past or an onset needs no single
+/// replica. `None` if several rows of one replica would count as several replicas.
 pub(super) fn reduced(fleet: Fleet, query: &str) -> Option<String> {
     match fleet {
         Fleet::Max => Some(format!("max({query})")),
@@ -346,7 +347,7 @@ pub(super) fn filled(query: &str, engine: &Engine, seen: &EngineSeen, window: Du
     fill(query, &Fill { scope: &scope, workload: &scope, window, by, prefix })
 }
 
-/// What the evidence and the fixes that can be reached from a playbook need.
+/// Returns the needs of the evidence and the fixes that can be reached from a playbook.
 pub(super) fn needs<'a>(library: &'a Library, playbook: &str) -> Needs<'a> {
     let mut needs = Needs::new();
     for latency in library.playbooks.get(playbook).into_iter().flat_map(|playbook| &playbook.latency) {
@@ -358,7 +359,7 @@ pub(super) fn needs<'a>(library: &'a Library, playbook: &str) -> Needs<'a> {
         for (signal, when) in evidence.iter().flat_map(Evidence::checks) {
             let need = needs.entry(signal).or_default();
             need.baseline |= when.needs_baseline();
-            // Of the symptom, who suffers is asked as well.
+            // For the symptom, the affected replicas are queried as well.
             need.replicas |= when.needs_peers() || i == 0;
         }
         let steps = now.iter().chain(lasting);

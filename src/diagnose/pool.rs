@@ -1,4 +1,4 @@
-//! The pool that Prometheus shows for a scope, for whoever asks more of it than signals: its engines, and whose rows count.
+//! The pool of a scope for callers that query more than signals: its engines, and the rows that belong to it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::playbook::Library;
 use crate::prom::{PromError, Prometheus};
 use crate::signal::{Engine, EngineKind};
 
-/// A pool that was looked for; it has no engines when none serves the scope.
+/// The result of a search for a pool; it has no engines if none serves the scope.
 #[derive(Debug, Clone)]
 pub struct Pool<'a> {
     library: &'a Library,
@@ -28,20 +28,20 @@ pub struct Pool<'a> {
     members: Members,
 }
 
-/// How sure it is that rows are the pool's.
+/// The certainty that rows belong to the pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Own {
-    /// They name its pods, its nodes or its workloads.
+    /// They name its pods, nodes or workloads.
     Known,
-    /// They name nobody.
+    /// They name no owner.
     Open,
 }
 
 impl<'a> Pool<'a> {
-    /// Looks for the pool at the request's moment, with two queries.
+    /// Finds the pool at the request's time, with two queries.
     ///
     /// # Errors
-    /// When Prometheus does not answer the first of them by `deadline`.
+    /// If Prometheus does not answer the first of them by `deadline`.
     pub async fn find(
         library: &'a Library,
         prometheus: &Prometheus,
@@ -57,39 +57,40 @@ impl<'a> Pool<'a> {
         Ok(Self { library, request, found, members })
     }
 
-    /// The engines and exporters that tell of it.
+    /// Returns the engines and exporters that report on it.
     pub fn engines(&self) -> impl Iterator<Item = (&'a Engine, &EngineSeen)> {
         self.found.engines.iter().filter_map(|seen| Some((self.library.engines.get(&seen.engine)?, seen)))
     }
 
-    /// The engines whose replicas are the pool.
+    /// Returns the engines whose replicas are the pool.
     pub fn serving(&self) -> impl Iterator<Item = (&Engine, &EngineSeen)> {
         self.found.pool(self.library)
     }
 
-    /// The names of its replicas within the last hour.
+    /// Returns the names of its replicas within the last hour.
     pub fn replicas(&self) -> Vec<String> {
         self.members.pool()
     }
 
-    /// The node of each pod, where an orchestrator tells.
+    /// Returns the node of each pod, if an orchestrator reports it.
     pub fn nodes(&self) -> BTreeMap<String, String> {
         self.members.places().into_iter().filter_map(|(pod, nodes)| Some((pod, nodes.into_iter().next()?))).collect()
     }
 
-    /// The same with pods that are known otherwise.
+    /// Adds pods that are known from another source.
     #[must_use]
     pub fn with_pods(mut self, pods: impl Iterator<Item = String>) -> Self {
         self.members = self.members.with_pods(pods);
         self
     }
 
-    /// A query of an engine's file, bound to the pool; `$by` is a replica's labels.
+    /// Fills an engine's query for the pool; `$by` becomes a replica's labels.
     pub fn bound(&self, engine: &Engine, seen: &EngineSeen, query: &str) -> String {
         filled(query, engine, seen, self.request.window, &engine.replica)
     }
 
-    /// Asks queries at moments, what they have in common once and those of one moment in packs; one answer for each, in order.
+    /// Sends queries with their evaluation times, common parts once and packed by time; returns one answer per query,
+    /// in order.
     pub async fn ask(
         &self,
         prometheus: &Prometheus,
@@ -101,24 +102,24 @@ impl<'a> Pool<'a> {
         AnswerCache::default().ask(prometheus, &asks, deadline).await
     }
 
-    /// Whether a row names the pool; none when it names somebody else.
+    /// Returns the certainty that a row is the pool's; `None` if it names another owner.
     pub fn owns(&self, row: &Labels) -> Option<Own> {
         self.members.owns(row)
     }
 
-    /// Of rows that an exporter tells, those of the pool: the ones that name it, else those that name nobody.
+    /// Returns the pool's rows among those of an exporter: those that name it, else those that name no owner.
     pub fn own<'r, T>(&self, engine: &Engine, rows: &'r [T], labels: impl Fn(&T) -> &Labels) -> (Own, Vec<&'r T>) {
         let of = |wanted: Own| rows.iter().filter(|row| self.owns(labels(row)) == Some(wanted)).collect();
         let known: Vec<&T> = of(Own::Known);
         if !known.is_empty() {
             return (Own::Known, known);
         }
-        // What a serving engine tells is bound to the pool by the query.
+        // The query binds a serving engine's rows to the pool.
         let sure = if engine.kind == EngineKind::Serving { Own::Known } else { Own::Open };
         (sure, of(Own::Open))
     }
 
-    /// The row's replica.
+    /// Returns the row's replica.
     pub fn replica(&self, engine: &Engine, row: &Labels) -> Option<String> {
         name(engine, row)
     }

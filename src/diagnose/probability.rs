@@ -1,35 +1,35 @@
-//! How probable a cause is: its evidence, against its rivals, and against something that no playbook knows.
+//! The probability of a cause: its evidence, against its rivals, and against causes that no playbook knows.
 //!
-//! A logistic regression on a few numbers of the answer. The coefficients are fitted on the simulated fleets that rules are
-//! tuned on (`cargo test --test scenarios -- --tuned --fit`), and checked on others and on captures of real servers
-//! (docs/accuracy.md).
+//! A logistic regression on a few features of the diagnosis. The coefficients are fitted on the simulated fleets that
+//! rules are tuned on (`cargo test --test scenarios -- --tuned --fit`), and checked on others and on captures of real
+//! servers (docs/accuracy.md).
 
 use std::collections::BTreeSet;
 
 use super::{Diagnosis, EvidenceResult, Outcome, SymptomVerdict, Verdict};
 
-/// From this probability on a cause is likely.
+/// Minimum probability of a likely cause.
 const LIKELY: f64 = 0.7;
 
-/// No cause is more probable where nobody knows whether the symptom is there: just below [`LIKELY`].
+/// Maximum probability of a cause if the symptom has no data: just below [`LIKELY`].
 const UNSEEN: f64 = 0.69;
 
-/// What explains another symptom need not explain the alert's own: its probability is multiplied by this.
+/// Factor for causes of another symptom: they need not explain the alert's own.
 const OTHER_SYMPTOM: f64 = 0.3;
 
-/// How many numbers tell how probable a cause is.
+/// Number of features.
 pub const FEATURES: usize = 6;
 
-/// What each of the [`features`] would count where nothing was measured. The fit keeps the signs: more evidence never makes a
+/// The coefficients of the [`features`] before any measurement. The fit keeps the signs: more evidence never makes a
 /// cause less probable.
 pub const PRIOR: [f64; FEATURES] = [5.0, 0.5, 1.0, 1.0, -1.0, -1.0];
 
-/// What each number adds to the log-odds: a constant, then as in [`features`].
+/// The contributions to the log-odds: a constant, then as in [`features`].
 const COEFFICIENTS: [f64; FEATURES + 1] = [-4.49, 3.94, 0.56, 0.88, 2.85, -0.95, -1.71];
 
-/// What tells how probable the cause at `place` is, each about 0..=1: the score of its weakest link; by how much that is above
-/// its best rival's (below: negative); the share of its checks that have data; whether it stands first; the share of all causes
-/// that nobody could check; whether it is a last resort.
+/// Returns the features of the cause at `place`, each about 0..=1: the score of its weakest link; its lead over the
+/// best rival's score (negative if behind); the share of its checks that have data; 1 if it is first; the share of
+/// all causes that could not be checked; 1 if it is a last resort.
 pub fn features(diagnosis: &Diagnosis, place: usize) -> [f64; FEATURES] {
     let causes = &diagnosis.causes;
     let Some(cause) = causes.get(place) else { return [0.0; FEATURES] };
@@ -50,7 +50,7 @@ pub fn features(diagnosis: &Diagnosis, place: usize) -> [f64; FEATURES] {
     ]
 }
 
-/// The share of all causes that nobody could check.
+/// Returns the share of all causes that could not be checked.
 fn unchecked(diagnosis: &Diagnosis) -> f64 {
     let late = diagnosis.not_looked_at.iter().map(|cause| &cause.id);
     let unchecked = diagnosis.unchecked.iter().flat_map(|unchecked| &unchecked.causes);
@@ -60,7 +60,7 @@ fn unchecked(diagnosis: &Diagnosis) -> f64 {
     open.len() as f64 / all.max(1) as f64
 }
 
-/// Writes into each cause how probable it is, and what that is in a word; and how probable it is that none of them is it.
+/// Writes each cause's probability and verdict, and the probability that none of them is the right one.
 pub(super) fn weigh(diagnosis: &mut Diagnosis) {
     let probable: Vec<f64> =
         (0..diagnosis.causes.len()).map(|place| probability(&features(diagnosis, place))).collect();
@@ -74,7 +74,7 @@ pub(super) fn weigh(diagnosis: &mut Diagnosis) {
     diagnosis.unknown = diagnosis.causes.iter().map(|cause| 1.0 - cause.probability).product();
 }
 
-/// Whether the causes are those of another symptom than the alert's own, which is there as well.
+/// Returns true if the causes belong to another symptom while the alert's own symptom is confirmed.
 fn is_of_another_symptom(diagnosis: &Diagnosis) -> bool {
     diagnosis.screening.as_ref().is_some_and(|screening| {
         let own = screening.asked_verdict == Some(SymptomVerdict::Confirmed);
@@ -82,7 +82,7 @@ fn is_of_another_symptom(diagnosis: &Diagnosis) -> bool {
     })
 }
 
-/// The probability that these numbers stand for.
+/// Returns the probability for these features.
 fn probability(features: &[f64; FEATURES]) -> f64 {
     let [constant, rest @ ..] = COEFFICIENTS;
     let odds = constant + rest.iter().zip(features).map(|(a, b)| a * b).sum::<f64>();

@@ -1,8 +1,9 @@
-//! The recorded series `llm:<signal>` of a pool: where the generated rules are loaded, nobody has to read the series of all its
-//! replicas again.
+//! The recorded series `llm:<signal>` of a pool: with the generated rules loaded, the series of all its replicas need
+//! not be read again.
 //!
-//! They are read only where they are about this pool alone, are fresh, have the request's rate window, and reach back as far as
-//! the diagnosis looks. A recorded value is as old as the last evaluation of its rule: a minute as a rule, [`FRESH`] at most.
+//! They are used only if they are about this pool alone, are fresh, have the request's rate window, and reach back as
+//! far as the diagnosis. A recorded value is as old as the last evaluation of its rule: usually a minute, [`FRESH`]
+//! at most.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -20,13 +21,13 @@ use crate::playbook::Library;
 use crate::prom::{Prometheus, Row};
 use crate::signal::{Engine, Matcher, RECORDED_POOL, RECORDED_WINDOW, matchers, prometheus_duration, recorded_name};
 
-/// Rules are evaluated every minute as a rule; what is older was recorded by nobody who still runs.
+/// Maximum age of a recorded sample: rules are usually evaluated every minute, an older one is no longer recorded.
 const FRESH: Duration = Duration::from_secs(150);
 
-/// The mean of quantiles over a longer past is not that past's quantile.
+/// Maximum window of a past: the mean of quantiles over a longer one is not that past's quantile.
 const LONGEST_PAST: Duration = Duration::from_secs(600);
 
-/// The recorded series that may be read, by engine and name.
+/// The recorded series that may be used, by engine and name.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Recorded {
     /// The rate window of all of them.
@@ -37,21 +38,21 @@ pub(super) struct Recorded {
 #[derive(Debug, Clone, PartialEq)]
 struct Series {
     matchers: Vec<Matcher>,
-    /// It was recorded at the time of the past as well.
+    /// True if it was recorded at the time of the past as well.
     has_past: bool,
 }
 
 impl Recorded {
-    /// Whether a signal of the pool, or of its replicas, may be read.
+    /// Returns true if a signal of the pool, or of its replicas, is recorded.
     pub(super) fn has(&self, signal: &str) -> bool {
         let names = [false, true].map(|by_replica| recorded_name(signal, by_replica));
         self.series.keys().any(|(_, recorded)| names.contains(recorded))
     }
 
-    /// What is asked instead of a signal's own query; none where that has to be asked.
+    /// Returns the query that replaces a signal's own; `None` if the own one is needed.
     pub(super) fn query(&self, engine: &Engine, signal: &str, side: Side, window: Duration) -> Option<String> {
         let entry = engine.signals.get(signal)?;
-        // What is up or down is of this moment: a minute-old answer would deny the outage that was just reported.
+        // Up or down is a state of this moment: a minute-old value would deny the outage that was just reported.
         if !entry.query.as_deref()?.contains("$window") {
             return None;
         }
@@ -66,13 +67,13 @@ impl Recorded {
         let series = self.series.get(&(engine.engine.clone(), name.clone()))?;
         let selector = format!("{name}{{{}}}", matchers(&series.matchers));
         match (by_replica, of_past) {
-            // A quantile of no request is no number, and a mean over one such moment would be none either.
+            // A quantile without requests is NaN, and one NaN would make the mean NaN.
             (_, true) if series.has_past && window <= LONGEST_PAST && !has_own_window => {
                 let window = prometheus_duration(window);
                 Some(format!("avg(avg_over_time(({selector} > -Inf)[{window}:1m]))"))
             }
             (_, true) => None,
-            // Rates over another window are other numbers.
+            // Rates over another window are different numbers.
             _ if window != self.window && !has_own_window => None,
             (true, false) => Some(format!("max by ({}) ({selector})", engine.replica.join(", "))),
             (false, false) => Some(format!("max({selector})")),
@@ -80,8 +81,8 @@ impl Recorded {
     }
 }
 
-/// Finds out what is recorded of the pool that was found; nothing where the request's window is another one. With the number of
-/// questions.
+/// Finds the recorded series of the detected pool, and returns the number of queries as well; none if their window is
+/// not the request's.
 pub(super) async fn look(
     library: &Library,
     prometheus: &Prometheus,
@@ -125,7 +126,7 @@ pub(super) async fn look(
         let there: Vec<_> = there.iter().map(|rows| by_name(rows)).collect();
         let (replicas, replicas_before) = (by_name(replicas), by_name(replicas_before));
         for (name, rows) in there[0].iter().chain(&replicas) {
-            // Quantiles of several pools cannot be put together.
+            // Quantiles of several pools cannot be combined.
             let [pool] = rows.as_slice() else { continue };
             let is_there = |moments: &[BTreeMap<&str, Vec<&Labels>>]| moments.iter().all(|m| m.get(name) == Some(rows));
             let was_there = match replicas.contains_key(name) {
@@ -145,7 +146,7 @@ pub(super) async fn look(
     (recorded, pack(&asks).len())
 }
 
-/// The pools of each recorded series.
+/// Groups the pools by recorded series.
 fn by_name(rows: &[Row]) -> BTreeMap<&str, Vec<&Labels>> {
     let mut by_name: BTreeMap<&str, Vec<&Labels>> = BTreeMap::new();
     for row in rows {
@@ -154,7 +155,7 @@ fn by_name(rows: &[Row]) -> BTreeMap<&str, Vec<&Labels>> {
     by_name
 }
 
-/// An engine's scope in the labels of recorded series; none where it is narrowed by what they do not have.
+/// Returns an engine's scope on the labels of recorded series; `None` if they lack one of its labels.
 fn scope(engine: &Engine, seen: &EngineSeen) -> Option<Vec<Matcher>> {
     let ours: BTreeSet<Matcher> = engine.own_series().collect();
     let named = |matcher: &Matcher| {
@@ -165,20 +166,20 @@ fn scope(engine: &Engine, seen: &EngineSeen) -> Option<Vec<Matcher>> {
     seen.matchers.iter().filter(|matcher| !ours.contains(matcher)).map(named).collect()
 }
 
-/// Burn rates are recorded for the limits that the rules were made with.
+/// Returns true for burn rates: they are recorded for the thresholds that the rules were generated with.
 fn is_burn(library: &Library, name: &str) -> bool {
     let signal = library.signals.iter().find(|(signal, _)| recorded_name(signal, false) == name);
     signal.is_some_and(|(_, signal)| signal.burn.is_some())
 }
 
-/// Asks which series of a pool, or of its replicas, were recorded so long ago.
+/// Builds the query for the series of a pool, or of its replicas, that were recorded so long ago.
 fn there(engine: &Engine, scope: &[Matcher], of_replicas: bool, ago: Duration) -> String {
     let of: Vec<&str> = RECORDED_POOL.iter().map(|(_, label)| *label).collect();
     let scope = matchers(&[&[Matcher::one("engine", &engine.engine)], scope].concat());
     let names = recorded_name("[a-z0-9_]+", of_replicas);
     let offset = if ago.is_zero() { String::new() } else { format!(" offset {}s", ago.as_secs()) };
     let selector = format!("{{__name__=~\"{names}\", {scope}}}");
-    // Those of replicas are many, and recorded together with the pool's: reading their last samples is enough.
+    // Series of replicas are many, and recorded together with the pool's: reading their last samples is enough.
     let there = match of_replicas {
         true => format!("{selector}{offset}"),
         false => format!("last_over_time({selector}[{}]{offset})", prometheus_duration(FRESH)),

@@ -1,4 +1,4 @@
-//! rule: the playbook of an alert whose own words tell none, by its rule as Prometheus knows it.
+//! rule: the playbook of an alert whose labels and annotations select none, by its rule in Prometheus.
 
 use std::time::{Duration, Instant};
 
@@ -6,10 +6,10 @@ use super::Request;
 use crate::playbook::{Library, of_expression};
 use crate::prom::Prometheus;
 
-/// How long Prometheus may take to tell a rule; without it the pool is screened all the same.
+/// Maximum wait for the rule; without it the pool is screened all the same.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// The request with the playbook whose symptom its alerts' rules read, and how many questions that took.
+/// Returns the request with the playbook whose symptom its alerts' rules read, and the number of queries.
 pub(super) async fn with_playbook(
     library: &Library,
     prometheus: &Prometheus,

@@ -31,17 +31,18 @@ pub(super) const DIMENSIONS: [(&str, &[&str]); 4] = [
 pub(super) const REPLICA_LABELS: [&str; 7] =
     ["exported_pod", "pod", "kubernetes_pod", "pod_name", "ReplicaId", "replica", "instance"];
 
-/// Which pool is meant: dimension to value, and the replicas that the alerts name.
+/// The pool in question: dimension to value, and the replicas that the alerts name.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Scope {
     /// `cluster`, `namespace`, `model`, `job` to their values.
     pub dimensions: BTreeMap<String, String>,
-    /// Named by alerts; the pool is looked at as a whole all the same, so that peers can be compared.
+    /// Replicas that the alerts name; the whole pool is queried all the same, so that peers can be compared.
     pub replicas: BTreeSet<String>,
 }
 
 impl Scope {
-    /// The scope of a group: the pool labels on which its firing alerts agree, and every replica they name.
+    /// Builds the scope of a group: the pool labels on which its firing alerts agree, and all replicas that they
+    /// name.
     pub fn of_alerts(alerts: &[Alert]) -> Self {
         let active = active(alerts);
         let mut scope = Self::of_labels(&common_labels(&active));
@@ -49,17 +50,17 @@ impl Scope {
         scope
     }
 
-    /// Whether a label tells which pool is meant. A replica alone does not: `instance` may be any machine.
+    /// Returns true if a label identifies the pool. A replica alone does not: `instance` may be any machine.
     pub fn names_pool(&self) -> bool {
         !self.dimensions.is_empty()
     }
 
-    /// Whether it tells a cluster and nothing else; that is often the whole Prometheus.
+    /// Returns true if the scope is a cluster and nothing else; that is often the whole Prometheus.
     fn is_of_a_cluster(&self) -> bool {
         self.replicas.is_empty() && self.dimensions.keys().all(|dimension| dimension == "cluster")
     }
 
-    /// The scope of a set of labels.
+    /// Builds the scope of a set of labels.
     pub fn of_labels(labels: &Labels) -> Self {
         let dimensions = DIMENSIONS
             .iter()
@@ -76,48 +77,48 @@ fn replica_of(labels: &Labels) -> Option<String> {
     REPLICA_LABELS.iter().find_map(|name| labels.get(*name).filter(|v| !v.is_empty())).cloned()
 }
 
-/// An engine that answers for this scope.
+/// A detected engine that has series for the scope.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EngineSeen {
     /// Its name.
     pub engine: String,
     /// The lowest version that its series allow.
     pub version: Option<EngineVersion>,
-    /// The prefixes that its series have here.
+    /// The prefixes of its series here.
     pub prefixes: Vec<String>,
-    /// The scope in its labels.
+    /// The scope as matchers on its labels.
     pub matchers: Vec<Matcher>,
 }
 
-/// What detection found.
+/// The result of the detection.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Found {
-    /// The engines and exporters that are there.
+    /// The detected engines and exporters.
     pub engines: Vec<EngineSeen>,
-    /// What serves as the past, when the pool was there.
+    /// The past to compare with, if the pool existed then.
     pub(super) past: Option<Past>,
-    /// The window before the past's, when the pool was there then already.
+    /// The window before `past`, if the pool existed then as well.
     pub(super) past_before: Option<Past>,
-    /// What may be read of recorded series.
+    /// The recorded series that may be used.
     pub(super) recorded: Recorded,
     /// The metrics that Prometheus has.
     pub(super) names: MetricNames,
-    /// The Services that Prometheus reaches the pool's engines by.
+    /// The Services through which Prometheus scrapes the pool's engines.
     pub(super) services: BTreeSet<String>,
-    /// The addresses by which a gateway knows the pool's engines, as it writes them: URLs, `host:port`.
+    /// The pool's engines as a gateway writes their addresses: URLs, `host:port`.
     pub(super) backends: BTreeSet<String>,
-    /// Gateways that are there and do not name the pool, with the sentence that says so; they are not used as evidence.
+    /// Gateways that do not name the pool, each with a sentence that says so; they are not used as evidence.
     pub apart: BTreeMap<String, String>,
-    /// What could not be used of the alert's labels, in sentences.
+    /// Sentences about alert labels that could not be used.
     pub notes: Vec<String>,
-    /// What of the scope no pool has.
+    /// The value of the scope that no pool has.
     pub unknown: Option<Unknown>,
-    /// No series has any of the scope's labels: without narrowing, it would mean every pool.
+    /// True if no series has any of the scope's labels: without narrowing, the scope would mean all pools.
     pub no_label_fits: bool,
 }
 
 impl Found {
-    /// The engines whose replicas are the pool: serving ones, or gateways where only those are known.
+    /// Returns the engines whose replicas are the pool: serving engines, or gateways if there are only gateways.
     pub(super) fn pool<'a>(&'a self, library: &'a Library) -> impl Iterator<Item = (&'a Engine, &'a EngineSeen)> {
         let known = || self.engines.iter().filter_map(|seen| Some((library.engines.get(&seen.engine)?, seen)));
         let rank = |engine: &Engine| (engine.kind, engine.stand_in);
@@ -125,25 +126,25 @@ impl Found {
         known().filter(move |(engine, _)| Some(rank(engine)) == best)
     }
 
-    /// Supposes that the pool was there at the last rung of the ladder, for who knows it without asking.
+    /// Assumes that the pool existed in the last window of the ladder, for callers that know it without a query.
     pub fn suppose_past(&mut self, request: &Request) {
         self.past = ladder(request).pop();
     }
 
-    /// Whether a scope has only a `job`, and nothing that serves has it or a replica of the scope: then it is another
-    /// program's alert.
+    /// Returns true if the scope has only a `job`, and no serving engine has it or a replica of the scope: the alert
+    /// is then about another program.
     pub(super) fn is_of_another_job(&self, library: &Library, scope: &Scope) -> bool {
         let is_nobodys = self.no_label_fits || self.pool(library).next().is_none();
         is_nobodys && scope.dimensions.keys().eq(["job"])
     }
 }
 
-/// Whether a row satisfies matchers.
+/// Returns true if a row satisfies all matchers.
 pub(super) fn fits(matchers: &[Matcher], row: &Labels) -> bool {
     matchers.iter().all(|m| m.accepts(row.get(&m.label).map(String::as_str)))
 }
 
-/// The namespaces in which the rows of [`detection`](super::detection()) show an orchestrator at work.
+/// Returns the namespaces in which the rows of [`detection`](super::detection()) show an orchestrator.
 pub fn orchestrated(library: &Library, rows: &[Labels]) -> BTreeSet<String> {
     let platforms = library.engines.values().filter(|e| e.kind == EngineKind::Platform);
     let labels: Vec<(&String, &String)> = platforms
@@ -157,11 +158,11 @@ pub fn orchestrated(library: &Library, rows: &[Labels]) -> BTreeSet<String> {
     rows.iter().flat_map(of).collect()
 }
 
-/// Reads the rows of [`detection`](super::detection()): which engines answer for the scope, with which label names.
+/// Reads the rows of [`detection`](super::detection()): the engines of the scope and their label names.
 ///
-/// A dimension whose label no row carries is dropped with a note. A dimension whose label is there with other
-/// values only is kept: then the pool is not in this Prometheus, and saying "no data" is right. Engines that serve
-/// only other pools are left out where one serves this one, and gateways that do not name the pool everywhere.
+/// A dimension whose label no row carries is dropped with a note. A dimension whose label only has other values
+/// stays: the pool is then not in this Prometheus, and "no data" is right. Engines that serve only other pools are
+/// left out if another engine serves this pool; gateways that do not name the pool are always left out.
 pub fn read_detection(library: &Library, scope: &Scope, rows: &[Labels]) -> Found {
     let all: Vec<There<'_>> = library.engines.values().filter_map(|engine| There::of(engine, rows)).collect();
     let nobody = nobodys(scope, &all);
@@ -193,7 +194,7 @@ pub fn read_detection(library: &Library, scope: &Scope, rows: &[Labels]) -> Foun
             None => _ = found.apart.insert(there.engine.engine.clone(), apart(there, scope)),
         }
     }
-    // An alert that only a gateway's labels fit is about what is behind that gateway.
+    // An alert that matches only a gateway's labels is about the engines behind that gateway.
     let named = |serves: bool| {
         let holds = |(there, matchers, _): &(&There<'_>, Vec<Matcher>, _)| {
             there.serves() == serves && there.is_named(scope) && there.rows().any(|row| fits(matchers, row))
@@ -227,11 +228,11 @@ pub fn read_detection(library: &Library, scope: &Scope, rows: &[Labels]) -> Foun
     found.no_label_fits = told && !scope.is_of_a_cluster() && served && !all.iter().any(names_a_pool);
     found.unknown = if served { None } else { unknown(library, &scope.dimensions, rows) };
     for ((there, matchers, notes), fits) in bound.into_iter().zip(fitting) {
-        // What belongs to nobody says nothing of a pool that is not there.
+        // Shared exporters say nothing about a pool that does not exist.
         if found.unknown.is_some() && !there.engine.kind.is_pool() && !carried(there) {
             continue;
         }
-        // What engines of other pools lack is no news.
+        // Notes about engines of other pools are irrelevant.
         if there.engine.kind.is_pool() && served && !fits {
             continue;
         }
@@ -250,16 +251,16 @@ pub fn read_detection(library: &Library, scope: &Scope, rows: &[Labels]) -> Foun
 /// An engine's rows of [`detection`](super::detection()).
 struct There<'a> {
     engine: &'a Engine,
-    /// Of the series that show it, each with the prefix of its name.
+    /// Rows of the series that show it, each with the prefix of its name.
     tell_tales: Vec<(Option<String>, &'a Labels)>,
-    /// Of the series that name what is behind it.
+    /// Rows of the series that name the engines behind it.
     behind: Vec<(&'a Backends, &'a Labels)>,
-    /// Of the series that tell its version, newest first.
+    /// Rows of the series that reveal its version, newest first.
     probes: Vec<(&'a str, Vec<&'a Labels>)>,
 }
 
 impl<'a> There<'a> {
-    /// None where it is not there.
+    /// Collects an engine's rows; `None` if the engine is not there.
     fn of(engine: &'a Engine, rows: &'a [Labels]) -> Option<Self> {
         let called = |name: String| rows.iter().filter(move |row| row.get("__name__") == Some(&name));
         let ours: Vec<Matcher> = engine.own_series().collect();
@@ -289,21 +290,21 @@ impl<'a> There<'a> {
         self.engine.kind == EngineKind::Serving
     }
 
-    /// Whether its rows carry a dimension, and whether with this value.
+    /// Returns two flags: its rows carry the dimension at all; they carry it with this value.
     fn carries(&self, dimension: &str, value: &str) -> (bool, bool) {
         let labels = || self.engine.scope.get(dimension).into_iter().flatten();
         let values = || self.rows().flat_map(|row| labels().filter_map(|label| row.get(label)));
         (values().any(|told| !told.is_empty()), values().any(|told| told == value))
     }
 
-    /// Whether a row has the scope's namespace, model or job.
+    /// Returns true if a row has the scope's namespace, model or job.
     fn is_named(&self, scope: &Scope) -> bool {
         ["namespace", "model", "job"]
             .iter()
             .any(|dimension| scope.dimensions.get(*dimension).is_some_and(|value| self.carries(dimension, value).1))
     }
 
-    /// Whether it says nothing of a dimension whose value nobody has: then it is not what the alert means.
+    /// Returns true if it lacks a dimension whose value no series has: then it is not what the alert means.
     fn is_silent_on(&self, scope: &Scope, nobody: &BTreeSet<&str>) -> bool {
         scope.dimensions.iter().any(|(dimension, value)| {
             let asked = nobody.contains(dimension.as_str()) && (self.engine.kind.is_pool() || dimension != "model");
@@ -311,18 +312,19 @@ impl<'a> There<'a> {
         })
     }
 
-    /// The Services of the engines that fit.
+    /// Returns the Services of the engines that match.
     fn services(&self, matchers: &[Matcher]) -> BTreeSet<String> {
         let rows = self.rows().filter(|row| self.serves() && fits(matchers, row));
         rows.filter_map(|row| row.get(SERVICE).filter(|service| !service.is_empty()).cloned()).collect()
     }
 
-    /// What is behind it, as far as it is known for the pool's. Another address is nothing to send a request to.
+    /// Returns the addresses of the pool's engines behind it. Unknown addresses are left out: no request may go
+    /// there.
     fn backends(&self, matchers: &[Matcher], pool: &PoolNames) -> BTreeSet<String> {
         let rows = self.behind.iter().filter(|(_, row)| fits(matchers, row));
         let told = rows.flat_map(|(of, row)| of.address.iter().filter_map(|label| Some((row.get(label)?, *row))));
         let ours = |(address, row): &(&String, &Labels)| pool.has_address(address, self.engine.told("namespace", row));
-        // A pod's name, as llm-d's picker writes it, is nothing that a request can be sent to, nor is what speaks no HTTP.
+        // A bare pod name, as llm-d's picker writes it, is no address for a request, nor is a scheme other than HTTP.
         let speaks_http = |address: &str| match address.split_once("://") {
             Some((scheme, _)) => matches!(scheme, "http" | "https"),
             None => host(address).len() < address.len(),
@@ -348,7 +350,7 @@ impl<'a> There<'a> {
     }
 }
 
-/// The dimensions that series of engines and gateways carry, all of them with other values than the scope's.
+/// Returns the dimensions that engines and gateways carry, but never with the scope's value.
 fn nobodys<'a>(scope: &'a Scope, all: &[There<'_>]) -> BTreeSet<&'a str> {
     let dimensions = scope.dimensions.iter().filter(|(dimension, value)| {
         let told = all.iter().filter(|there| there.engine.kind.is_pool()).map(|there| there.carries(dimension, value));
@@ -358,7 +360,7 @@ fn nobodys<'a>(scope: &'a Scope, all: &[There<'_>]) -> BTreeSet<&'a str> {
     dimensions.map(|(dimension, _)| dimension.as_str()).collect()
 }
 
-/// Says of a gateway that it does not name the pool.
+/// Returns the note that a gateway does not name the pool.
 fn apart(there: &There<'_>, scope: &Scope) -> String {
     let engine = &there.engine.engine;
     let told = |dimension: &str| -> Option<(String, String)> {
@@ -381,7 +383,7 @@ fn apart(there: &There<'_>, scope: &Scope) -> String {
     }
 }
 
-/// The scope in the labels of a serving engine or an exporter.
+/// Returns the scope as matchers on the labels of a serving engine or an exporter, with notes.
 fn bind(there: &There<'_>, scope: &Scope, nobody: &BTreeSet<&str>) -> (Vec<Matcher>, Vec<String>) {
     let (engine, serving) = (there.engine, there.serves());
     let mut out: Vec<Matcher> = engine.own_series().collect();
@@ -391,7 +393,7 @@ fn bind(there: &There<'_>, scope: &Scope, nobody: &BTreeSet<&str>) -> (Vec<Match
         let carried: Vec<&String> =
             labels.iter().filter(|label| there.rows().any(|row| row.contains_key(*label))).collect();
         let exact = carried.iter().find(|label| there.rows().any(|row| row.get(**label) == Some(value)));
-        // Of an exporter shared by the cluster, rows that belong to nobody may be the pool's, where there is a pool.
+        // A shared exporter's rows without the label may be the pool's, if there is a pool.
         let or_absent = !serving && (exact.is_some() || !nobody.contains(dimension.as_str()));
         match (exact, carried.first()) {
             (Some(label), _) => out.push(Matcher { or_absent, ..Matcher::one(label, value) }),
@@ -413,7 +415,7 @@ fn bind(there: &There<'_>, scope: &Scope, nobody: &BTreeSet<&str>) -> (Vec<Match
     (out, notes)
 }
 
-/// What pods of one workload have in common in their names: the name without the replica's own ending.
+/// Returns the common part of the names of a workload's pods: the name without the replica's own suffix.
 ///
 /// Deployment pods end in `-<hash>-<5 characters>`, StatefulSet pods in `-<ordinal>`.
 /// Source: Kubernetes, generated names of ReplicaSets and StatefulSets.

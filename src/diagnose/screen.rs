@@ -1,4 +1,4 @@
-//! screen: which symptoms a pool shows, where the alert's own playbook is unknown or explains nothing.
+//! screen: the symptoms of a pool, for an alert whose playbook is unknown or explains nothing.
 
 use std::cmp::Ordering;
 use std::time::{Duration, Instant};
@@ -17,52 +17,53 @@ use crate::playbook::{Evidence, Kind, Library, Playbook, Severity};
 use crate::prom::Prometheus;
 use crate::signal::{Row, Signal, Unit};
 
-/// Confirmed symptoms whose causes are looked at; their questions overlap, so that several cost little more than one.
+/// Maximum number of symptoms whose causes are queried; their queries overlap, so that several cost little more than
+/// one.
 const MOST: usize = 4;
 
-/// What nobody was alerted for counts where it is clearly beyond its limit.
+/// Minimum support of a symptom that no alert has reported, to be clearly beyond its threshold.
 const CLEAR: f64 = 0.99;
 
-/// From this share of failed requests on, their failing is the story, and not how slow the others are.
+/// Share of failed requests from which the failures take precedence over slowness.
 const MANY: f64 = 0.25;
 
-/// How long the answer waits for what else is abnormal.
+/// Maximum wait for the other symptoms.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// What a pool was screened for, and what was found beside the diagnosed symptom.
+/// The symptoms that were screened, and those that were found beside the diagnosed one.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Screening {
-    /// The playbook that the alert's label, name, expression or objective selects; none when nothing selects one.
+    /// The playbook that the alert's label, name, expression or objective selects; `None` if nothing selects one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub asked: Option<String>,
     /// Its title.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub asked_title: Option<String>,
-    /// Whether its condition holds.
+    /// The verdict on its symptom.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub asked_verdict: Option<SymptomVerdict>,
-    /// The titles of the symptoms that were looked at.
+    /// The titles of the symptoms that were evaluated.
     pub looked_at: Vec<String>,
-    /// The titles of what else is abnormal: confirmed, not the asked symptom, and no link of the best chain.
+    /// The titles of other confirmed symptoms: not the alert's own, and no link of the best chain.
     pub also: Vec<String>,
-    /// The titles of those that hold as well, but not clearly: values close beyond a limit.
+    /// The titles of symptoms that hold, but not clearly: values slightly beyond a threshold.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub slight: Vec<String>,
 }
 
-/// The symptoms that a pool shows.
+/// The symptoms of a pool.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Screened {
-    /// Ids of all playbooks whose condition could be judged.
+    /// Ids of all playbooks whose symptom could be judged.
     pub(super) looked_at: Vec<String>,
-    /// Of these, those whose condition clearly holds: symptoms before mechanisms.
+    /// Those whose symptom clearly holds: symptoms before mechanisms.
     pub(super) confirmed: Vec<String>,
-    /// Those whose condition holds, but not clearly.
+    /// Those whose symptom holds, but not clearly.
     pub(super) slight: Vec<String>,
 }
 
 impl Screened {
-    /// What a diagnosis tells of it; `own` is whether the condition of the playbook holds that was asked for.
+    /// Builds the report; `own` is the verdict on the request's own playbook.
     pub(super) fn told(
         &self,
         library: &Library,
@@ -89,8 +90,8 @@ impl Screened {
     }
 }
 
-/// Playbooks that an alert may enter: symptoms before mechanisms, then in the order in which the quick look shows their
-/// signals, which begins with what users feel.
+/// Returns the playbooks that an alert may enter: symptoms before mechanisms, then in the order of their signals in
+/// `health`, which begins with what users notice.
 fn entries(library: &Library) -> Vec<&Playbook> {
     let shown: Vec<&str> =
         library.health.headings.iter().flat_map(|heading| &heading.checks).map(|check| check.signal.as_str()).collect();
@@ -105,8 +106,8 @@ fn entries(library: &Library) -> Vec<&Playbook> {
     entries
 }
 
-/// Asks for the conditions of all symptoms, in one pass, but not for what was asked before; with what was asked, and what went
-/// wrong. Where no pool has the scope there is nothing to look at.
+/// Queries and judges all symptoms in one pass, without what is cached; returns the observations as well. No symptom
+/// is judged if no pool has the scope.
 pub(super) async fn screen(
     library: &Library,
     prometheus: &Prometheus,
@@ -126,7 +127,7 @@ pub(super) async fn screen(
         if symptom != SymptomVerdict::NoData {
             screened.looked_at.push(playbook.playbook.clone());
         }
-        // A guard holds on every quiet day; only what hurts has a limit to be beyond.
+        // A guard holds on every normal day; only harmful values have a threshold to exceed.
         let hurts = |e: &&EvidenceResult| e.outcome == Outcome::Met && tells_of_change(library, e);
         let clear = evidence.iter().filter(|e| e.required).filter(hurts).all(|e| e.support >= CLEAR);
         if symptom == SymptomVerdict::Confirmed {
@@ -137,36 +138,36 @@ pub(super) async fn screen(
     (screened, observed)
 }
 
-/// How much a judgement explains, in the order of what counts most.
+/// The clarity of a judgement, by descending importance.
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
 pub(super) struct Clarity {
-    /// Its symptom is there.
+    /// True if its symptom is confirmed.
     confirmed: bool,
-    /// The symptom is one that may page: it hurts users, others only describe a state.
+    /// True if the symptom has a critical alert: it hurts users, others only describe a state.
     hurts: bool,
-    /// It has a cause that is at least possible.
+    /// True if it has a cause that is at least possible.
     explained: bool,
-    /// Many requests fail: who gets no answer is hurt more than who waits for one.
+    /// True if many requests fail: a user without an answer is hurt more than one who waits.
     fails: bool,
-    /// How sure that is: the weakest link's verdict, then its score.
+    /// The certainty: the weakest link's verdict, then its score.
     sure: (Verdict, f64),
 }
 
 impl Clarity {
-    /// Whether this symptom is told instead of the alert's own. One that is there gives way only to one with a cause.
+    /// Returns true if this symptom replaces the alert's own. A confirmed one gives way only to one with a cause.
     fn outdoes(self, own: Option<Self>) -> bool {
         own.is_none_or(|own| self > own && (self.explained || !own.confirmed))
     }
 }
 
-/// Whether a check shows that many requests fail: what users feel as a share is a share that failed.
+/// Returns true if a check shows that many requests fail: among the signals of users, a ratio is a share of failures.
 fn fails(library: &Library, check: &EvidenceResult) -> bool {
     let felt = |signal: &Signal| signal.row == Some(Row::User) && signal.unit == Unit::Ratio;
     let many = check.outcome == Outcome::Met && check.value.is_some_and(|share| share >= MANY);
     many && library.signals.get(&check.signal).is_some_and(felt)
 }
 
-/// How much a playbook's judgement explains.
+/// Returns the clarity of a playbook's judgement.
 pub(super) fn clarity(library: &Library, playbook: &str, judged: &Judged) -> Clarity {
     let rules = library.playbooks.get(playbook).map(|p| p.alerts.as_slice()).unwrap_or_default();
     // A root that only says that nothing else was found leaves the mechanism above it.
@@ -185,14 +186,14 @@ pub(super) fn clarity(library: &Library, playbook: &str, judged: &Judged) -> Cla
     }
 }
 
-/// Whether a playbook's story needs no other one: its symptom is there, with a cause.
+/// Returns true if a playbook needs no screening: its symptom is confirmed, with a cause.
 pub(super) fn explains(library: &Library, playbook: &str, judged: &Judged) -> bool {
     let clarity = clarity(library, playbook, judged);
     clarity.confirmed && clarity.explained
 }
 
-/// Looks for the causes of the confirmed symptoms. What was asked, and the one whose story is clearest, where it is told
-/// instead of the asked playbook's `own`; none where there is no other symptom.
+/// Queries the causes of the confirmed symptoms. Returns the observations, and the clearest symptom if it replaces
+/// the request's `own`; `None` if there is no other symptom.
 pub(super) async fn enter(
     library: &Library,
     prometheus: &Prometheus,
@@ -204,7 +205,7 @@ pub(super) async fn enter(
 ) -> Option<(Observed, Option<(String, Judged)>)> {
     let is_other = |id: &&String| **id != request.playbook;
     let clear = screened.confirmed.iter().any(|id| is_other(&id));
-    // What is only close beyond a limit is told where a cause speaks for it.
+    // Symptoms slightly beyond a threshold are reported if a cause supports them.
     let others = if clear { &screened.confirmed } else { &screened.slight };
     let others: Vec<&String> = others.iter().filter(is_other).take(MOST).collect();
     if others.is_empty() {
@@ -219,7 +220,7 @@ pub(super) async fn enter(
         let judged = judge(library, id, &observed.seen)?;
         Some((clarity(library, id, &judged), id.clone(), judged))
     });
-    // Of equally clear ones the first stands.
+    // Of equally clear ones the first wins.
     let judged = judged
         .filter(|(clarity, ..)| clarity.outdoes(own) && (clear || clarity.explained))
         .collect::<Vec<_>>()
@@ -230,13 +231,13 @@ pub(super) async fn enter(
     Some((observed, best))
 }
 
-/// The request with this part of what is left of its time, at least half a second.
+/// Returns the request with a part of its remaining time, at least half a second.
 pub(super) fn with_time_left(request: &Request, started: Instant, part: u32) -> Request {
     let left = request.deadline.saturating_sub(started.elapsed()) / part;
     Request { deadline: left.max(Duration::from_millis(500)), ..request.clone() }
 }
 
-/// The same for what an answer that stands need not wait for.
+/// Returns the request with a short time limit, for symptoms beside a complete diagnosis.
 pub(super) fn glance(request: &Request, started: Instant) -> Request {
     let rest = with_time_left(request, started, 1);
     Request { deadline: rest.deadline.min(PATIENCE), ..rest }

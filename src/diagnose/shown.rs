@@ -1,4 +1,4 @@
-//! The pools that Prometheus shows: of serving engines, and of gateways that stand before none of these.
+//! The pools that Prometheus has: of serving engines, and of gateways that stand before none of these.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,9 +7,10 @@ use crate::alert::Labels;
 use crate::playbook::Library;
 use crate::signal::{Engine, EngineKind, Matcher};
 
-/// The pools that the rows of [`detection`](super::detection()) or [`last_day`](super::last_day) show: dimension to value, as their serving engines tell it; each once.
+/// Returns the pools in the rows of [`detection`](super::detection()) or [`last_day`](super::last_day), each once:
+/// dimension to value, by the labels of their serving engines.
 ///
-/// Where only gateways are known, the pools are theirs.
+/// If only gateways are known, the pools are theirs.
 pub fn pools(library: &Library, rows: &[Labels]) -> BTreeSet<BTreeMap<String, String>> {
     let shown = |engine: &Engine| -> Vec<BTreeMap<String, String>> {
         let ours: Vec<Matcher> = engine.own_series().collect();
@@ -26,7 +27,7 @@ pub fn pools(library: &Library, rows: &[Labels]) -> BTreeSet<BTreeMap<String, St
     by_rank.into_values().next().unwrap_or_default()
 }
 
-/// The pools that only gateways show: what they serve that is none of these pools, dimension to value.
+/// Returns the pools that only gateways have: what they serve beside these pools, dimension to value.
 pub fn gateway_pools(
     library: &Library,
     rows: &[Labels],
@@ -48,7 +49,7 @@ pub fn gateway_pools(
     alone.map(|(engine, row)| pool_of(engine, row)).filter(|pool| !pool.is_empty()).collect()
 }
 
-/// The rows of the series that show an engine, without those whose model is no model where others name one.
+/// Returns the rows that show an engine; rows whose model is no model are left out if others name one.
 fn telling<'a>(engine: &Engine, rows: &'a [Labels]) -> Vec<&'a Labels> {
     let names = engine.detected_by();
     let own = rows.iter().filter(|row| row.get("__name__").is_some_and(|name| names.contains(name)));
@@ -58,7 +59,7 @@ fn telling<'a>(engine: &Engine, rows: &'a [Labels]) -> Vec<&'a Labels> {
     if with.is_empty() { without } else { with }
 }
 
-/// The pool of a row, dimension to value. A job is no pool: one pool may be scraped by several.
+/// Returns the pool of a row, dimension to value. A job is no pool: one pool may be scraped by several.
 fn pool_of(engine: &Engine, row: &Labels) -> BTreeMap<String, String> {
     let dimensions = engine.scope.keys().filter(|dimension| *dimension != "job");
     dimensions.filter_map(|dimension| Some((dimension.clone(), engine.told(dimension, row)?.clone()))).collect()

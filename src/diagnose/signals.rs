@@ -12,9 +12,9 @@ use super::{Baseline, EvidenceResult, Observed, Request, Scope};
 use crate::playbook::{Condition, Library};
 use crate::prom::Prometheus;
 
-/// Asks for the signals' values at one moment, without a past; names that the catalog lacks are left out of the answer.
+/// Queries the signals' values at one time, without a past; names that the catalog lacks are left out of the answer.
 ///
-/// What has answered by the deadline counts, as in a diagnosis.
+/// Answers before the deadline count, as in a diagnosis.
 pub async fn observe_signals(
     library: &Library,
     prometheus: &Prometheus,
@@ -40,8 +40,8 @@ pub async fn observe_signals(
     observe_needs(library, prometheus, &request, &needs, AnswerCache::default()).await
 }
 
-/// Asks whether a condition on one signal holds at the request's moment, with the past that the request allows; the
-/// request's playbook is not looked at. Also returns what went wrong while asking.
+/// Evaluates a condition on one signal at the request's time, with the past that the request allows; the request's
+/// playbook is ignored. Returns the errors as well.
 pub async fn verify(
     library: &Library,
     prometheus: &Prometheus,

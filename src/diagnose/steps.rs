@@ -1,4 +1,4 @@
-//! The fix steps of the best chain: those that hold for what was seen, each with the check that shows that it worked.
+//! The fix steps of the best chain: those that apply to the pool, each with the check that shows that it worked.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,13 +9,13 @@ use super::{CauseFound, EvidenceResult, Fix, FixCheck, Fixes, Observations, Outc
 use crate::playbook::{Comparison, Condition, Library, NoVerify, Node, Op, RunsOn, Step, Verify};
 use crate::signal::{Bad, VersionReq};
 
-/// How many fix steps of a kind are shown.
+/// Maximum number of fix steps of a kind.
 const STEPS: usize = 6;
 
-/// What the steps are about.
+/// The diagnosis that the steps are for.
 pub(super) struct About<'a> {
     pub(super) request: &'a Request,
-    /// The best chain.
+    /// The root cause with the best chain.
     pub(super) cause: &'a CauseFound,
     /// The checks of the symptom.
     pub(super) symptom: &'a [EvidenceResult],
@@ -26,7 +26,8 @@ pub(super) struct About<'a> {
     pub(super) runs_on: RunsOn,
 }
 
-/// The steps of the chain, the root's first, that hold for the engine and version seen and for what the replicas run on.
+/// Returns the steps of the chain, the root's first, that apply to the detected engine and version and to pods or
+/// hosts.
 pub(super) fn fixes(library: &Library, nodes: &BTreeMap<&str, Node<'_>>, about: &About<'_>) -> Fixes {
     let there = |step: &Step| match step.engine.as_deref().map(str::parse::<VersionReq>) {
         None => true,
@@ -54,8 +55,8 @@ pub(super) fn fixes(library: &Library, nodes: &BTreeMap<&str, Node<'_>>, about: 
     out
 }
 
-/// What shows that a step worked. What holds already, before anything was done, or has no data, shows nothing: the symptom
-/// tells then.
+/// Returns the check that shows that a step worked. A check that already holds before the step, or has no data, shows
+/// nothing: the symptom's check is used instead.
 fn shows(library: &Library, step: &Step, about: &About<'_>) -> Option<FixCheck> {
     let open = |check: &&Verify| holds(library, &check.signal, &check.when, about.seen) == Outcome::NotMet;
     match (&step.verify, step.no_verify) {
@@ -77,7 +78,7 @@ fn check(library: &Library, verify: &Verify, seen: &Observations) -> FixCheck {
     }
 }
 
-/// The symptom's first check that holds for the worse, turned round: it does not hold now, and will when the symptom is over.
+/// Returns the symptom's first met check that can be inverted: it is false now, and true once the symptom is over.
 pub(crate) fn eased(library: &Library, symptom: &[EvidenceResult]) -> Option<FixCheck> {
     let worse = |e: &&EvidenceResult| e.outcome == Outcome::Met;
     symptom.iter().filter(worse).find_map(|e| {
@@ -86,7 +87,7 @@ pub(crate) fn eased(library: &Library, symptom: &[EvidenceResult]) -> Option<Fix
     })
 }
 
-/// A check that holds for the worse, turned round; none where it does not say that something is worse.
+/// Returns the inverse of a check that points in the harmful direction; `None` for any other check.
 pub(crate) fn turned(library: &Library, signal: &str, when: &Condition) -> Option<Comparison> {
     let Comparison { op, to } = when.single()?;
     let hurts = match library.signals.get(signal)?.bad {
@@ -98,7 +99,7 @@ pub(crate) fn turned(library: &Library, signal: &str, when: &Condition) -> Optio
 }
 
 impl About<'_> {
-    /// The checks of one node of the chain.
+    /// Returns the checks of a node of the chain.
     pub(super) fn checks_of(&self, node: &str) -> &[EvidenceResult] {
         let via = || self.cause.via.iter().find(|link| link.id == node).map(|link| link.evidence.as_slice());
         if self.cause.id == node { &self.cause.evidence } else { via().unwrap_or(self.symptom) }
@@ -110,7 +111,7 @@ pub(super) mod tests {
     use super::*;
     use crate::diagnose::{Baseline, Diagnosis, Observation, Scope};
 
-    /// What steps are about: the first cause of a diagnosis, in a pool of pods.
+    /// Builds the input of the steps for the first cause of a diagnosis, in a pool of pods.
     pub(in crate::diagnose) fn about<'a>(
         diagnosis: &'a Diagnosis,
         request: &'a Request,
@@ -137,7 +138,7 @@ pub(super) mod tests {
         }
     }
 
-    /// One of four replicas is much worse than its peers.
+    /// Loads a diagnosis in which one of four replicas is much worse than its peers.
     pub(in crate::diagnose) fn bad_replica() -> Diagnosis {
         serde_json::from_str(include_str!("../../tests/fixtures/diagnoses/bad-replica.high-itl.json")).unwrap()
     }

@@ -1,4 +1,4 @@
-//! Which times a diagnosis reads, for whoever keeps what it needs to be made again.
+//! The time ranges that a diagnosis reads, for callers that store the data to repeat it.
 
 use std::time::Duration;
 
@@ -8,11 +8,11 @@ use super::past::{Past, PastKind, ladder};
 use super::{Request, onset};
 use crate::clock;
 
-/// How long Prometheus takes a sample for the present: `--query.lookback-delta`, five minutes unless changed.
+/// Prometheus' lookback for instant queries: `--query.lookback-delta`, five minutes by default.
 const LOOK_BACK: Duration = Duration::from_secs(300);
 
-/// From when to when a diagnosis of this request reads series whose queries look back so far: around its moment, and
-/// around each moment that may serve as the past. They may overlap.
+/// Returns the time ranges in which a diagnosis of this request reads series, if its queries look back by `reach`:
+/// around its time, and around each possible past. They may overlap.
 pub fn times(request: &Request, reach: Duration) -> Vec<(Timestamp, Timestamp)> {
     let reach = reach.max(request.window) + LOOK_BACK;
     let past = |past: Past| {
@@ -20,7 +20,7 @@ pub fn times(request: &Request, reach: Duration) -> Vec<(Timestamp, Timestamp)> 
         (clock::before(first.at, reach.max(first.window + LOOK_BACK)), past.at)
     };
     let now = (clock::before(onset::range(request).from, reach), request.at);
-    // Last week and the hours before would make it several times as large; without them the next past counts.
+    // Last week and the hours before would multiply the size; without them the next past counts.
     let ladder = ladder(request).into_iter().enumerate();
     let kept = ladder.filter(|(i, past)| *i == 0 || past.kind == PastKind::SinceStart).map(|(_, past)| past);
     std::iter::once(now).chain(kept.map(past)).collect()

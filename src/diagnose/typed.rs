@@ -1,7 +1,7 @@
-//! Labels that name no pool: which name or value is unknown, and what is nearest.
+//! Labels that select no pool: the unknown name or value, and the most similar known ones.
 //!
-//! What a person typed is refused then: ignored, the answer would be about the whole fleet. For an alert the diagnosis says
-//! so.
+//! Typed labels are then refused: ignoring them would give an answer about the whole fleet. For an alert the
+//! diagnosis reports them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -16,15 +16,15 @@ use crate::alert::Labels;
 use crate::playbook::{Library, nearest, suggestion};
 use crate::signal::Engine;
 
-/// Values that are named where none fits.
+/// Maximum number of known values in a suggestion.
 const FEW: usize = 5;
-/// Characters of a value that are told.
+/// Maximum length of a value in a message, in characters.
 const VALUE_CHARS: usize = 120;
 
-/// Refuses a label name that does not select a pool, and suggests a similar one; `also` are more names that are allowed.
+/// Checks that label names select a pool, and suggests a similar name; `also` are more names that are allowed.
 ///
 /// # Errors
-/// A sentence about the first name that is unknown.
+/// Returns a sentence about the first unknown name.
 pub fn known_names<'a>(
     labels: impl IntoIterator<Item = &'a str>,
     also: impl IntoIterator<Item = &'a str>,
@@ -41,10 +41,10 @@ pub fn known_names<'a>(
     }
 }
 
-/// The dimension and the value of a target that is typed as `model=tiny-llama`; none where it is a name.
+/// Parses a target like `model=tiny-llama` into dimension and value; `None` if it is a plain name.
 ///
 /// # Errors
-/// As [`known_names`].
+/// Returns a sentence about an unknown label, as [`known_names`] does.
 pub fn typed_label(target: &str) -> Result<Option<(&'static str, &str)>, String> {
     let Some((label, value)) = target.split_once('=') else { return Ok(None) };
     let label = label.trim();
@@ -59,16 +59,16 @@ pub fn typed_label(target: &str) -> Result<Option<(&'static str, &str)>, String>
     }
 }
 
-/// What of a scope no series of a pool has, and what they have instead.
+/// A value of a scope that no pool has, with the values that pools have.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Unknown {
-    /// `cluster`, `namespace`, `model`, `job`; `pool` where the values are known, but not of one pool.
+    /// `cluster`, `namespace`, `model`, `job`; `pool` if the values exist, but not in one pool.
     pub dimension: String,
     /// The value that no series has.
     pub value: String,
     /// Values that series have, the most similar first; at most five.
     pub nearest: Vec<String>,
-    /// How many more there are.
+    /// The number of further values.
     pub more: usize,
 }
 
@@ -93,7 +93,7 @@ impl fmt::Display for Unknown {
     }
 }
 
-/// A value that somebody else chose, at a length that can be read.
+/// Truncates an untrusted value to a readable length.
 fn shortened(value: &str) -> String {
     match value.char_indices().nth(VALUE_CHARS) {
         None => value.to_owned(),
@@ -101,8 +101,8 @@ fn shortened(value: &str) -> String {
     }
 }
 
-/// The first value of a scope that no series of a pool has, where they have that dimension at all; else the scope itself,
-/// where no pool has all of them.
+/// Returns the first value of a scope that no pool has although pools have that dimension; else the scope itself, if
+/// no pool has all of its values.
 pub(super) fn unknown(library: &Library, scope: &BTreeMap<String, String>, rows: &[Labels]) -> Option<Unknown> {
     // A job label of the rule that fired is often another exporter's.
     let telling = scope.iter().filter(|(dimension, _)| *dimension != "job");
@@ -115,7 +115,7 @@ pub(super) fn unknown(library: &Library, scope: &BTreeMap<String, String>, rows:
     })
 }
 
-/// The first value of a scope that no series of a pool has, where they have that dimension at all.
+/// Returns the first value of a scope that no pool has although pools have that dimension.
 fn unknown_value<'a>(
     library: &Library,
     scope: impl IntoIterator<Item = (&'a String, &'a String)>,
@@ -127,7 +127,7 @@ fn unknown_value<'a>(
     })
 }
 
-/// The values of a dimension; exporters that serve nothing count only for jobs.
+/// Returns the values of a dimension; exporters that are no pool count only for jobs.
 fn values<'a>(library: &Library, dimension: &str, rows: &'a [Labels]) -> BTreeSet<&'a str> {
     let engines = || library.engines.values().filter(|engine| engine.kind.is_pool() || dimension == "job");
     let labels: BTreeSet<&String> = engines().filter_map(|engine| engine.scope.get(dimension)).flatten().collect();
@@ -143,10 +143,10 @@ fn values<'a>(library: &Library, dimension: &str, rows: &'a [Labels]) -> BTreeSe
     told.filter(|value| !value.is_empty() && !no_model(value)).map(String::as_str).collect()
 }
 
-/// Refuses a value of a scope that no series has, where series have that dimension at all, and names values that they have.
+/// Checks that pools have a scope's values, if they have the dimension at all, and suggests values.
 ///
 /// # Errors
-/// A sentence about the first value that no series has.
+/// Returns a sentence about the first value that no series has.
 pub fn known_values(library: &Library, dimensions: &BTreeMap<String, String>, rows: &[Labels]) -> Result<(), String> {
     unknown_value(library, dimensions, rows).map_or(Ok(()), |unknown| Err(unknown.to_string()))
 }

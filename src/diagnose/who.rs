@@ -1,6 +1,6 @@
-//! who: which replicas a finding is about, asked only for what was found.
+//! who: the replicas that met evidence is about, queried for met evidence only.
 //!
-//! A pool's largest, smallest or summed value decides whether a check holds; who it is matters where it does.
+//! A pool's largest, smallest or summed value decides if a check is met; its replicas matter only then.
 
 use std::time::Instant;
 
@@ -13,8 +13,8 @@ use crate::playbook::{Condition, Library};
 use crate::prom::Prometheus;
 use crate::signal::Fleet;
 
-/// Asks for the replicas' values of what holds along the chains and was asked of the pool alone; false where there is nothing
-/// to ask.
+/// Queries the replicas' values for met evidence along the chains that was queried for the pool alone; returns false
+/// if there is nothing to query.
 pub(super) async fn ask(
     library: &Library,
     prometheus: &Prometheus,
@@ -45,13 +45,13 @@ pub(super) async fn ask(
     true
 }
 
-/// Whether it holds for the pool, and might for replicas that nobody asked for.
+/// Returns true if evidence is met for the pool, and might name replicas that were not queried.
 fn is_open(library: &Library, e: &EvidenceResult, seen: &Observations) -> bool {
     let fleet = library.signals.get(&e.signal).map(|signal| signal.fleet);
     let when = e.when.parse::<Condition>().ok();
     let names = when.is_some_and(|when| !when.comparisons().is_empty() && names_replicas(when.comparisons(), fleet));
     let unasked = |o: &Observation| o.replicas.is_empty() && o.source == Source::Prometheus;
-    // Those of a mean are asked at once, those of a quantile only where they are compared.
+    // Replicas of a mean are queried at once, those of a quantile only for comparisons.
     let by_pool = matches!(fleet, Some(Fleet::Max | Fleet::Min | Fleet::Sum));
     e.outcome == Outcome::Met && by_pool && names && seen.signals.get(&e.signal).is_some_and(unasked)
 }

@@ -1,7 +1,9 @@
-//! `generate dashboard`: Grafana panels over the recorded `llm:*` series, from what users feel to single replicas.
+//! `generate dashboard`: Grafana panels over the recorded `llm:*` series, from user-facing signals to single
+//! replicas.
 //!
 //! Rows, order, titles and units come from the catalog, thresholds from the alerts, links from the playbooks, so that
-//! the picture, the pager and the diagnosis cannot disagree. Variables are named like the recorded series' labels.
+//! the dashboard, the alerts and the diagnosis cannot disagree. Variables have the names of the recorded series'
+//! labels.
 //! Shape: Grafana's dashboard JSON model, schema version 39
 //! (<https://grafana.com/docs/grafana/latest/dashboards/build-dashboards/view-dashboard-json-model/>).
 
@@ -18,11 +20,11 @@ const HEIGHT: u64 = 8;
 /// The template variables, each a label of the recorded series.
 const VARIABLES: [(&str, &str); 4] =
     [("cluster", "Cluster"), ("namespace", "Namespace"), ("model_name", "Model"), ("engine", "Engine")];
-/// Which pools there are.
+/// The series whose labels are the pools.
 const POOLS: &str = "llm:replicas_serving";
-/// The label that a panel gives each replica.
+/// The label that panels add with each replica's name.
 const NAME: &str = "replica_name";
-/// How a row is titled, and whether it is folded.
+/// The rows with their titles; the last one is collapsed.
 const ROWS: [(Option<Row>, &str); 5] = [
     (Some(Row::User), "What users feel"),
     (Some(Row::System), "What the fleet does"),
@@ -31,7 +33,7 @@ const ROWS: [(Option<Row>, &str); 5] = [
     (None, "Each replica"),
 ];
 
-/// The dashboard as Grafana imports it.
+/// Builds the dashboard as Grafana imports it.
 pub fn dashboard(library: &Library, runbook_base: &str) -> Value {
     let mut panels = Vec::new();
     let mut y = 0;
@@ -91,7 +93,7 @@ fn tellers<'a>(library: &'a Library, signal: &'a str) -> impl Iterator<Item = &'
     library.engines.values().filter(move |engine| tells(engine, signal))
 }
 
-/// Where the catalog has a signal; those of a site's own catalog come last.
+/// Returns a signal's position in the catalog; signals of a user's own catalog come last.
 fn position(library: &Library, signal: &str) -> (bool, usize) {
     let entry = format!("  {signal}:");
     let line = library.files.get(CATALOG).and_then(|file| file.text.lines().position(|line| line.starts_with(&entry)));
@@ -118,7 +120,7 @@ fn variables() -> Vec<Value> {
         "hide": 0, "includeAll": false, "multi": false, "refresh": 1
     })];
     list.extend(VARIABLES.iter().enumerate().map(|(i, (name, label))| {
-        // Each offers what the choices before it leave.
+        // Each variable is limited by the choices before it.
         let within = matchers(VARIABLES[..i].iter().map(|(before, _)| *before));
         json!({
             "type": "query", "name": name, "label": label, "datasource": datasource(),
@@ -130,13 +132,13 @@ fn variables() -> Vec<Value> {
     list
 }
 
-/// Matchers that narrow to what is chosen: `{namespace=~"$namespace"}`.
+/// Returns matchers for the selected variables: `{namespace=~"$namespace"}`.
 fn matchers<'a>(variables: impl Iterator<Item = &'a str>) -> String {
     let each: Vec<String> = variables.map(|variable| format!("{variable}=~\"${variable}\"")).collect();
     if each.is_empty() { String::new() } else { format!("{{{}}}", each.join(", ")) }
 }
 
-/// Our own incidents: the alerts that lead to a playbook. The three formats are read by the data source itself:
+/// Builds the annotation of incidents: the alerts with a playbook. The data source itself reads the three formats:
 /// <https://github.com/grafana/grafana/blob/main/packages/grafana-prometheus/src/datasource.ts>
 fn incidents() -> Value {
     json!({
@@ -179,16 +181,16 @@ fn panel(library: &Library, recorded: Recorded<'_>, signal: &Signal, at: Value, 
     })
 }
 
-/// The recorded series of what is chosen.
+/// Returns the query for the recorded series of the selected variables.
 fn expression(library: &Library, recorded: Recorded<'_>) -> String {
     let labels = recorded.labels(library);
-    // An exporter's or a gateway's series have its own name as `engine`, which nobody chooses.
+    // Series of exporters and gateways carry their own name as `engine`, which is not selected.
     let served = tellers(library, recorded.signal).any(|engine| engine.kind == EngineKind::Serving);
     let variables = VARIABLES.iter().map(|(variable, _)| *variable);
     let own = variables.clone().filter(|v| labels.iter().any(|label| label == v)).filter(|v| *v != "engine" || served);
     let series = format!("{}{}", recorded.name(), matchers(own));
     if tellers(library, recorded.signal).all(|engine| engine.kind == EngineKind::Platform) {
-        // The orchestrator tells of every namespace; those that served within the last day concern us.
+        // The orchestrator reports on every namespace; only those that served within the last day count.
         let pools = format!("last_over_time({POOLS}{}[1d])", matchers(variables));
         return format!("{series} and on (cluster, namespace) {pools}");
     }
@@ -203,7 +205,7 @@ fn expression(library: &Library, recorded: Recorded<'_>) -> String {
     }
 }
 
-/// The labels that may name a replica: what no engine prefers to another comes late.
+/// Returns the labels that may name a replica, in the engines' order of preference.
 fn named_by(library: &Library, recorded: Recorded<'_>) -> Vec<String> {
     let place = |label: &String| {
         tellers(library, recorded.signal).filter_map(|engine| engine.replica.iter().position(|l| l == label)).max()
@@ -224,14 +226,14 @@ fn legend(library: &Library, recorded: Recorded<'_>) -> String {
     known.map(|label| format!("{{{{{label}}}}}")).collect::<Vec<_>>().join(" ")
 }
 
-/// The colours between the limits of the alerts on a recorded series: each interval has that of the worst alert in it.
+/// Returns the colours between the alert thresholds of a recorded series: each interval has that of its worst alert.
 fn thresholds(library: &Library, recorded: Recorded<'_>) -> Vec<Value> {
     let alerts = library.playbooks.values().flat_map(|playbook| &playbook.alerts);
     let of = |most: usize| {
         let alerts = alerts.clone().filter(move |alert| alert.each == recorded.each && alert.when.len() <= most);
         limits(recorded.signal, alerts)
     };
-    // Where an alert needs nothing else, those that do would only confuse.
+    // If an alert needs only this signal, alerts that need more would confuse.
     let alone = of(1);
     let limits = if alone.is_empty() { of(usize::MAX) } else { alone };
     let colour = |value: f64| {
@@ -256,7 +258,7 @@ fn thresholds(library: &Library, recorded: Recorded<'_>) -> Vec<Value> {
     steps
 }
 
-/// Where the first conditions of alerts begin to hold; a second one is no limit of its own.
+/// Returns the thresholds of the alerts' first conditions; a second condition is no threshold of its own.
 fn limits<'a>(signal: &str, alerts: impl Iterator<Item = &'a AlertRule>) -> Vec<(Severity, Op, f64)> {
     let firsts = alerts.filter_map(|alert| Some((alert.severity, alert.when.first()?)));
     firsts
@@ -271,7 +273,7 @@ fn limits<'a>(signal: &str, alerts: impl Iterator<Item = &'a AlertRule>) -> Vec<
         .collect()
 }
 
-/// The runbooks of the playbooks whose symptom or alert rests on a signal.
+/// Returns links to the runbooks of the playbooks whose symptom or alert uses a signal.
 fn links(library: &Library, name: &str, runbook_base: &str) -> Vec<Value> {
     let rests = |playbook: &&Playbook| {
         let alerts = playbook.alerts.iter().filter_map(|alert| alert.when.first());
@@ -298,7 +300,7 @@ fn capitalised(title: &str) -> String {
     letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
 }
 
-/// Grafana's name of a unit (`@grafana/data`, value formats).
+/// Returns Grafana's name of a unit (`@grafana/data`, value formats).
 fn unit(unit: Unit) -> &'static str {
     match unit {
         Unit::Ratio => "percentunit",

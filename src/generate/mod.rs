@@ -1,5 +1,5 @@
-//! What is made from the same data as the diagnosis: Prometheus rules, a Grafana dashboard, runbook and table pages, and
-//! the schema for editors.
+//! Files generated from the same data as the diagnosis: Prometheus rules, a Grafana dashboard, runbook and table
+//! pages, and the schema for editors.
 
 mod dashboard;
 mod recording;
@@ -18,7 +18,7 @@ use crate::playbook::{
 };
 use crate::signal::{Catalog, Engine};
 
-/// The JSON schemas of the data files, for editors: one document with a definition for each kind of file.
+/// Returns the JSON schemas of the data files, for editors: one document with a definition for each kind of file.
 pub fn schema() -> serde_json::Value {
     serde_json::json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",

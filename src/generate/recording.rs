@@ -1,9 +1,9 @@
 //! The recording half of `generate rules`: engine-neutral `llm:<signal>` series, one rule per signal and engine.
 //!
 //! All engines' series get the same names and the same labels `cluster`, `namespace`, `model_name`, `engine`, so that
-//! alerts and dashboards need to be written once. Where a gateway tells the same as the engines behind it, its rule
-//! is silent while an engine of the same model has data; a gateway whose series name no model is silent while an engine
-//! of its namespace has data. `llm:<signal>:replica` has one series per replica.
+//! alerts and dashboards are written once. If a gateway reports the same as the engines behind it, its rule is silent
+//! while an engine of the same model has data; a gateway whose series name no model is silent while an engine of its
+//! namespace has data. `llm:<signal>:replica` has one series per replica.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -14,22 +14,22 @@ use crate::signal::{
     Engine, EngineKind, Fill, RECORDED_POOL, RECORDED_WINDOW, Signal, choice, fill, histograms, matchers, recorded_name,
 };
 
-/// A series that is recorded.
+/// A recorded series.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Recorded<'a> {
     /// The signal.
     pub signal: &'a str,
-    /// Of the pool, or of each replica.
+    /// The level: the pool, or each replica.
     pub each: Each,
 }
 
 impl Recorded<'_> {
-    /// Its name.
+    /// Returns the name of the series.
     pub(super) fn name(&self) -> String {
         recorded_name(self.signal, self.each == Each::Replica)
     }
 
-    /// The labels that its series have, whichever engine tells them.
+    /// Returns the labels of its series, whichever engine reports them.
     pub(super) fn labels(&self, library: &Library) -> Vec<String> {
         let mut labels: Vec<String> = vec!["cluster".into(), "namespace".into()];
         let tellers = || library.engines.values().filter(|engine| tells(engine, self.signal));
@@ -48,7 +48,7 @@ impl Recorded<'_> {
     }
 }
 
-/// What alerts and dashboards read, and what a diagnosis of a large pool would compute from the histograms of all replicas.
+/// Returns the series that alerts and dashboards use, and those that a diagnosis would compute from many histograms.
 pub(super) fn wanted(library: &Library) -> BTreeSet<Recorded<'_>> {
     let alerts = library.playbooks.values().flat_map(|playbook| &playbook.alerts).flat_map(|alert: &AlertRule| {
         let checks = alert.when.iter().flat_map(Evidence::checks);
@@ -61,7 +61,7 @@ pub(super) fn wanted(library: &Library) -> BTreeSet<Recorded<'_>> {
     alerts.chain(shown).chain(of_histograms(library)).collect()
 }
 
-/// The signals that are read from histograms; of symptoms, each replica's value too.
+/// Returns the signals that are computed from histograms; for symptoms, each replica's value too.
 fn of_histograms(library: &Library) -> impl Iterator<Item = Recorded<'_>> {
     let symptoms = library.playbooks.values().flat_map(|playbook| &playbook.symptom).flat_map(Evidence::checks);
     let symptoms: BTreeSet<&str> = symptoms.map(|(signal, _)| signal).collect();
@@ -69,7 +69,7 @@ fn of_histograms(library: &Library) -> impl Iterator<Item = Recorded<'_>> {
         let queries = library.engines.values().filter_map(|engine| engine.signals.get(*signal)?.query.as_deref());
         queries.into_iter().any(|query| histograms(query).next().is_some())
     };
-    // Nobody reads the burn rate of a replica, and its four parts are costly.
+    // The burn rate of a replica is never used, and its four parts are costly.
     let counted = |signal: &str| library.signals.get(signal).is_some_and(|signal| signal.burn.is_none());
     library.signals.keys().filter(reads).flat_map(move |signal| {
         let replica = (symptoms.contains(signal.as_str()) && counted(signal)).then_some(Each::Replica);
@@ -77,12 +77,12 @@ fn of_histograms(library: &Library) -> impl Iterator<Item = Recorded<'_>> {
     })
 }
 
-/// Whether an engine can tell a signal in PromQL alone; what stands in labels cannot be computed with.
+/// Returns true if an engine reports a signal in PromQL alone; numbers in labels cannot be computed with.
 pub(super) fn tells(engine: &Engine, signal: &str) -> bool {
     engine.signals.get(signal).is_some_and(|s| s.query.is_some() && s.from_labels.is_empty())
 }
 
-/// The groups' text, one group an engine.
+/// Renders the rule groups, one per engine.
 pub(super) fn groups(library: &Library, window: Duration) -> String {
     let wanted = wanted(library);
     let mut out = String::new();
@@ -111,7 +111,7 @@ pub(super) fn groups(library: &Library, window: Duration) -> String {
     out
 }
 
-/// The series of a burn rate by the limit of the promise of this place in the configuration.
+/// Returns the name of a burn rate for the threshold of the promise at index `i` of the configuration.
 pub(super) fn promised_name(name: &str, i: usize) -> String {
     format!("{name}:slo{}", i + 1)
 }
@@ -131,7 +131,7 @@ fn write(out: &mut String, library: &Library, engine: &Engine, recorded: &Record
         let query = engine.signals.get(recorded.signal).and_then(|entry| entry.query.as_deref());
         return rule(name, &expression(library, engine, recorded, query.unwrap_or_default(), window));
     };
-    // In parts, so that the rules stay readable and each is asked once.
+    // In parts, so that the rules stay readable and each is queried once.
     for (part, query) in
         [("window", &parts.window), ("hour", &parts.hour), ("requests", &parts.requests), ("recent", &parts.recent)]
     {
@@ -153,14 +153,14 @@ fn expression(library: &Library, engine: &Engine, recorded: &Recorded<'_>, query
     let scope = named(engine, matchers(&engine.own_series().collect::<Vec<_>>()));
     let mut expr = fill(query, &Fill { scope: &scope, workload: "", window, by: &by, prefix });
     for (name, label) in pool.iter().filter(|(name, label)| name != label) {
-        // Where relabelling already gave the common name, it stays.
+        // If relabelling already set the common name, it stays.
         expr = format!("label_replace(\n{}\n, \"{name}\", \"$1\", \"{label}\", \"(.+)\")", indented(&expr));
     }
     let (same, other): (Vec<&Engine>, Vec<&Engine>) =
         better(library, engine, recorded.signal).into_iter().partition(|other| other.kind == engine.kind);
     let names_models = engine.scope.contains_key("model");
-    // A stand-in lives where its engine does. A gateway may live in a namespace of its own: it repeats what engines of
-    // its model tell, and in its own namespace what engines tell that name no model.
+    // A stand-in runs beside its engine. A gateway may run in a namespace of its own: it repeats the values of
+    // engines of its model, and in its own namespace those of engines that name no model.
     let repeated: &[(&str, &str, &[&Engine])] = match names_models {
         true => &[
             ("cluster, model_name", ",model_name!=\"\"", &other),
@@ -177,14 +177,15 @@ fn expression(library: &Library, engine: &Engine, recorded: &Recorded<'_>, query
     expr
 }
 
-/// The matchers, and those that leave out what names no model: whoever asks for an unknown name is no pool.
+/// Adds matchers that exclude values that are no model: requests for an unknown name belong to no pool.
 fn named(engine: &Engine, scope: String) -> String {
     let labels = engine.scope.get("model").into_iter().flatten().filter(|_| !engine.no_model.is_empty());
     let none = labels.map(|label| format!("{label}!~{}", choice(&engine.no_model)));
     Some(scope).filter(|scope| !scope.is_empty()).into_iter().chain(none).collect::<Vec<_>>().join(",")
 }
 
-/// The labels by which an engine's series may tell the pool, each with its common name; the preferred one last.
+/// Returns the labels with which an engine's series may name the pool, each with its common name; the preferred one
+/// last.
 ///
 /// A scrape may keep or rename a page's own labels (`exported_namespace`), so all spellings are grouped by.
 fn pool(engine: &Engine) -> Vec<(&'static str, &str)> {
@@ -195,7 +196,7 @@ fn pool(engine: &Engine) -> Vec<(&'static str, &str)> {
     RECORDED_POOL.iter().flat_map(spelt).collect()
 }
 
-/// The engines whose answer counts before this one's.
+/// Returns the engines that take precedence over this one.
 fn better<'a>(library: &'a Library, engine: &Engine, signal: &str) -> Vec<&'a Engine> {
     let of = library.signals.get(signal).map(|s| s.of.as_slice()).unwrap_or_default();
     let rank = |kind: EngineKind| of.iter().position(|k| *k == kind).unwrap_or(of.len());

@@ -1,6 +1,6 @@
-//! `generate rules`: recorded series and, on them, the playbooks' `alerts:` as Prometheus alerting rules.
+//! `generate rules`: recorded series, and the playbooks' `alerts:` as Prometheus alerting rules on them.
 //!
-//! Each alert carries the label `playbook`, which leads back to its playbook when it comes in by webhook.
+//! Each alert carries the label `playbook`, which selects its playbook when it arrives by webhook.
 
 use std::time::Duration;
 
@@ -9,21 +9,21 @@ use super::yaml::{block, text};
 use crate::playbook::{AlertRule, Condition, Each, Evidence, Library, Playbook, Promised, Reference};
 use crate::signal::{Engine, EngineKind, Matcher, Signal, Unit, matchers};
 
-/// How long an alert on a burn rate goes on after it: a few late requests an hour are one alert, not one each.
+/// `keep_firing_for` of alerts on a burn rate: a few slow requests an hour are one alert, not one each.
 const KEPT: &str = "10m";
 
-/// How the rules are made.
+/// Options of the generated rules.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RuleOptions {
     /// The rate window.
     pub window: Duration,
-    /// Instead of each alert's own `for`.
+    /// The `for` of all alerts, instead of each alert's own.
     pub hold: Option<Duration>,
-    /// Where the runbook pages stand; `/<playbook>.md` follows.
+    /// The base URL of the runbook pages; `/<playbook>.md` follows.
     pub runbook_base: String,
 }
 
-/// Why an alert cannot become a rule.
+/// The error for an alert that cannot become a rule.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("alert `{alert}` of playbook `{playbook}` cannot become a rule: {why}")]
 pub struct RuleError {
@@ -31,11 +31,11 @@ pub struct RuleError {
     pub alert: String,
     /// Its playbook.
     pub playbook: String,
-    /// What is in the way.
+    /// The reason.
     pub why: String,
 }
 
-/// The same as a `PrometheusRule` for prometheus-operator.
+/// Renders the rules as a `PrometheusRule` for prometheus-operator.
 ///
 /// # Errors
 /// As [`rules`].
@@ -50,10 +50,10 @@ pub fn prometheus_rule(library: &Library, options: &RuleOptions) -> Result<Strin
     ))
 }
 
-/// The rule file's text.
+/// Renders the rule file.
 ///
 /// # Errors
-/// The first alert whose condition cannot be asked of Prometheus by itself.
+/// Returns the first alert whose condition Prometheus alone cannot evaluate.
 pub fn rules(library: &Library, options: &RuleOptions) -> Result<String, RuleError> {
     let mut out = String::from(
         "# Rules for LLM serving fleets. Made by `llm-diagnose generate rules`; change the playbooks instead.\n\
@@ -99,7 +99,7 @@ fn write_rule(
     text(out, 10, "severity", &alert.severity.to_string());
     text(out, 10, "playbook", &playbook.playbook);
     out.push_str("        annotations:\n");
-    // The alert's value is its first check's; of alternatives nobody knows which one it is.
+    // The alert's value is its first check's; with alternatives it is unknown which one.
     let first = alert.when.first().and_then(|e| e.signal.as_deref());
     let signal = first.and_then(|name| library.signals.get(name));
     let what = signal.map(|s| format!(" ({} {})", s.title, humanized(s))).unwrap_or_default();
@@ -117,7 +117,7 @@ fn write_rule(
     text(out, 10, "runbook_url", &format!("{base}/{}.md", playbook.playbook));
 }
 
-/// A duration as Prometheus reads it, in the largest unit that keeps it whole: `5m`, `90s`.
+/// Formats a duration for Prometheus, in the largest unit that divides it: `5m`, `90s`.
 fn held(duration: Duration) -> String {
     match duration.as_secs() {
         s if s > 0 && s % 3_600 == 0 => format!("{}h", s / 3_600),
@@ -130,7 +130,7 @@ fn one_line(text: &str) -> String {
     literal(&text.split_whitespace().collect::<Vec<_>>().join(" "))
 }
 
-/// Annotations are templates: a playbook's own braces must stay text.
+/// Escapes a playbook's own braces: annotations are templates.
 fn literal(text: &str) -> String {
     text.replace("{{", "{{ \"{{\" }}")
 }
@@ -143,7 +143,7 @@ fn humanized(signal: &Signal) -> &'static str {
         Unit::BytesPerSecond => "{{ $value | humanize1024 }}B/s",
         Unit::Tokens => "{{ $value | humanize }}",
         Unit::TokensPerSecond => "{{ $value | humanize }}/s",
-        // `humanize` says 150m for 0.15, which reads as minutes or millions.
+        // `humanize` gives 150m for 0.15, which reads as minutes or millions.
         Unit::Requests | Unit::Count => "{{ $value | printf \"%.0f\" }}",
         Unit::RequestsPerSecond | Unit::PerSecond => "{{ $value | printf \"%.2f\" }}/s",
         Unit::Factor => "{{ $value | printf \"%.1f\" }}x",
@@ -153,7 +153,7 @@ fn humanized(signal: &Signal) -> &'static str {
     }
 }
 
-/// The alert's expression, and one more for each promise that judges it by other numbers.
+/// Returns the alert's expression, and one more for each promise with other thresholds.
 fn expressions(library: &Library, playbook: &Playbook, alert: &AlertRule) -> Result<Vec<String>, String> {
     let plain = |recorded: Recorded<'_>| recorded.name();
     let mut whole = expression(library, alert, &plain)?;
@@ -161,7 +161,8 @@ fn expressions(library: &Library, playbook: &Playbook, alert: &AlertRule) -> Res
     let mut before = String::new();
     let place = playbook.alerts.iter().position(|own| own == alert).unwrap_or_default();
     for (i, promised) in library.promised.iter().enumerate() {
-        // The rule of the general entry leaves these pools out. So an exception needs its own rule even with the default numbers.
+        // The rule of the general entry leaves these pools out, so an exception needs its own rule even with the
+        // default thresholds.
         let excepts = library.promised.iter().any(|general| {
             promised.slo.is_exception_of(&general.slo) && general.changed(&playbook.playbook, place, alert).is_some()
         });
@@ -184,7 +185,7 @@ fn expressions(library: &Library, playbook: &Playbook, alert: &AlertRule) -> Res
     Ok(exprs)
 }
 
-/// The pools of a promise, by the alert's first signal.
+/// Returns the selector of a promise's pools, on the alert's first signal.
 fn pools_of(promised: &Promised, alert: &AlertRule) -> String {
     let first = alert.when.iter().flat_map(Evidence::checks).next().map_or("up", |(signal, _)| signal);
     let name = Recorded { signal: first, each: alert.each }.name();
@@ -194,10 +195,10 @@ fn pools_of(promised: &Promised, alert: &AlertRule) -> String {
     format!("on ({}) {name}{{{}}}", on.join(", "), matchers(&own))
 }
 
-/// How a recorded series is called.
+/// A function that names a recorded series.
 type Named<'a> = &'a dyn Fn(Recorded<'_>) -> String;
 
-/// The alert's checks over the recorded series, joined on the labels that they share.
+/// Joins the alert's checks over the recorded series on their common labels.
 fn expression(library: &Library, alert: &AlertRule, named: Named<'_>) -> Result<String, String> {
     let mut parts = alert.when.iter().map(|evidence| part(library, evidence, alert.each, named));
     let mut whole = parts.next().ok_or("`when` is empty")??;
@@ -207,7 +208,7 @@ fn expression(library: &Library, alert: &AlertRule, named: Named<'_>) -> Result<
             .labels
             .iter()
             .filter(|label| next.labels.contains(label))
-            // One kind's series never have the name of an engine of another kind.
+            // Series of one kind never carry the name of an engine of another kind.
             .filter(|label| *label != "engine" || whole.kinds.iter().any(|kind| next.kinds.contains(kind)))
             .map(String::as_str)
             .collect();
@@ -216,21 +217,21 @@ fn expression(library: &Library, alert: &AlertRule, named: Named<'_>) -> Result<
     Ok(if whole.orchestrator { models_only(library, &whole.expr, alert.each) } else { whole.expr })
 }
 
-/// An expression, the labels that its result has, and whom it is about.
+/// An expression with the labels and the origin of its result.
 struct Part {
     expr: String,
     labels: Vec<String>,
-    /// The kinds of engines that tell it.
+    /// The kinds of engines that report it.
     kinds: Vec<EngineKind>,
-    /// Told by the orchestrator, which knows no models.
+    /// True if only the orchestrator reports it, which knows no models.
     orchestrator: bool,
 }
 
-/// Of the orchestrator's rows, those that concern models; it knows no models, so their replicas' names must tell.
+/// Restricts the orchestrator's rows to those of models, by the names of their replicas.
 ///
-/// What served within the last day counts, so that the alert lasts as long as the outage. One by one, the workload
-/// must serve a model: gateways and caches live in the same namespace. A pool there is the whole namespace.
-/// Pods are named `<deployment>-<hash>-<5 characters>` and `<statefulset>-<ordinal>`.
+/// What served within the last day counts, so that the alert lasts as long as the outage. For single replicas, the
+/// workload itself must serve a model: gateways and caches are in the same namespace. A pool here is the whole
+/// namespace. Pods are named `<deployment>-<hash>-<5 characters>` and `<statefulset>-<ordinal>`.
 /// Source: Kubernetes, generated names of ReplicaSets and StatefulSets.
 fn models_only(library: &Library, expr: &str, each: Each) -> String {
     let serving = library.engines.values().filter(|e| e.kind == EngineKind::Serving);
@@ -290,7 +291,7 @@ fn compared(library: &Library, recorded: Recorded<'_>, when: &Condition, named: 
             let op = comparison.op.symbol();
             match comparison.to {
                 Reference::Number(limit) => Ok(format!("{op} {limit}")),
-                // The same time a day earlier, as a diagnosis has it.
+                // The same time a day earlier, as in a diagnosis.
                 Reference::Baseline(times) => Ok(format!("{op} {times} * ({name} offset 1d)")),
                 Reference::Peers(_) => Err(format!("`{signal} {when}` compares replicas with each other")),
             }

@@ -1,9 +1,9 @@
-//! `generate runbooks`: one page per playbook, under the headings that runbooks have.
+//! `generate runbooks`: one page per playbook, with the usual headings of runbooks.
 
 use crate::explain::only;
 use crate::playbook::{Evidence, Library, Node, NodeKind, Playbook, Step};
 
-/// The page of a playbook, in Markdown.
+/// Renders the page of a playbook, in Markdown.
 pub fn runbook(library: &Library, playbook: &Playbook) -> String {
     let mut out = format!(
         "# {}\n\n`{}`, made by `llm-diagnose generate runbooks`; change the playbook instead.\n\n## Meaning\n\n{}\n\n## Impact\n\n{}\n",

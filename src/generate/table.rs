@@ -2,7 +2,7 @@
 
 use crate::playbook::{CodeRow, EngineFlag, FlagRow, Library, LogFile, MemoryLine, TableHeading, XidRow};
 
-/// A page of a table: its file's name, and its Markdown.
+/// Renders the pages of the tables: file name and Markdown.
 pub fn tables(library: &Library) -> Vec<(String, String)> {
     let tables = &library.tables;
     let page = |heading: TableHeading<'_>| -> Option<(String, String)> {
@@ -31,7 +31,7 @@ pub fn tables(library: &Library) -> Vec<(String, String)> {
     tables.headings().filter_map(page).collect()
 }
 
-/// The file's name of a table's page.
+/// Returns the file name of a table's page.
 pub(super) fn file(table: &str) -> String {
     format!("table-{table}.md")
 }
@@ -60,7 +60,7 @@ fn xids(rows: &[XidRow]) -> String {
     out
 }
 
-/// The lines about memory of every engine whose flag the table names.
+/// Renders the log lines about memory of every engine whose flag the table names.
 fn logs(library: &Library) -> String {
     let mut out = head(&["Line of the log", "Engine", "The flag", "Why", "What to do"]);
     for FlagRow { engine: of, flag, .. } in &library.tables.memory_flags.rows {

@@ -1,12 +1,12 @@
-//! The little YAML that rule files need. Strings are double-quoted as in JSON, which YAML reads the same.
+//! A minimal YAML writer for rule files. Strings are double-quoted as in JSON, which YAML reads the same.
 
-/// `key: "value"` on a line of its own.
+/// Writes `key: "value"` on a line of its own.
 pub(super) fn text(out: &mut String, indent: usize, key: &str, value: &str) {
     let quoted = serde_json::Value::from(value).to_string();
     out.push_str(&format!("{}{key}: {quoted}\n", " ".repeat(indent)));
 }
 
-/// A block scalar, so that long PromQL stays readable.
+/// Writes a block scalar, so that long PromQL stays readable.
 pub(super) fn block(out: &mut String, indent: usize, key: &str, value: &str) {
     let pad = " ".repeat(indent);
     out.push_str(&format!("{pad}{key}: |-\n"));

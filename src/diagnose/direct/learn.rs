@@ -1,4 +1,4 @@
-//! Which exporters there are: Prometheus' targets, told apart by the series that came from them.
+//! Discovery of exporters: Prometheus' targets, assigned to engines by the series that came from them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
@@ -12,10 +12,10 @@ use crate::playbook::Library;
 use crate::prom::{PromError, Prometheus};
 use crate::signal::Engine;
 
-/// The exporters whose signals have a direct form and whose series Prometheus saw within the last hour.
+/// Returns the exporters whose signals have a direct form and whose series Prometheus had within the last hour.
 ///
 /// # Errors
-/// When Prometheus cannot be asked, or does not tell its targets.
+/// If Prometheus cannot be queried, or does not return its targets.
 pub async fn learn(
     library: &Library,
     prometheus: &Prometheus,
@@ -26,7 +26,7 @@ pub async fn learn(
     learn_of(library, prometheus, readable, at, deadline).await
 }
 
-/// The targets of a request's pool whose engines are wanted; an exporter of GPUs serves every pool of its node.
+/// Returns the targets of a request's pool whose engines are wanted; a GPU exporter serves every pool of its node.
 ///
 /// # Errors
 /// As [`learn`].
@@ -76,7 +76,7 @@ async fn learn_of(
                 labels: target.labels.clone(),
                 seen: Some(at),
             });
-            // What tells the pool of an exporter that no longer answers; several values tell nothing.
+            // These labels identify the pool of an exporter that no longer answers; several values identify none.
             let serving = engine.kind.is_pool();
             for label in engine.scope.values().flatten().filter(|_| serving) {
                 if let Some(value) = row.get(label).filter(|v| !v.is_empty() && !target.labels.contains_key(label)) {

@@ -1,4 +1,4 @@
-//! direct: reads engines and exporters themselves where Prometheus is away, stale, or lacks their series.
+//! direct: reads engines and exporters directly if Prometheus is unavailable, stale, or lacks their series.
 //!
 //! Two reads a few seconds apart: gauges are their mean, counters their difference. There is no past to compare with.
 
@@ -30,74 +30,74 @@ use pages::{Pages, Reading, Visit, contradicts};
 
 pub use learn::{learn, targets};
 
-/// Between the two reads.
+/// Time between the two reads.
 const APART: Duration = Duration::from_secs(3);
-/// Closer together the increases of counters say nothing.
+/// Minimum time between the reads: over a shorter one, increases of counters mean nothing.
 const APART_LEAST: Duration = Duration::from_millis(800);
-/// How long Prometheus may take to tell its targets when nobody has remembered them.
+/// Maximum wait for Prometheus' targets if none are cached.
 const LEARN_WITHIN: Duration = Duration::from_secs(2);
-/// After this part of the deadline exporters are read without waiting for Prometheus any longer.
+/// Divisor of the deadline: after this part of it, exporters are read without waiting for Prometheus.
 const PATIENCE: u32 = 4;
 
-/// What may be read for a diagnosis.
+/// The exporters that may be read for a diagnosis.
 #[derive(Debug)]
 pub struct Exporters {
     /// The client.
     pub reader: Reader,
-    /// The exporters that are known.
+    /// The known exporters.
     pub targets: Vec<Target>,
-    /// Ask Prometheus for its targets too, at the time of the diagnosis.
+    /// True if Prometheus is queried for its targets too, at the time of the diagnosis.
     pub learn: bool,
-    /// Read them even where Prometheus has an answer, which then gives way.
+    /// True if they are read even where Prometheus has values, which are then replaced.
     pub fresh: bool,
 }
 
-/// Why exporters were read.
+/// The reason for reading exporters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Because {
-    /// Prometheus was away or late.
+    /// Prometheus was unavailable or timed out.
     NoAnswer,
-    /// Prometheus was late with a part of its answers.
+    /// Some queries to Prometheus timed out.
     InPart,
-    /// Prometheus answered and has no current values of them.
+    /// Prometheus answered, but has no current values.
     NoValues,
-    /// Somebody asked for it.
+    /// The user asked for it.
     Asked,
 }
 
-/// Something to know about one exporter: why it was not read, or what was odd.
+/// A remark on one exporter: the reason why it was not read, or an anomaly.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub struct Remark {
-    /// Its pod, else its host and port.
+    /// Its pod; else its host and port.
     pub exporter: String,
     /// A clause about it: `answered HTTP 404`.
     pub what: String,
 }
 
-/// What was read from exporters themselves.
+/// The result of reading exporters directly.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct DirectRead {
-    /// Why.
+    /// The reason for reading them.
     pub because: Because,
-    /// Serving engines that were read.
+    /// Number of serving engines that were read.
     pub engines: usize,
-    /// Of so many.
+    /// Number of known serving engines.
     pub engines_known: usize,
-    /// GPU exporters that were read.
+    /// Number of GPU exporters that were read.
     pub gpu_exporters: usize,
-    /// Of so many.
+    /// Number of known GPU exporters.
     pub gpu_exporters_known: usize,
-    /// Exporters that were not tried, because there are too many.
+    /// Number of exporters that were skipped, because there are too many.
     pub left_out: usize,
-    /// What went wrong, by exporter.
+    /// Remarks, by exporter.
     pub remarks: Vec<Remark>,
 }
 
-/// Engines whose exporters are wanted.
+/// Names of engines whose signals Prometheus lacks.
 type Blind = BTreeSet<String>;
 
-/// [`observe`](super::observe()), and beside it the exporters where Prometheus cannot tell.
+/// Runs [`observe`](super::observe()), and reads exporters where Prometheus has no data.
 pub async fn look(
     library: &Library,
     prometheus: &Prometheus,
@@ -107,7 +107,7 @@ pub async fn look(
     look_for(library, prometheus, request, &needs(library, &request.playbook), exporters, AnswerCache::default()).await
 }
 
-/// [`look`], for these needs but not for what was asked before; the request's playbook is not looked at.
+/// Runs [`look`] for these needs, without what is cached; the request's playbook is ignored.
 pub(super) async fn look_for(
     library: &Library,
     prometheus: &Prometheus,
@@ -137,7 +137,7 @@ pub(super) async fn look_for(
             if blind.is_empty() && !exporters.fresh {
                 return observed;
             }
-            // It may have begun without waiting, and then knows better.
+            // The reads may have begun without waiting; the message is then ignored.
             let _ = tell.send(blind);
             (observed, ahead.await)
         }
@@ -157,7 +157,7 @@ pub(super) async fn look_for(
     observed
 }
 
-/// The engines with signals that can be read directly.
+/// Returns the engines with signals that can be read directly.
 fn forms(library: &Library) -> impl Iterator<Item = (&Engine, Vec<&str>)> {
     library.engines.values().filter_map(|engine| {
         let names: Vec<&str> =
@@ -166,7 +166,7 @@ fn forms(library: &Library) -> impl Iterator<Item = (&Engine, Vec<&str>)> {
     })
 }
 
-/// The engines of which Prometheus tells none of the signals that are needed, or not all because it was away.
+/// Returns the engines without a value for any needed signal; if Prometheus was unavailable, those with a missing one.
 fn blind(library: &Library, needs: &Needs<'_>, observed: &Observed) -> Blind {
     let untold =
         |signal: &str| observed.seen.signals.get(signal).is_none_or(|o| o.value.is_none() && o.replicas.is_empty());
@@ -180,7 +180,7 @@ fn blind(library: &Library, needs: &Needs<'_>, observed: &Observed) -> Blind {
         .collect()
 }
 
-/// Whether a target's labels speak against the request's pool; an exporter of GPUs serves every pool of its node.
+/// Returns true if a target's labels contradict the request's pool; a GPU exporter serves every pool of its node.
 fn outside(request: &Request, engine: &Engine, target: &Target) -> bool {
     let dimensions = request.scope.dimensions.iter().filter(|(dimension, _)| *dimension != "job");
     engine.kind == EngineKind::Serving
@@ -211,13 +211,13 @@ async fn visit_all<'a>(
     add(exporters.targets.clone());
     if exporters.learn {
         let until = deadline.min(Instant::now() + LEARN_WITHIN);
-        // Where that fails, Prometheus is what the diagnosis complains about anyway.
+        // If that fails, the diagnosis reports that Prometheus is unavailable anyway.
         add(learn(library, prometheus, request.at, until).await.unwrap_or_default());
     }
     if !exporters.fresh && !targets.iter().any(|(engine, _)| blind.contains(&engine.engine)) {
         return (Vec::new(), 0);
     }
-    // The engines first: they say which pods are meant.
+    // Engines first: they show which pods are meant.
     targets.sort_by_key(|(engine, target)| (!engine.kind.is_pool(), target.name()));
     let left_out = targets.len().saturating_sub(TARGETS_MOST);
     targets.truncate(TARGETS_MOST);
@@ -254,19 +254,19 @@ async fn twice(
     deadline: Instant,
 ) -> Result<Pages, ExporterError> {
     let (first, begun) = reader.read(target, &wanted, deadline).await?;
-    // Half of what is left is for the second read.
+    // Half of the remaining time is for the second read.
     let pause = APART.min(deadline.saturating_duration_since(Instant::now()) / 2);
     let mut second = None;
     if pause >= APART_LEAST {
         tokio::time::sleep(pause).await;
-        // One that ends between the reads has still told its gauges.
+        // A process that ends between the reads has still reported its gauges.
         let again = reader.read(target, &wanted, deadline).await.ok();
         second = again.map(|(samples, at)| (samples, at.duration_since(begun).as_secs_f64()));
     }
     Ok(Pages { first, second })
 }
 
-/// Puts what the pages say where Prometheus said nothing.
+/// Adds the pages' values where Prometheus has none.
 fn fill(
     library: &Library,
     request: &Request,
@@ -298,7 +298,7 @@ fn fill(
         }
         let (mut rows, mut pool, mut heard) = (Vec::new(), None, None);
         for engine in tellers(library, signal) {
-            // Two engines that tell the same thing of the same requests are no sum.
+            // Values of two engines for the same requests do not add up.
             let tier = tier(library, signal, engine);
             if heard.is_some_and(|best| best < tier) {
                 break;
@@ -358,12 +358,12 @@ fn fill(
     });
 }
 
-/// The series that name what is behind a gateway.
+/// Returns the series that name the engines behind a gateway.
 fn behind(engine: &Engine) -> impl Iterator<Item = String> {
     engine.backends.iter().flat_map(|of| names_behind(engine, of))
 }
 
-/// Which engines answered, and how their labels say the scope.
+/// Detects the engines that answered, and the scope's labels on their series.
 fn detected(library: &Library, request: &Request, visits: &[Visit<'_>]) -> Found {
     let rows: Vec<Labels> = visits
         .iter()

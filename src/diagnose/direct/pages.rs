@@ -1,4 +1,4 @@
-//! Pages of one moment ─▶ a signal's values, as its direct form says. Pure.
+//! Two reads of a metrics page ─▶ the values of a signal, by its direct form. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use crate::diagnose::scope::{EngineSeen, fits};
 use crate::exporter::{ExporterError, Sample, Target};
 use crate::signal::{Direct, Engine, Fleet, Matcher, Read, Selector};
 
-/// Above this a second read shows that the first was of another process.
+/// Tolerance for a counter: a larger decrease shows that the process was restarted.
 const RESET: f64 = 1e-9;
 
 /// Two reads of one page.
@@ -19,7 +19,7 @@ const RESET: f64 = 1e-9;
 pub(super) struct Pages {
     /// The first read.
     pub(super) first: Vec<Sample>,
-    /// The second, and how many seconds after the first.
+    /// The second, with the seconds since the first.
     pub(super) second: Option<(Vec<Sample>, f64)>,
 }
 
@@ -28,7 +28,7 @@ impl Pages {
         self.second.as_ref().map_or(&self.first, |(samples, _)| samples)
     }
 
-    /// Whether any counter fell between the reads: the process started anew, so that no increase means anything.
+    /// Returns true if any counter fell between the reads: the process restarted, and increases mean nothing.
     pub(super) fn anew(&self) -> bool {
         let Some((second, _)) = &self.second else { return false };
         let counts = |name: &str| ["_total", "_count", "_bucket"].iter().any(|end| name.ends_with(end));
@@ -41,7 +41,7 @@ fn keyed(samples: &[Sample]) -> impl Iterator<Item = ((&str, &Labels), f64)> {
     samples.iter().map(|s| ((s.name.as_str(), &s.labels), s.value))
 }
 
-/// An exporter and what came of reading it.
+/// An exporter and the result of reading it.
 #[derive(Debug)]
 pub(super) struct Visit<'a> {
     pub(super) target: Target,
@@ -51,7 +51,7 @@ pub(super) struct Visit<'a> {
 }
 
 impl Visit<'_> {
-    /// The samples of its tell-tale series.
+    /// Returns the samples of its detection series.
     pub(super) fn telltales(&self) -> impl Iterator<Item = &Sample> {
         let names: BTreeSet<String> = self.engine.detected_by().into_iter().collect();
         let samples = self.outcome.as_ref().map_or(&[][..], Pages::latest);
@@ -59,14 +59,14 @@ impl Visit<'_> {
     }
 }
 
-/// What one signal's form found on all pages of an engine.
+/// The values of one signal on all pages of an engine.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Values {
     /// Replica and value; a replica may have several.
     pub(super) rows: Vec<(String, f64)>,
-    /// The whole pool's value, where it cannot be derived from the rows.
+    /// The whole pool's value, if it cannot be derived from the rows.
     pub(super) pool: Option<f64>,
-    /// Exporter and metric whose number was none or negative.
+    /// Exporter and metric of values that are negative or not finite.
     pub(super) odd: BTreeSet<(String, String)>,
 }
 
@@ -79,12 +79,12 @@ pub(super) struct Reading<'a> {
     pub(super) at: Timestamp,
 }
 
-/// Whether labels contradict no matcher; one that is not there contradicts nothing.
+/// Returns true if labels contradict a matcher; an absent label contradicts nothing.
 pub(super) fn contradicts(matchers: &[Matcher], labels: &Labels) -> bool {
     matchers.iter().any(|m| labels.get(&m.label).is_some_and(|value| !m.accepts(Some(value))))
 }
 
-/// What is counted of a replica, and of what.
+/// Numerator and denominator of a replica's ratio.
 #[derive(Debug, Default)]
 struct Share {
     of: f64,
@@ -92,7 +92,7 @@ struct Share {
 }
 
 impl Reading<'_> {
-    /// The values of a form; empty when no page has what it needs.
+    /// Returns the values of a form; empty if no page has the samples for it.
     pub(super) fn values(&self, form: &Direct) -> Values {
         let mut values = Values::default();
         match form.read {
@@ -121,20 +121,20 @@ impl Reading<'_> {
     fn mine(&self, labels: &Labels) -> bool {
         let matchers = self.seen.map_or(&[][..], |seen| &seen.matchers);
         if self.engine.kind.is_pool() {
-            // Some series of an engine carry no model; the page's tell-tale series has said whose it is.
+            // Some series of an engine carry no model; the page's detection series identify its pool.
             !contradicts(matchers, labels)
         } else {
             fits(matchers, labels) && self.members.have(labels)
         }
     }
 
-    /// The visits that answered for the scope.
+    /// Returns the successful visits of exporters in the scope.
     fn pages(&self) -> impl Iterator<Item = (&Visit<'_>, &Pages)> {
         let own = |v: &Visit<'_>| !self.engine.kind.is_pool() || v.telltales().any(|s| self.mine(&s.labels));
         self.visits.iter().copied().filter(move |v| own(v)).filter_map(|v| Some((v, v.outcome.as_ref().ok()?)))
     }
 
-    /// The samples of the first selector that the page has any of; numbers that cannot be are left out.
+    /// Returns the samples of the first selector that matches any; impossible values are left out.
     fn select<'s>(&self, visit: &Visit<'_>, page: &'s [Sample], list: &[String], out: &mut Values) -> Vec<&'s Sample> {
         for selector in list.iter().filter_map(|text| Selector::parse(text).ok()) {
             let found = page.iter().filter(|s| selector.fits(&s.name, &s.labels) && self.mine(&s.labels));
@@ -165,7 +165,7 @@ impl Reading<'_> {
                     }
                     let whole: f64 = alike(&over).iter().sum();
                     let value = match form.mask {
-                        // Bit masks are exposed as floats; what is too large for one is no mask.
+                        // Bit masks are exposed as floats; a value that a float cannot hold exactly is no mask.
                         Some(mask) => f64::from(sample.value < 2f64.powi(53) && (sample.value as u64) & mask != 0),
                         None if form.over.is_empty() => sample.value,
                         None if whole > 0.0 => sample.value / whole,
@@ -201,7 +201,7 @@ impl Reading<'_> {
         }
     }
 
-    /// By how much each series of `list` grew; one that was born between the reads grew from nothing.
+    /// Returns the increase of each series of `list`; a series that appeared between the reads grew from zero.
     fn grown(
         &self,
         (visit, pages): (&Visit<'_>, &Pages),
@@ -242,7 +242,7 @@ impl Reading<'_> {
                 replicas.entry(name).or_default().over += grown.max(0.0);
             }
             for (labels, grown) in self.grown((visit, pages), form, &form.of, out) {
-                // Without what it is a share of, it is none.
+                // A ratio needs its denominator.
                 let share = name(self.engine, &labels).and_then(|name| replicas.get_mut(&name));
                 if let Some(share) = share {
                     share.of += grown.max(0.0);
@@ -274,8 +274,8 @@ impl Reading<'_> {
             .extend(replicas.into_iter().filter_map(|(name, buckets)| Some((name, quantile(q, buckets, form.least)?))));
     }
 
-    /// One row for each exporter of the scope that can be told: 1 when it is away. No connection at all may be our own
-    /// way to it, so that counts only beside one that answered.
+    /// Adds one row for each exporter of the scope that can be decided: 1 if it is down. A failed connection may be
+    /// our own network, so it counts only if another exporter answered.
     fn down(&self, out: &mut Values) {
         let answered = self.pages().next().is_some();
         for visit in &self.visits {
@@ -291,13 +291,13 @@ impl Reading<'_> {
         }
     }
 
-    /// Whether it must be there: configured, or listed within the last hour.
+    /// Returns true if the exporter is expected: configured, or listed within the last hour.
     fn known(&self, target: &Target) -> bool {
         target.seen.is_none_or(|seen| self.at.duration_since(seen).as_secs() <= 3_600)
     }
 }
 
-/// Each series' labels and value; of ranks that repeat each other the largest.
+/// Merges series that only differ in the rank; the largest value counts.
 fn of_ranks<'a>(form: &Direct, values: impl Iterator<Item = ((&'a str, &'a Labels), f64)>) -> Vec<(Labels, f64)> {
     let mut ranks: BTreeMap<(&str, Labels), f64> = BTreeMap::new();
     for ((metric, labels), value) in values {
@@ -309,7 +309,8 @@ fn of_ranks<'a>(form: &Direct, values: impl Iterator<Item = ((&'a str, &'a Label
     ranks.into_iter().map(|((_, labels), value)| (labels, value)).collect()
 }
 
-/// The quantile of bucket increases, interpolated as PromQL's `histogram_quantile` does; none for too few observations.
+/// Returns the quantile of bucket increases, interpolated like PromQL's `histogram_quantile`; `None` for too few
+/// observations.
 fn quantile(q: f64, mut buckets: Vec<(f64, f64)>, least: f64) -> Option<f64> {
     buckets.sort_by(|a, b| a.0.total_cmp(&b.0));
     let mut merged: Vec<(f64, f64)> = Vec::new();
