@@ -47,7 +47,7 @@ fn unread(dir: &Path) -> Vec<Problem> {
 
 /// A problem of no single file.
 fn about(rule: &'static str, dir: &Path, message: String) -> Problem {
-    Problem::on_line(rule, &SourceFile { path: dir.display().to_string(), text: String::new() }, 1, message, None)
+    Problem::on_line(rule, &SourceFile::new(dir.display().to_string(), String::new()), 1, message, None)
 }
 
 /// The phrases of some files.
