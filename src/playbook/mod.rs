@@ -20,6 +20,8 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::signal::GpuVendor;
+
 pub use condition::{Comparison, Condition, Op, Reference};
 pub use health::{Heading, QuickCheck, QuickLook};
 pub use library::{Children, Library, Node, NodeKind};
@@ -253,8 +255,10 @@ pub struct Step {
     pub action: String,
     /// For which engine and versions: `vllm >= 0.8`; all when not set.
     pub engine: Option<String>,
-    /// Only where the replicas run as this; everywhere when not set.
+    /// Only where the replicas run as this, or nobody tells; everywhere when not set.
     pub runs_on: Option<RunsOn>,
+    /// Only where GPUs of this vendor are told of, or none; everywhere when not set.
+    pub gpu: Option<GpuVendor>,
     /// The check that shows it worked.
     pub verify: Option<Verify>,
     /// Why it has no check of its own.
@@ -270,7 +274,11 @@ impl Step {
             RunsOn::Pods => "pods",
             RunsOn::Hosts => "hosts",
         });
-        let told: Vec<&str> = self.engine.as_deref().into_iter().chain(on).collect();
+        let gpu = self.gpu.map(|gpu| match gpu {
+            GpuVendor::Amd => "AMD GPUs",
+            GpuVendor::Nvidia => "NVIDIA GPUs",
+        });
+        let told: Vec<&str> = self.engine.as_deref().into_iter().chain(on).chain(gpu).collect();
         (!told.is_empty()).then(|| told.join(", "))
     }
 }

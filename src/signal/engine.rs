@@ -37,6 +37,16 @@ impl EngineKind {
     }
 }
 
+/// Who made GPUs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum GpuVendor {
+    /// AMD.
+    Amd,
+    /// NVIDIA.
+    Nvidia,
+}
+
 /// One way an engine answers a signal.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -94,6 +104,8 @@ pub struct Engine {
     pub schema: u32,
     /// What the file describes.
     pub kind: EngineKind,
+    /// Of a GPU exporter: whose GPUs it tells of, where it is one vendor's.
+    pub gpu: Option<GpuVendor>,
     /// Where the names were read.
     pub source: Vec<String>,
     /// The series that shows that the engine is there.
