@@ -47,7 +47,7 @@ fn unread(dir: &Path) -> Vec<Problem> {
 
 /// Builds a problem that belongs to no single file.
 fn about(rule: &'static str, dir: &Path, message: String) -> Problem {
-    Problem::on_line(rule, &SourceFile { path: dir.display().to_string(), text: String::new() }, 1, message, None)
+    Problem::on_line(rule, &SourceFile::new(dir.display().to_string(), String::new()), 1, message, None)
 }
 
 /// Reads the phrases of some files.

@@ -10,7 +10,7 @@ use crate::signal::VersionReq;
 /// HTTP methods that change something.
 const REQUESTS: [&str; 4] = ["DELETE", "PATCH", "POST", "PUT"];
 /// Commands that change something, by the program and a word after it.
-const ACTS: [(&str, &[&str]); 7] = [
+const ACTS: [(&str, &[&str]); 8] = [
     (
         "kubectl",
         &[
@@ -24,6 +24,7 @@ const ACTS: [(&str, &[&str]); 7] = [
     ("scontrol", &["reboot", "resume", "update"]),
     // It ends the processes on the GPU.
     ("dcgmi", &["diag"]),
+    ("amd-smi", &["reset", "set"]),
     ("nvidia-smi", &["--gpu-reset", "--power-limit", "-lgc", "-pl", "-r", "-rgc"]),
 ];
 
@@ -199,11 +200,15 @@ struct Fleet {
 }
 
 /// Returns the steps whose `verify` misleads: it holds although the fault is there, or fails on a healthy fleet.
+///
+/// A user's cases judge the user's steps and no shipped one: a value that is normal on the user's fleet may miss a shipped
+/// threshold. Shipped cases judge the shipped steps, if a user's file does not replace them, and the steps of a user's
+/// nodes that no case of the user finds.
 pub fn verifies(library: &Library) -> Vec<Problem> {
     let mut fleets = Vec::new();
-    let mut found: BTreeMap<String, Vec<Case>> = BTreeMap::new();
+    let mut found: BTreeMap<(String, bool), Vec<Case>> = BTreeMap::new();
     let files = library.files.iter().filter(|(name, _)| name.ends_with(".test.yaml") && !name.starts_with("signals/"));
-    for test in files.filter_map(|(_, file)| parse::<TestFile>(file).ok()) {
+    for (own, test) in files.filter_map(|(_, file)| Some((file.own, parse::<TestFile>(file).ok()?))) {
         for case in &test.cases {
             let seen = observations(library, &test, case);
             let Some(judged) = judge(library, &test.playbook, &seen) else { continue };
@@ -214,17 +219,18 @@ pub fn verifies(library: &Library) -> Vec<Problem> {
             let chain = judged.chains.into_iter().next().unwrap_or_default();
             for id in chain.into_iter().chain([test.playbook.clone()]).collect::<BTreeSet<_>>() {
                 let name = format!("{}: {}", test.playbook, case.name);
-                found.entry(id).or_default().push(Case { name, seen: seen.clone(), eased, fleet: fleets.len() });
+                let case = Case { name, seen: seen.clone(), eased, fleet: fleets.len() };
+                found.entry((id, own)).or_default().push(case);
             }
         }
         fleets.push(Fleet { name: test.playbook.clone(), seen: healthy(library, &test) });
     }
+    let own = library.files.values().any(|file| file.own);
     let mut problems = Vec::new();
     for told in steps(library) {
-        let cases = found.get(told.id).map_or(&[][..], Vec::as_slice);
-        if let (Some(message), Some(file)) =
-            (cannot_tell(library, &told, cases, &fleets), library.files.get(&told.file))
-        {
+        let Some(file) = library.files.get(&told.file).filter(|file| file.own == own) else { continue };
+        let cases = [own, false].into_iter().find_map(|own| found.get(&(told.id.to_owned(), own)));
+        if let Some(message) = cannot_tell(library, &told, cases.map_or(&[], Vec::as_slice), &fleets) {
             problems.push(Problem::at("test/verify", file, first(told.step), message, None));
         }
     }

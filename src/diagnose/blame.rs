@@ -45,7 +45,7 @@ pub(super) fn assemble(
     let causes = roots(library, &nodes, &judged, &seen);
     let entry = library.playbooks.get(&request.playbook);
     let about = |cause| {
-        let (nodes, runs_on) = (members.nodes(), members.run_on());
+        let (nodes, runs_on) = (members.nodes(), members.run_on(request));
         About { request, cause, symptom: &judged.evidence, seen: &seen, found: &found, nodes, runs_on }
     };
     let fix = causes.first().map(|cause| fixes(library, &nodes, &about(cause))).unwrap_or_default();

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::Request;
 use super::batch::Answer;
 use super::observation::{Observations, Replica, reduce};
 use super::plan::{Ask, HISTOGRAM, POD_AND_NODE, Side, tier};
@@ -34,6 +35,8 @@ pub(super) struct Members {
     nodes: BTreeSet<String>,
     /// Pod to the name of its node.
     node_of: BTreeMap<String, String>,
+    /// What the pool's own rows say that the replicas are; none where no row names a replica.
+    told: Option<RunsOn>,
 }
 
 impl Members {
@@ -52,6 +55,7 @@ impl Members {
             members.pods.extend(pods.map(str::to_owned));
         }
         members = members.with_pods(std::iter::empty());
+        members.told = told(library, asks, answers);
         for (_, answer) in asks.iter().zip(answers).filter(|(ask, _)| ask.side == Side::Nodes) {
             let Ok(rows) = answer else { continue };
             let [pod, node, address] = POD_AND_NODE;
@@ -72,9 +76,11 @@ impl Members {
         self
     }
 
-    /// Returns the kind of machine that the replicas run on: pods if the engines' series name any.
-    pub(super) fn run_on(&self) -> RunsOn {
-        if self.pods.is_empty() { RunsOn::Hosts } else { RunsOn::Pods }
+    /// Returns the kind of machine that the replicas run on, by the labels of their series, those of targets that have
+    /// been away for long included, else by the alert: a namespace means Kubernetes. `None` if neither shows it.
+    pub(super) fn run_on(&self, request: &Request) -> Option<RunsOn> {
+        let alert = || request.scope.dimensions.contains_key("namespace").then_some(RunsOn::Pods);
+        if self.pods.is_empty() { self.told.or_else(alert) } else { Some(RunsOn::Pods) }
     }
 
     /// Returns the node of each pod, if the orchestrator reports it.
@@ -128,6 +134,21 @@ impl Members {
             row.get("instance").map(|address| address.rsplit_once(':').map_or(address.as_str(), |(host, _)| host));
         if host.is_some_and(|host| self.nodes.contains(host)) { Standing::Ours } else { Standing::Open }
     }
+}
+
+/// Returns the kind of machine by the rows of the pool's engines; rows of `up` outlive the engines' own by hours.
+fn told(library: &Library, asks: &[Ask], answers: &[Answer]) -> Option<RunsOn> {
+    let engines: BTreeSet<&str> = asks.iter().filter(|ask| ask.is_for_replicas()).map(|a| a.engine.as_str()).collect();
+    let own = asks.iter().zip(answers).filter(|(ask, _)| engines.contains(ask.engine.as_str()));
+    let rows = own.filter_map(|(ask, answer)| Some((library.engines.get(&ask.engine)?, answer.as_ref().ok()?)));
+    let mut told = None;
+    for (engine, row) in rows.flat_map(|(engine, rows)| rows.iter().map(move |row| (engine, row))) {
+        if first(&row.labels, &POD_LABELS).is_some_and(|pod| !pod.is_empty()) {
+            return Some(RunsOn::Pods);
+        }
+        told = told.or(name(engine, &row.labels).map(|_| RunsOn::Hosts));
+    }
+    told
 }
 
 /// The owner of a row.
@@ -297,4 +318,35 @@ fn read_value(row: &Row, from_labels: &[String]) -> Option<f64> {
             .map(|label| row.labels.get(label)?.parse::<f64>().ok().filter(|v| v.is_finite()))
             .product::<Option<f64>>()
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::super::steps::tests::request;
+    use super::*;
+
+    #[test]
+    fn pods_that_have_been_away_for_hours_are_still_pods_and_what_nobody_tells_is_unknown() {
+        let library = crate::playbook::load(None).unwrap();
+        let ask = |signal: &str| Ask {
+            signal: signal.to_owned(),
+            engine: "vllm".to_owned(),
+            side: Side::Replicas,
+            query: String::new(),
+            at: request(&[]).at,
+        };
+        let asks = [ask(""), ask("replicas_down")];
+        let run_on = |down: &[(&str, &str)], alert: &[(&str, &str)]| {
+            let row =
+                |(label, value): &(&str, &str)| Row { labels: [((*label).into(), (*value).into())].into(), value: 1.0 };
+            let answers = [Ok(Arc::default()), Ok(Arc::new(down.iter().map(row).collect()))];
+            Members::of(&library, &asks, &answers).run_on(&request(alert))
+        };
+        assert_eq!(run_on(&[("pod", "vllm-7f9c4d6b8-x2x9p")], &[]), Some(RunsOn::Pods));
+        assert_eq!(run_on(&[("instance", "gpu-03:8000")], &[]), Some(RunsOn::Hosts));
+        assert_eq!(run_on(&[], &[("namespace", "prod")]), Some(RunsOn::Pods), "Kubernetes' word");
+        assert_eq!(run_on(&[], &[("job", "vllm")]), None);
+    }
 }

@@ -82,7 +82,7 @@ pub use probability::{FEATURES, PRIOR, features};
 pub use scope::{EngineSeen, Found, Scope, orchestrated, read_detection};
 pub use screen::Screening;
 pub use shown::{gateway_pools, pools};
-pub use signals::{observe_signals, verify};
+pub use signals::{observe_signals, verify, verify_all};
 pub(crate) use steps::{eased, turned};
 pub use times::times;
 pub use typed::{Unknown, known_names, known_values, typed_label};

@@ -31,9 +31,9 @@ pub(super) fn known(library: &Library, about: &About<'_>, node: &str) -> BTreeMa
     let of_engines = own.iter().filter(|e| !only_gateways && !of_gateways(&e.signal)).cloned();
     let named = affected(&of_engines.collect::<Vec<_>>(), seen);
     let replica = only(named.iter().map(String::as_str));
-    let pod = replica.filter(|name| *runs_on == RunsOn::Pods && is_pod(name));
+    let pod = replica.filter(|name| *runs_on != Some(RunsOn::Hosts) && is_pod(name));
     let at = replica.filter(|name| is_address(name));
-    let machine = replica.filter(|_| *runs_on == RunsOn::Hosts).map(host).filter(|host| is_name(host));
+    let machine = replica.filter(|_| *runs_on == Some(RunsOn::Hosts)).map(host).filter(|host| is_name(host));
     let dimension = |name: &str| request.scope.dimensions.get(name).cloned();
     // A URL may hold a password.
     let api_base = only(found.backends.iter().map(String::as_str)).filter(|url| !url.contains('@'));
@@ -275,7 +275,7 @@ mod tests {
         let mut diagnosis = bad_replica();
         diagnosis.causes[0].evidence = vec![names(named)];
         let (library, nodes, request) = (load(None).unwrap(), BTreeMap::new(), request(&[]));
-        let about = About { runs_on, ..about(&diagnosis, &request, seen, found, &nodes) };
+        let about = About { runs_on: Some(runs_on), ..about(&diagnosis, &request, seen, found, &nodes) };
         known(&library, &about, "bad-replica").into_iter().collect()
     }
 

@@ -49,8 +49,23 @@ pub async fn verify(
     signal: &str,
     when: &Condition,
 ) -> (EvidenceResult, Vec<String>) {
-    let needs: Needs<'_> = [(signal, Need::of(when))].into();
+    let (mut results, problems) = verify_all(library, prometheus, request, &[(signal, when)]).await;
+    (results.swap_remove(0), problems)
+}
+
+/// [`verify`] for several conditions, in their order, which are asked together.
+pub async fn verify_all(
+    library: &Library,
+    prometheus: &Prometheus,
+    request: &Request,
+    checks: &[(&str, &Condition)],
+) -> (Vec<EvidenceResult>, Vec<String>) {
+    let mut needs = Needs::new();
+    for (signal, when) in checks {
+        needs.entry(signal).or_insert_with(|| Need::of(when)).add(Need::of(when));
+    }
     let request = Request { screen: false, ..request.clone() };
     let observed = observe_needs(library, prometheus, &request, &needs, AnswerCache::default()).await;
-    (check(library, signal, when, &observed.seen), observed.problems)
+    let results = checks.iter().map(|(signal, when)| check(library, signal, when, &observed.seen)).collect();
+    (results, observed.problems)
 }

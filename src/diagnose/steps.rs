@@ -7,7 +7,7 @@ use super::placeholders::{filled, known};
 use super::scope::Found;
 use super::{CauseFound, EvidenceResult, Fix, FixCheck, Fixes, Observations, Outcome, Request};
 use crate::playbook::{Comparison, Condition, Library, NoVerify, Node, Op, RunsOn, Step, Verify};
-use crate::signal::{Bad, VersionReq};
+use crate::signal::{Bad, GpuVendor, VersionReq};
 
 /// Maximum number of fix steps of a kind.
 const STEPS: usize = 6;
@@ -23,7 +23,8 @@ pub(super) struct About<'a> {
     pub(super) found: &'a Found,
     /// The node of each pod.
     pub(super) nodes: &'a BTreeMap<String, String>,
-    pub(super) runs_on: RunsOn,
+    /// None where nobody tells.
+    pub(super) runs_on: Option<RunsOn>,
 }
 
 /// Returns the steps of the chain, the root's first, that apply to the detected engine and version and to pods or
@@ -34,7 +35,11 @@ pub(super) fn fixes(library: &Library, nodes: &BTreeMap<&str, Node<'_>>, about: 
         Some(Err(_)) => false,
         Some(Ok(req)) => about.found.engines.iter().any(|e| req.allows(&e.engine, e.version.as_ref())),
     };
-    let applies = |step: &Step| there(step) && step.runs_on.is_none_or(|on| on == about.runs_on);
+    let on = |step: &Step| step.runs_on.is_none_or(|on| about.runs_on.is_none_or(|known| known == on));
+    let seen = about.found.engines.iter().filter_map(|seen| library.engines.get(&seen.engine)?.gpu);
+    let vendors: BTreeSet<GpuVendor> = seen.collect();
+    let gpu = |step: &Step| step.gpu.is_none_or(|gpu| vendors.is_empty() || vendors.contains(&gpu));
+    let applies = |step: &Step| there(step) && on(step) && gpu(step);
     let mut out = Fixes::default();
     let mut said = BTreeSet::new();
     for node in about.cause.chain.iter().rev().filter_map(|id| nodes.get(id.as_str())) {
@@ -109,7 +114,7 @@ impl About<'_> {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::diagnose::{Baseline, Diagnosis, Observation, Scope};
+    use crate::diagnose::{Baseline, Diagnosis, EngineSeen, Observation, Scope};
 
     /// Builds the input of the steps for the first cause of a diagnosis, in a pool of pods.
     pub(in crate::diagnose) fn about<'a>(
@@ -120,7 +125,7 @@ pub(super) mod tests {
         nodes: &'a BTreeMap<String, String>,
     ) -> About<'a> {
         let symptom = &diagnosis.symptom.evidence;
-        About { request, cause: &diagnosis.causes[0], symptom, seen, found, nodes, runs_on: RunsOn::Pods }
+        About { request, cause: &diagnosis.causes[0], symptom, seen, found, nodes, runs_on: Some(RunsOn::Pods) }
     }
 
     pub(in crate::diagnose) fn request(dimensions: &[(&str, &str)]) -> Request {
@@ -151,7 +156,15 @@ pub(super) mod tests {
         let check =
             |signal: &str, when: &str, or| Verify { signal: signal.to_owned(), when: when.parse().unwrap(), or };
         let verify = Some(check("waiting_per_replica", "< 0.25", vec![]));
-        let step = Step { action: String::new(), engine: None, runs_on: None, verify, no_verify: None, source: None };
+        let step = Step {
+            action: String::new(),
+            engine: None,
+            runs_on: None,
+            gpu: None,
+            verify,
+            no_verify: None,
+            source: None,
+        };
         let shown = |waiting: Option<f64>, step: &Step| {
             let told = |value| Observation { value, answered: true, ..Observation::default() };
             let signals = [("waiting_per_replica", waiting), ("preemption_rate", Some(0.5))];
@@ -184,12 +197,39 @@ pub(super) mod tests {
             library.reachable("replica-down").into_iter().map(|node| (node.id, node)).collect();
         let (found, seen, places, request) =
             (Found::default(), Observations::default(), BTreeMap::new(), request(&[("namespace", "prod")]));
-        let first = |runs_on| {
+        let now = |runs_on| {
             let about = About { runs_on, ..about(&diagnosis, &request, &seen, &found, &places) };
-            fixes(&library, &reachable, &about).now.swap_remove(0).action
+            let now = fixes(&library, &reachable, &about).now;
+            now.into_iter().filter(|fix| fix.cause == "ended-alone").map(|fix| fix.action).collect::<Vec<_>>()
         };
-        let (pods, hosts) = (first(RunsOn::Pods), first(RunsOn::Hosts));
-        assert!(pods.contains("`kubectl -n prod ") && !pods.contains("systemctl"), "{pods}");
-        assert!(hosts.contains("`systemctl status") && !hosts.contains("kubectl"), "{hosts}");
+        let (pods, hosts) = (now(Some(RunsOn::Pods)), now(Some(RunsOn::Hosts)));
+        assert!(pods[0].contains("`kubectl -n prod ") && !pods[0].contains("systemctl"), "{pods:?}");
+        assert!(hosts[0].contains("`systemctl status") && !hosts[0].contains("kubectl"), "{hosts:?}");
+        assert_eq!(now(None), [pods, hosts].concat(), "nobody tells, so both are said");
+    }
+
+    #[test]
+    fn gpus_that_are_known_to_be_amds_get_amds_commands_and_both_are_said_of_unknown_ones() {
+        let library = crate::playbook::load(None).unwrap();
+        let mut diagnosis = bad_replica();
+        diagnosis.causes[0].chain = ["gpu-throttled", "power-limited"].map(str::to_owned).to_vec();
+        let reachable: BTreeMap<&str, Node<'_>> =
+            library.reachable("gpu-throttled").into_iter().map(|node| (node.id, node)).collect();
+        let (seen, places, request) = (Observations::default(), BTreeMap::new(), request(&[]));
+        let tools = |exporters: &[&str]| {
+            let exporter = |engine: &&str| EngineSeen {
+                engine: (*engine).to_owned(),
+                version: None,
+                prefixes: Vec::new(),
+                matchers: Vec::new(),
+            };
+            let found = Found { engines: exporters.iter().map(exporter).collect(), ..Found::default() };
+            let fixes = fixes(&library, &reachable, &about(&diagnosis, &request, &seen, &found, &places));
+            ["amd-smi", "nvidia-smi"].map(|tool| fixes.now.iter().any(|fix| fix.action.contains(tool)))
+        };
+        assert_eq!(tools(&["rocm"]), [true, false]);
+        assert_eq!(tools(&["dcgm"]), [false, true]);
+        assert_eq!(tools(&["dcgm", "rocm"]), [true, true]);
+        assert_eq!(tools(&["generic-gpu", "vllm"]), [true, true], "nobody tells whose GPUs they are");
     }
 }

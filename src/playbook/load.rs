@@ -34,13 +34,15 @@ pub struct SourceFile {
     pub path: String,
     /// The text.
     pub text: String,
+    /// True if it is a user's own, and not shipped.
+    pub own: bool,
 }
 
 impl SourceFile {
-    /// Creates a file; a byte order mark, which editors on Windows write, is removed.
+    /// Creates a shipped file; a byte order mark, which editors on Windows write, is removed.
     pub fn new(path: String, text: String) -> Self {
         let text = text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text);
-        Self { path, text }
+        Self { path, text, own: false }
     }
 
     /// Returns the 1-based number of the first line that contains `needle` as a whole word; 1 if none does.
@@ -162,7 +164,7 @@ pub fn phrases() -> Vec<SourceFile> {
     let mut names: Vec<_> = Shipped::iter().filter(|n| n.starts_with("phrases/") && n.ends_with(".ftl")).collect();
     names.sort();
     let text = |name: &str| String::from_utf8(Shipped::get(name)?.data.into_owned()).ok();
-    names.iter().filter_map(|name| Some(SourceFile { path: format!("playbooks/{name}"), text: text(name)? })).collect()
+    names.iter().filter_map(|name| Some(SourceFile::new(format!("playbooks/{name}"), text(name)?))).collect()
 }
 
 /// Parses a YAML file strictly.
@@ -329,8 +331,8 @@ fn read_dir(dir: &Path) -> std::io::Result<BTreeMap<String, SourceFile>> {
             let path = entry?.path();
             let Some(name) = path.file_name().and_then(|n| n.to_str()) else { continue };
             if name.ends_with(".yaml") && path.is_file() {
-                let text = std::fs::read_to_string(&path)?;
-                out.insert(format!("{prefix}{name}"), SourceFile::new(path.display().to_string(), text));
+                let file = SourceFile::new(path.display().to_string(), std::fs::read_to_string(&path)?);
+                out.insert(format!("{prefix}{name}"), SourceFile { own: true, ..file });
             }
         }
     }

@@ -20,6 +20,8 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::signal::GpuVendor;
+
 pub use condition::{Comparison, Condition, Op, Reference};
 pub use health::{Heading, QuickCheck, QuickLook};
 pub use library::{Children, Library, Node, NodeKind};
@@ -253,8 +255,10 @@ pub struct Step {
     pub action: String,
     /// The engine and versions that it is valid for: `vllm >= 0.8`; all if unset.
     pub engine: Option<String>,
-    /// The platform that the replicas must run on; any if unset.
+    /// The platform that the replicas must run on, if it is known; any if unset.
     pub runs_on: Option<RunsOn>,
+    /// The vendor whose GPUs the pool must have, if it is known; any if unset.
+    pub gpu: Option<GpuVendor>,
     /// The check that confirms the fix.
     pub verify: Option<Verify>,
     /// The reason why it has no check of its own.
@@ -270,7 +274,11 @@ impl Step {
             RunsOn::Pods => "pods",
             RunsOn::Hosts => "hosts",
         });
-        let told: Vec<&str> = self.engine.as_deref().into_iter().chain(on).collect();
+        let gpu = self.gpu.map(|gpu| match gpu {
+            GpuVendor::Amd => "AMD GPUs",
+            GpuVendor::Nvidia => "NVIDIA GPUs",
+        });
+        let told: Vec<&str> = self.engine.as_deref().into_iter().chain(on).chain(gpu).collect();
         (!told.is_empty()).then(|| told.join(", "))
     }
 }

@@ -37,6 +37,16 @@ impl EngineKind {
     }
 }
 
+/// The vendor of GPUs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum GpuVendor {
+    /// AMD.
+    Amd,
+    /// NVIDIA.
+    Nvidia,
+}
+
 /// The definition of a signal for one engine.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -94,6 +104,8 @@ pub struct Engine {
     pub schema: u32,
     /// The kind of program that the file describes.
     pub kind: EngineKind,
+    /// The vendor of the GPUs that a GPU exporter reports, if it is always the same.
+    pub gpu: Option<GpuVendor>,
     /// Sources of the names.
     pub source: Vec<String>,
     /// The series that shows that the engine is present.

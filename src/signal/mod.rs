@@ -20,7 +20,9 @@ use serde::{Deserialize, Serialize};
 pub use burn::{Burn, BurnParts, Term};
 pub use direct::{Direct, Read, Selector, Where};
 pub use endpoint::{Endpoint, Tells};
-pub use engine::{Backends, Engine, EngineKind, EngineVersion, OwnLabels, SignalQuery, VersionProbe, VersionReq};
+pub use engine::{
+    Backends, Engine, EngineKind, EngineVersion, GpuVendor, OwnLabels, SignalQuery, VersionProbe, VersionReq,
+};
 pub use facts::{Change, Fact, Info, Length};
 pub use format::{format_part, format_value};
 pub use query::{Fill, Matcher, any_of, choice, fill, histograms, matchers, prometheus_duration};

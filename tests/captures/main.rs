@@ -1,6 +1,6 @@
 //! Captures of real servers: what the product says of them, in five ways and without an alert.
 //!
-//! `cargo test --test captures` diagnoses a fixed part and fails below its bars; `-- --all` diagnoses every capture in
+//! `cargo test --test captures` diagnoses a fixed part and fails below its bars, or where a step's `verify` cannot tell; `-- --all` diagnoses every capture in
 //! every way; `--alone` leaves out what needs other histories; `--write FILE` puts the table into a page; `--only NAME`
 //! shows one capture in detail; `--from DIR` shows the captures of another directory, such as `make testbed` writes, and
 //! has no bars; `--serve` leaves the Prometheus with the histories running until it is interrupted, and `--url URL` asks
@@ -16,6 +16,7 @@ mod recording;
 mod report;
 mod run;
 mod stretch;
+mod verify;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -26,6 +27,10 @@ use llm_diagnose::prom::{Config, Prometheus};
 use llm_diagnose_lab::calibration;
 
 use run::{Answer, Case, Histories, Way};
+use verify::Tried;
+
+/// So many checks of steps are tried at least.
+const STEPS: usize = 50;
 
 #[derive(Default)]
 struct Options {
@@ -78,8 +83,8 @@ fn main() -> ExitCode {
     let started = Instant::now();
     let told = |what: &str| eprintln!("{what} after {:.0} s", started.elapsed().as_secs_f64());
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    let answers: Vec<Answer> = runtime.block_on(async {
-        let mut answers = Vec::new();
+    let (answers, steps): (Vec<Answer>, Tried) = runtime.block_on(async {
+        let (mut answers, mut steps) = (Vec::new(), Tried::default());
         for histories in [Histories::Alone, Histories::SlowScrapes, Histories::InCompany] {
             let ways: Vec<(Way, Vec<Case>)> =
                 Way::ALL.into_iter().filter(|way| way.histories() == histories).map(|way| (way, chosen(way))).collect();
@@ -100,16 +105,24 @@ fn main() -> ExitCode {
                     println!("{} at {} {:?}", case.id, case.at(), case.labels);
                 }
                 let _ = tokio::signal::ctrl_c().await;
-                return answers;
+                return (answers, steps);
             }
             let prometheus = Prometheus::new(&Config { url, ..Config::default() }).unwrap();
             for (way, cases) in ways {
-                answers.extend(run::answers(&library, &prometheus, &cases, way).await);
+                let own = run::answers(&library, &prometheus, &cases, way).await;
                 told(&format!("{way:?}: diagnosed"));
+                if way == Way::OwnName {
+                    steps = verify::tried(&library, &prometheus, &own).await;
+                    told(&format!("{} checks of steps tried", steps.shown));
+                }
+                answers.extend(own);
             }
         }
-        answers
+        (answers, steps)
     });
+    for step in &steps.unable {
+        println!("cannot tell whether it worked: {step}");
+    }
     for answer in answers.iter().filter(|answer| shows_all || !answer.is_right()) {
         println!("{}", report::line(answer));
         if options.only.is_some() {
@@ -125,9 +138,13 @@ fn main() -> ExitCode {
     if options.from.is_some() {
         return ExitCode::SUCCESS;
     }
-    let missed = report::missed(&answers);
+    let mut missed = report::missed(&answers);
+    if steps.shown < STEPS {
+        missed.push(format!("{} checks of steps were tried, of at least {STEPS}", steps.shown));
+    }
     for bar in &missed {
         println!("missed: {bar}");
     }
-    if missed.is_empty() || options.only.is_some() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    let passed = missed.is_empty() && steps.unable.is_empty();
+    if passed || options.only.is_some() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

@@ -65,6 +65,26 @@ impl Case {
     pub(crate) fn at(&self) -> i64 {
         self.started() + stretch::FAULT
     }
+
+    /// The last scrapes before the fault, in Unix seconds.
+    pub(crate) fn before(&self) -> i64 {
+        self.started() - 30
+    }
+
+    /// A question about its pool at a moment, compared with the day before; it names no playbook.
+    pub(crate) fn request(&self, at: i64) -> Request {
+        Request {
+            playbook: String::new(),
+            screen: true,
+            rules: Vec::new(),
+            scope: Scope::of_labels(&self.labels),
+            at: Timestamp::from_second(at).unwrap(),
+            since: None,
+            window: Duration::from_secs(300),
+            baseline: Baseline::Earlier(Duration::from_secs(86_400)),
+            deadline: Duration::from_secs(20),
+        }
+    }
 }
 
 /// Which histories a way needs.
@@ -225,32 +245,27 @@ pub(crate) async fn answers(library: &Library, prometheus: &Prometheus, cases: &
 }
 
 async fn ask(library: &Library, prometheus: &Prometheus, case: &Case, way: Way) -> Option<Diagnosis> {
-    let at = Timestamp::from_second(case.at()).unwrap();
     let name = if way == Way::UnknownName { "CheckoutSLOBurn" } else { case.alert.as_str() };
     let mut labels = case.labels.clone();
     labels.insert("alertname".to_owned(), name.to_owned());
     let alert = llm_diagnose::alert::Alert {
-        labels: labels.clone(),
+        labels,
         ..serde_json::from_value(serde_json::json!({
             "status": "firing", "labels": {}, "annotations": {}, "startsAt": "2026-01-01T00:00:00Z",
         }))
         .unwrap()
     };
     let playbook = select(library, &[alert]).map(|selection| selection.playbook).unwrap_or_default();
+    let asked = case.request(case.at());
     let request = Request {
         playbook,
-        screen: true,
-        rules: Vec::new(),
-        scope: Scope::of_labels(&labels),
-        at,
         since: Some(Timestamp::from_second(case.at() - 60).unwrap()),
-        window: Duration::from_secs(300),
-        baseline: if way == Way::NoPast { Baseline::Off } else { Baseline::Earlier(Duration::from_secs(86_400)) },
-        deadline: Duration::from_secs(20),
+        baseline: if way == Way::NoPast { Baseline::Off } else { asked.baseline },
+        ..asked
     };
     let diagnosis = match way {
         Way::NoAlert => {
-            let places = places(library, prometheus, at, Instant::now() + request.deadline).await.unwrap();
+            let places = places(library, prometheus, request.at, Instant::now() + request.deadline).await.unwrap();
             // Of a gateway with several models the alert's labels say which gateway is meant.
             let scope = if let [place] = places.as_slice() { place.scope(None) } else { request.scope.clone() };
             let request = Request { playbook: String::new(), since: None, scope, ..request };

@@ -290,7 +290,7 @@ fn an_own_playbooks_alert_is_a_check_without_further_ado() {
     let text = "playbook: chat-slow\nschema: 1\nkind: symptom\ntitle: t\nmeaning: m\nimpact: i\nsymptom: []\nalerts:\n  \
         - { alert: ChatSlow, severity: critical, for: 1m, when: [{ signal: ttft_p99, when: '> 0.01' }] }\n  \
         - { alert: ChatLong, severity: warning, for: 1m, when: [{ signal: prompt_tokens_mean, when: '> 1' }] }\n";
-    let playbook = parse(&SourceFile { path: "chat-slow.yaml".to_owned(), text: text.to_owned() }).unwrap();
+    let playbook = parse(&SourceFile::new("chat-slow.yaml".to_owned(), text.to_owned())).unwrap();
     own.playbooks.insert("chat-slow".to_owned(), playbook);
     let scope = Labels::from([("namespace".to_owned(), "healthy".to_owned())]);
     let what = Look { scope, at: at(moment("healthy")), window: WINDOW, deadline: DEADLINE };

@@ -260,6 +260,35 @@ fn a_verify_that_holds_in_one_case_with_the_fault_or_not_on_a_healthy_fleet_is_s
 }
 
 #[test]
+fn a_users_case_judges_no_shipped_step_and_what_is_normal_on_the_users_fleet_is_no_fault_of_one() {
+    let directory = tempfile::tempdir().unwrap();
+    let test = r#"playbook: slot-limit
+baseline:
+  { waiting_per_replica: 2, running_plateau: 0.5, kv_cache_peak: 0.5, requests_deferred: 0, stalled_requests: 0 }
+cases:
+  - name: two always wait here, and today forty do
+    now: { waiting_per_replica: 40, running_plateau: 0.97 }
+    expect: { symptom: confirmed }
+"#;
+    fs::write(directory.path().join("ours.test.yaml"), test).unwrap();
+    let with = |more: &[(&str, &str)]| {
+        more.iter().for_each(|(name, text)| fs::write(directory.path().join(name), text).unwrap());
+        let library = load(Some(directory.path())).unwrap();
+        let failed = run(&library).unwrap().into_iter().flat_map(|case| printed(&case.failures));
+        (failed.collect::<Vec<_>>(), verifies(&library))
+    };
+    let (failed, unable) = with(&[]);
+    assert_eq!((failed, printed(&unable)), (vec![], vec![]));
+    // The user's own step is judged by it.
+    let own = fs::read_to_string("playbooks/slot-limit.yaml").unwrap();
+    let (_, unable) = with(&[("slot-limit.yaml", &own)]);
+    let held = |p: &Problem| {
+        p.message.contains("`waiting_per_replica < 0.25` does not hold on the healthy fleet of: slot-limit")
+    };
+    assert!(!unable.is_empty() && unable.iter().any(held), "{}", printed(&unable).join("\n"));
+}
+
+#[test]
 fn a_word_for_a_missing_verify_that_the_data_contradicts_is_shown() {
     let now = |step: &str| found_with("  - do: Look at it\n", &format!("  - do: {step}\n"));
     let lasting = |step: &str| found_with("now:\n  - do: Look at it\n", &format!("lasting:\n  - do: {step}\n"));
@@ -290,8 +319,9 @@ fn what_shows_that_a_step_worked_does_not_hold_while_the_fault_is_there_and_hold
 
 /// How many flags and variables of engines texts name, and those that the table does not have for the engine.
 fn flags_without_a_row<'a>(texts: &[(Option<&'a str>, &'a str)]) -> (usize, Vec<(&'a str, &'a str)>) {
-    const TOOLS: [&str; 13] = [
+    const TOOLS: [&str; 14] = [
         "kubectl",
+        "amd-smi",
         "nvidia-smi",
         "dcgmi",
         "py-spy",

@@ -69,7 +69,7 @@ fn with_everything() -> Library {
     let text = format!(
         "playbook: {EVERYTHING}\nschema: 1\nkind: symptom\ntitle: t\nmeaning: m\nimpact: i\nsymptom:\n{checks}causes: []\n"
     );
-    let playbook: Playbook = parse(&SourceFile { path: "everything.yaml".to_owned(), text }).unwrap();
+    let playbook: Playbook = parse(&SourceFile::new("everything.yaml".to_owned(), text)).unwrap();
     library.playbooks.insert(EVERYTHING.to_owned(), playbook);
     library
 }

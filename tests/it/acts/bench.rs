@@ -47,7 +47,7 @@ impl Bench {
         })
         .await
         .unwrap();
-        let file = llm_diagnose::playbook::SourceFile { path: "slack.yaml".into(), text: config.to_owned() };
+        let file = llm_diagnose::playbook::SourceFile::new("slack.yaml".into(), config.to_owned());
         let config: slack::Config = match llm_diagnose::playbook::parse(&file) {
             Ok(config) => config,
             Err(problem) => panic!("{problem}"),

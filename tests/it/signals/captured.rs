@@ -113,6 +113,7 @@ fn a_healthy_0_32_page_tells_each_signal_or_says_that_it_cannot() {
         ("engine_error_ratio", 0.0),
         ("abandoned_ratio", 0.0),
         ("admission_rejection_rate", 0.0),
+        ("admission_rejection_ratio", 0.0),
         ("request_rate", 121.0 / 60.0),
         ("offered_request_rate", 121.0 / 60.0),
         ("request_imbalance", 1.0),

@@ -206,6 +206,7 @@ fn the_shell_of_a_worker_stands_in_where_its_engine_exports_nothing() {
         ("e2e_mean", (702.288 + 2_572.164) / 305.0),
         ("engine_error_ratio", 0.0),
         ("admission_rejection_rate", 0.0),
+        ("admission_rejection_ratio", 0.0),
         ("replicas_serving", 2.0),
         ("replicas_down", 0.0),
         ("replicas_idle", 0.0),

@@ -378,4 +378,5 @@ fn what_waits_at_prefill_and_at_decode_replicas_is_told_apart_where_there_are_bo
 fn what_a_queue_limit_refuses_is_offered_and_does_not_arrive() {
     let expected = [("request_rate", 1.0), ("admission_rejection_rate", 0.5), ("offered_request_rate", 1.5)];
     assert_values(&read("refusing"), &expected);
+    assert_values(&read("refusing"), &[("admission_rejection_ratio", 0.5 / 1.5)]);
 }

@@ -235,6 +235,7 @@ fn a_healthy_page_tells_each_signal_or_says_that_it_cannot() {
         ("client_error_ratio", 0.0),
         ("abandoned_ratio", 0.0),
         ("admission_rejection_rate", 0.0),
+        ("admission_rejection_ratio", 0.0),
         ("request_rate", 174.0 / 60.0),
         ("offered_request_rate", 174.0 / 60.0),
         ("request_imbalance", 1.0),
@@ -366,7 +367,8 @@ fn a_total_and_its_priorities_are_counted_once() {
 #[test]
 fn streams_that_a_full_queue_answered_200_count_as_refused() {
     let seen = read("sg-refused");
-    assert_values(&seen, &[("admission_rejection_rate", 100.0 / 60.0), ("error_ratio", 0.0)]);
+    assert_values(&seen, &[("admission_rejection_rate", 100.0 / 60.0), ("admission_rejection_ratio", 100.0 / 274.0)]);
+    assert_values(&seen, &[("error_ratio", 0.0)]);
 }
 
 #[test]

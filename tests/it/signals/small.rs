@@ -78,6 +78,7 @@ fn tgi_tells_each_signal_or_says_that_it_cannot() {
         ("client_error_ratio", 0.1),
         ("engine_error_ratio", 0.05),
         ("admission_rejection_rate", 0.5),
+        ("admission_rejection_ratio", 0.25),
         ("request_rate", 2.0),
         ("offered_request_rate", 2.0),
         ("request_imbalance", 1.0),
@@ -243,6 +244,7 @@ fn triton_tells_each_signal_and_counts_an_ensembles_requests_once() {
         ("abandoned_ratio", 0.05 / 1.2),
         // Both models count it.
         ("admission_rejection_rate", 0.2),
+        ("admission_rejection_ratio", 0.1 / 2.1),
         ("request_rate", 2.0),
         ("offered_request_rate", 2.1),
         ("request_imbalance", 1.0),
