@@ -35,7 +35,7 @@ pub(super) struct Members {
     nodes: BTreeSet<String>,
     /// Pod to the name of its node.
     node_of: BTreeMap<String, String>,
-    /// What the pool's own rows say that the replicas are; none where no row names a replica.
+    /// The kind of machine by the labels of the pool's rows; `None` if no row names a replica.
     told: Option<RunsOn>,
 }
 

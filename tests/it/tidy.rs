@@ -1,5 +1,6 @@
-//! Conventions that the compiler does not check: file sizes, module docs, no `unwrap`.
+//! Conventions that the compiler does not check: file sizes, module docs, plain names, no `unwrap`.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -79,4 +80,59 @@ fn nothing_unwraps_outside_tests() {
         })
         .collect();
     assert!(unwraps.is_empty(), "{unwraps:#?}");
+}
+
+/// Words that begin a question, not a description.
+const INTERROGATIVES: [&str; 12] =
+    ["Who", "Whom", "Whose", "What", "Whatever", "Whoever", "Whether", "How", "When", "Where", "Which", "Why"];
+
+/// The first line of each doc comment, with the line's number.
+fn first_doc_lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let doc = |line: &str| line.starts_with("///") || line.starts_with("//!");
+    let lines = text.lines().map(str::trim_start).enumerate();
+    let firsts = lines.scan(false, move |inside, (i, line)| {
+        let first = doc(line) && !*inside;
+        *inside = doc(line);
+        Some(first.then(|| (i + 1, line.trim_start_matches(['/', '!']).trim_start())))
+    });
+    firsts.flatten()
+}
+
+#[test]
+fn a_doc_comment_says_what_something_is_or_does_and_does_not_begin_like_a_question() {
+    let begins = |line: &str| {
+        let word = line.split(|c: char| !c.is_alphabetic()).next().unwrap_or_default();
+        INTERROGATIVES.contains(&word) || line.starts_with("The one that ") || line.starts_with("Of ")
+    };
+    let found: Vec<_> = sources()
+        .iter()
+        .flat_map(|source| {
+            let lines = first_doc_lines(&source.text).filter(|(_, line)| begins(line));
+            lines.map(|(i, line)| format!("src/{}:{i}: {line}", source.path.display())).collect::<Vec<_>>()
+        })
+        .collect();
+    assert!(found.is_empty(), "{found:#?}");
+}
+
+/// Names that every component may have of its own.
+const SHARED_NAMES: [&str; 2] = ["Config", "Error"];
+
+#[test]
+fn no_two_public_types_have_the_same_name() {
+    let mut places: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for source in sources() {
+        for line in source.code().filter_map(|line| line.trim_start().strip_prefix("pub")) {
+            let line = line.split_once(") ").filter(|_| line.starts_with('(')).map_or(line, |(_, rest)| rest);
+            let mut words = line.split_whitespace();
+            if !words.next().is_some_and(|word| ["struct", "enum", "trait", "type"].contains(&word)) {
+                continue;
+            }
+            let name =
+                words.next().unwrap_or_default().split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();
+            places.entry(name.to_owned()).or_default().push(source.path.display().to_string());
+        }
+    }
+    assert!(places.len() > 300, "{} types", places.len());
+    places.retain(|name, places| places.len() > 1 && !SHARED_NAMES.contains(&name.as_str()));
+    assert!(places.is_empty(), "{places:#?}");
 }
