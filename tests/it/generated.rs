@@ -171,6 +171,7 @@ prometheus_judges_every_case_as_expected! {
     of_engines: "config/prometheus/tests/engines.test.yaml",
     of_gateways: "config/prometheus/tests/gateways.test.yaml",
     of_gpus: "config/prometheus/tests/gpus.test.yaml",
+    of_means: "config/prometheus/tests/means.test.yaml",
     of_near_misses: "config/prometheus/tests/near-misses.test.yaml",
     of_an_outage: "config/prometheus/tests/outage.test.yaml",
     of_recovery: "config/prometheus/tests/recovery.test.yaml",
