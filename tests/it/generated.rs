@@ -381,3 +381,30 @@ fn every_generated_alert_leads_back_to_its_playbook() {
     }
     assert!(checked >= 10, "{checked}");
 }
+
+#[test]
+fn a_promise_about_whole_answers_holds_for_an_engine_that_tells_only_their_mean() {
+    let rules = rules_of("  - pools: { namespace: chat, model: m }\n    request: { share: 0.95, within: 5s }\n");
+    // Two pools of Triton whose answers take 6 s.
+    let series = |namespace: &str| {
+        let labels = format!("namespace=\"{namespace}\", model=\"m\", job=\"t\", instance=\"{namespace}\"");
+        format!(
+            "      - {{ series: 'nv_inference_request_duration_us{{{labels}}}', values: '0+360000000x60' }}\n      \
+             - {{ series: 'nv_inference_request_success{{{labels}}}', values: '0+60x60' }}\n"
+        )
+    };
+    let fires = |severity: &str| {
+        let labels = format!("alertname=\"LLMHighE2ELatency\", severity=\"{severity}\", namespace=\"chat\"");
+        format!("          - {{ labels: '{{{labels}}}', value: 1 }}\n")
+    };
+    let text = format!(
+        "rule_files: [own.rules.yaml]\nevaluation_interval: 4m\ntests:\n  - interval: 1m\n    input_series:\n{}{}    \
+         promql_expr_test:\n      - expr: count by (alertname, severity, namespace) (ALERTS{{alertstate=\"firing\"}})\n        \
+         eval_time: 50m\n        exp_samples:\n{}{}",
+        series("chat"),
+        series("other"),
+        fires("critical"),
+        fires("warning"),
+    );
+    assert_judged(&rules, &text);
+}
