@@ -176,6 +176,7 @@ prometheus_judges_every_case_as_expected! {
     of_an_outage: "config/prometheus/tests/outage.test.yaml",
     of_recovery: "config/prometheus/tests/recovery.test.yaml",
     of_serving: "config/prometheus/tests/serving.test.yaml",
+    of_what_names_no_model: "config/prometheus/tests/unnamed.test.yaml",
     of_what_is_unseen: "config/prometheus/tests/unseen.test.yaml",
     of_yesterday: "config/prometheus/tests/yesterday.test.yaml"
 }
