@@ -110,7 +110,8 @@ fn too_short(library: &Library, engine: &Engine, term: Term, scale: f64, rows: &
     let short = largest.into_iter().filter_map(|(pool, bound)| {
         let promise = library.for_pool(&pool).slo.as_ref()?.promise(term)?;
         let (within, largest) = (promise.within_seconds?, bound / scale);
-        let pool = pool.values().map(String::as_str).collect::<Vec<_>>().join("/");
+        let named = pool.values().map(String::as_str).collect::<Vec<_>>().join("/");
+        let pool = if named.is_empty() { "a pool without labels".to_owned() } else { named };
         (within > largest).then_some(Short { pool, within, largest })
     });
     short.collect()
