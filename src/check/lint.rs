@@ -120,9 +120,10 @@ fn signals(library: &Library, problems: &mut Vec<Problem>) {
     for name in names {
         let definition = library.signals.get(name);
         let burn = definition.and_then(|signal| signal.burn.as_ref());
-        if let Some(burn) = burn.filter(|burn| !library.signals.contains_key(&burn.of)) {
-            let hint = suggestion(&burn.of, library.signals.keys().map(String::as_str));
-            let message = format!("signal `{name}` is made of `{}`, which is not in the catalog", burn.of);
+        let parts = burn.into_iter().flat_map(|burn| std::iter::once(&burn.of).chain(&burn.mean));
+        for unknown in parts.filter(|part| !library.signals.contains_key(*part)) {
+            let hint = suggestion(unknown, library.signals.keys().map(String::as_str));
+            let message = format!("signal `{name}` is made of `{unknown}`, which is not in the catalog");
             problems.push(Problem::at("signal/unknown", file, name, message, hint));
         }
         if let Some(against) = definition.and_then(|signal| signal.against.as_ref()) {

@@ -1,5 +1,6 @@
 //! `doctor`: checks that everything the service needs works, and says how to fix it.
 
+mod promises;
 mod slack;
 mod sources;
 
@@ -101,7 +102,13 @@ async fn look(
     asked: &[prom::Config],
     signals: bool,
 ) {
-    let library = playbooks(findings, dir);
+    let mut library = playbooks(findings, dir);
+    if let (Some(config), Some(library)) = (config, &mut library)
+        && let Err(error) = config.put_into(library)
+    {
+        let todo = "correct `engines:` or `slo:`; config/llm-diagnose.example.yaml has every key";
+        findings.say("configuration", Level::Fail, told(&error), todo);
+    }
     if let Some(config) = config {
         match config.database.url_file.as_deref() {
             Some(file) => shared_store(findings, file).await,
@@ -293,8 +300,9 @@ async fn prometheus(
     let Some(library) = library else { return };
     let at = Timestamp::from_millisecond((theirs * 1e3) as i64).unwrap_or(before);
     age(findings, &name, &client, library, at).await;
+    let settings = settings.cloned().unwrap_or_default().diagnose;
+    promises::check(findings, &name, &client, library, at, settings.window).await;
     if signals {
-        let settings = settings.cloned().unwrap_or_default().diagnose;
         let seen = coverage(library, &client, at, settings.window, settings.deadline).await;
         findings.away |= seen.degraded;
         findings.coverage.push(seen);

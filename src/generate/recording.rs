@@ -126,7 +126,8 @@ fn rule(out: &mut String, engine: &Engine, name: &str, expr: &str) {
 fn write(out: &mut String, library: &Library, engine: &Engine, recorded: &Recorded<'_>, name: &str, window: Duration) {
     let mut rule = |name: &str, expr: &str| rule(out, engine, name, expr);
     let burn = library.signals.get(recorded.signal).and_then(|signal| signal.burn.as_ref());
-    let parts = burn.and_then(|burn| burn.parts(engine.signals.get(&burn.of)?.query.as_deref()?));
+    let told = |signal: &str| engine.signals.get(signal).and_then(|entry| entry.query.as_deref());
+    let parts = burn.and_then(|burn| burn.parts(told(&burn.of), burn.mean.as_deref().and_then(told)));
     let Some(parts) = parts else {
         let query = engine.signals.get(recorded.signal).and_then(|entry| entry.query.as_deref());
         return rule(name, &expression(library, engine, recorded, query.unwrap_or_default(), window));

@@ -167,7 +167,12 @@ impl Library {
         for engine in self.engines.values_mut() {
             for (name, burn) in &burns {
                 let Some(of) = engine.signals.get(&burn.of).cloned() else { continue };
-                let query = of.query.as_deref().and_then(|query| burn.query(query));
+                let mean = burn.mean.as_ref().and_then(|mean| engine.signals.get(mean)).cloned();
+                let asked = mean.as_ref().and_then(|mean| mean.query.as_deref());
+                let query = burn.query(of.query.as_deref(), asked);
+                // What turns quantiles on need not be on where the mean tells.
+                let by_mean = query.is_some() && burn.query(of.query.as_deref(), None).is_none();
+                let of = mean.filter(|_| by_mean).unwrap_or(of);
                 let why = "it tells quantiles and no counts, of which shares could be made".to_owned();
                 let unsupported = query.is_none().then(|| of.unsupported.clone().unwrap_or(why));
                 let derived = SignalQuery { query, unsupported, direct: None, since: None, ..of };
@@ -237,6 +242,9 @@ impl Library {
                     // the share of slow requests shows whether the objective is met.
                     let share = ((budget - BUDGET).abs() > 1e-9).then(|| (name.clone(), limit, budget));
                     moves.insert(burn.of.clone(), Move::Time { factor: within / limit, share });
+                    // A mean tells no share, so it is compared with the time itself.
+                    let mean = burn.mean.clone().map(|mean| (mean, Move::Time { factor: within / limit, share: None }));
+                    moves.extend(mean);
                     burn.limit = Some(within);
                 }
                 _ => drop(moves.insert(burn.of.clone(), Move::Share { budget, top: top(&burn.of) })),
@@ -367,7 +375,7 @@ mod tests {
             .iter()
             .map(|(signal, when)| format!("{signal} {when}"))
             .collect();
-        assert_eq!(symptom, ["ttft_burn > 0.05", "ttft_p99 > 2x baseline and > 0.25"]);
+        assert_eq!(symptom, ["ttft_burn > 0.05", "ttft_mean > 1", "ttft_p99 > 2x baseline and > 0.25"]);
         assert!(std::ptr::eq(library.for_pool(&pool("other")), &library));
         let promise = own.promise_of("high-ttft").unwrap();
         assert_eq!((promise.term, promise.share, promise.within_seconds), (Term::Ttft, 0.95, Some(1.0)));

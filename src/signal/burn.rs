@@ -8,6 +8,9 @@
 //!
 //! The requests of a histogram above a limit are those above the nearest bucket bound at or above it. The bounds differ
 //! by engine and version, so for each target the smallest bound that is not below the limit is taken.
+//!
+//! An engine with a summary or only a mean does not export the share. While the mean is above the limit, [`SLOW`] of the
+//! requests count as late: enough for every alert, and too few for an outage, because one long request moves a mean.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -25,6 +28,8 @@ const LEAST_TIMED: u32 = 30;
 const OUTAGE: f64 = 0.5;
 /// Minimum requests within the window for an outage.
 const LEAST_OF_OUTAGE: u32 = 20;
+/// The share that counts as late while the mean is above the limit.
+const SLOW: f64 = 0.5;
 /// The number from which exporters write bounds with an exponent.
 const WITH_EXPONENT: f64 = 1e6;
 
@@ -48,6 +53,8 @@ pub enum Term {
 pub struct Burn {
     /// The signal: a share, or a quantile of a histogram.
     pub of: String,
+    /// For a quantile: the mean of the same quantity, for engines without a histogram.
+    pub mean: Option<String>,
     /// For a quantile: the seconds that a request may take if no objective is configured.
     pub limit: Option<f64>,
     /// The objective of `slo:` that sets its limit.
@@ -70,21 +77,34 @@ pub struct BurnParts {
 }
 
 impl Burn {
-    /// Builds the query from the signal's query; `None` if that is no histogram quantile and no share of counters.
-    pub fn query(&self, of: &str) -> Option<String> {
-        let parts = self.parts(of)?;
+    /// Builds the query from the queries of the signal and of its mean; `None` if the signal is neither a histogram
+    /// quantile nor a share of counters, and has no mean.
+    pub fn query(&self, of: Option<&str>, mean: Option<&str>) -> Option<String> {
+        let parts = self.parts(of, mean)?;
         let of = |query: &str| format!("({query})");
         Some(parts.over(&of(&parts.window), &of(&parts.hour), &of(&parts.requests), &of(&parts.recent)))
     }
 
     /// Returns the parts of the query; `None` as for [`Burn::query`].
-    pub fn parts(&self, of: &str) -> Option<BurnParts> {
+    pub fn parts(&self, of: Option<&str>, mean: Option<&str>) -> Option<BurnParts> {
         let (window, requests, least) = match self.limit {
             Some(limit) => {
-                let (share, timed) = late(of, limit)?;
+                let late = of.and_then(|of| Buckets::of(of)?.late(limit));
+                // A histogram tells more than a mean; a query that takes either needs both.
+                let either = of.is_none_or(|of| Buckets::of(of).is_none_or(|buckets| buckets.or_else));
+                let slow = mean.filter(|_| either).and_then(|mean| slow(mean, limit));
+                let (share, timed) = match (late, slow) {
+                    (Some((share, timed)), Some((slow, counted))) => {
+                        (format!("({share} or {slow})"), format!("({timed} or {counted})"))
+                    }
+                    (late, slow) => late.or(slow)?,
+                };
                 (share, timed, LEAST_TIMED)
             }
-            None => (of.trim().to_owned(), all(of)?.to_owned(), LEAST_REQUESTS),
+            None => {
+                let share = of?;
+                (share.trim().to_owned(), all(share)?.to_owned(), LEAST_REQUESTS)
+            }
         };
         let long = |text: &str| text.replace("$window", LONG);
         // An increase is the number of events, a rate the mean number per second.
@@ -105,35 +125,69 @@ impl BurnParts {
     }
 }
 
-/// Builds the share of a histogram's requests above the limit, and the rate of all, from a quantile's query.
-fn late(quantile: &str, limit: f64) -> Option<(String, String)> {
-    let inner = quantile.trim().strip_prefix("histogram_quantile(")?;
-    let end = closing(inner)?;
-    let (_, sum) = inner[..end].split_once(", ")?;
-    let buckets = sum.trim().strip_prefix("sum by (le, $by) (")?;
-    let buckets = &buckets[..closing(buckets)?];
-    let scale = inner[end + 1..].trim().strip_prefix('/').and_then(|scale| scale.trim().parse::<f64>().ok());
-    let limit = Some(limit * scale.unwrap_or(1.0)).filter(|limit| *limit < WITH_EXPONENT)?;
-    let of = |bounds: &str| buckets.replace("_bucket{", &format!("_bucket{{le=~\"{bounds}\", "));
-    let all = format!("sum by ($by) ({})", of("[+]Inf"));
-    let within = format!("sum by ($by) (min without (le) ({}))", of(&at_least(limit)));
-    Some((format!("1 - {within} / {all}"), all))
+/// The histogram of a quantile's query.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Buckets<'a> {
+    /// The rate of its series, by replica and bound.
+    pub rate: &'a str,
+    /// Units per second: 1,000 for milliseconds.
+    pub scale: f64,
+    /// True if the query has an alternative to the histogram.
+    or_else: bool,
+}
+
+impl<'a> Buckets<'a> {
+    /// Returns the histogram that a query reads first; `None` without a histogram.
+    pub fn of(quantile: &'a str) -> Option<Self> {
+        let inner = quantile.trim().strip_prefix("histogram_quantile(")?;
+        let end = closing(inner)?;
+        let (_, sum) = inner[..end].split_once(", ")?;
+        let buckets = sum.trim().strip_prefix("sum by (le, $by) (")?;
+        let rest = inner[end + 1..].trim();
+        let scale = rest.strip_prefix('/').and_then(|scale| scale.trim().parse::<f64>().ok());
+        let or_else = scale.is_none() && !rest.is_empty();
+        Some(Self { rate: &buckets[..closing(buckets)?], scale: scale.unwrap_or(1.0), or_else })
+    }
+
+    /// The share of the requests above the limit in seconds, and the rate of all.
+    fn late(&self, limit: f64) -> Option<(String, String)> {
+        let limit = Some(limit * self.scale).filter(|limit| *limit < WITH_EXPONENT)?;
+        let of = |bounds: &str| self.rate.replace("_bucket{", &format!("_bucket{{le=~\"{bounds}\", "));
+        let all = format!("sum by ($by) ({})", of("[+]Inf"));
+        let within = format!("sum by ($by) (min without (le) ({}))", of(&at_least(limit)));
+        Some((format!("1 - {within} / {all}"), all))
+    }
+}
+
+/// The share that counts as late by a mean's query, and the rate of all requests. Without requests it is NaN, as the mean is.
+fn slow(mean: &str, limit: f64) -> Option<(String, String)> {
+    let mean = mean.trim();
+    let at = divisions(mean);
+    // `sum / count`, and by what turns it into seconds.
+    let (first, end) = (*at.first()?, at.get(1).copied().unwrap_or(mean.len()));
+    let counted = mean[first + 1..end].trim().to_owned();
+    Some((format!("({SLOW} * ({mean} > bool {limit}) + 0 * ({mean}))"), counted))
 }
 
 /// Returns the denominator of a share: the text after its last `/` outside of parentheses.
 fn all(share: &str) -> Option<&str> {
-    let (mut depth, mut quoted, mut at) = (0_i32, false, None);
-    for (i, c) in share.char_indices() {
+    divisions(share).last().map(|at| share[at + 1..].trim())
+}
+
+/// Returns the positions of divisions outside of parentheses.
+fn divisions(query: &str) -> Vec<usize> {
+    let (mut depth, mut quoted, mut at) = (0_i32, false, Vec::new());
+    for (i, c) in query.char_indices() {
         match c {
             '"' => quoted = !quoted,
             _ if quoted => {}
             '(' | '{' | '[' => depth += 1,
             ')' | '}' | ']' => depth -= 1,
-            '/' if depth == 0 => at = Some(i),
+            '/' if depth == 0 => at.push(i),
             _ => {}
         }
     }
-    at.map(|at| share[at + 1..].trim())
+    at
 }
 
 /// Returns the index of the parenthesis that closes the one opened before the text.
@@ -198,6 +252,7 @@ mod tests {
     #[test]
     fn a_quantile_of_milliseconds_has_its_limit_in_milliseconds() {
         let of = "histogram_quantile(0.99, sum by (le, $by) (rate(x_ms_bucket{a=\")\", $scope}[$window]))) / 1000";
+        let late = |of, limit| Buckets::of(of)?.late(limit);
         let (share, all) = late(of, 2.0).unwrap();
         assert_eq!(all, "sum by ($by) (rate(x_ms_bucket{le=~\"[+]Inf\", a=\")\", $scope}[$window]))");
         assert!(share.contains("|2000([.].*)?\", a=\")\""), "{share}");
@@ -212,20 +267,41 @@ mod tests {
             Some("sum(rate(d{r=\"/\"}[5m]))")
         );
         assert_eq!(all("sum(a / b)"), None);
-        let burn = Burn { of: "x".to_owned(), limit: None, term: None };
-        let counted = burn.query("sum(increase(a[$window])) / sum(increase(b[$window]))").unwrap();
+        let burn = Burn { of: "x".to_owned(), mean: None, limit: None, term: None };
+        let counted = burn.query(Some("sum(increase(a[$window])) / sum(increase(b[$window]))"), None).unwrap();
         assert!(counted.contains("(sum(increase(b[1h]))) >= 10") && counted.contains("[$window]"), "{counted}");
-        let rated = burn.query("sum(rate(a[$window])) / sum(rate(b[$window]))").unwrap();
+        let rated = burn.query(Some("sum(rate(a[$window])) / sum(rate(b[$window]))"), None).unwrap();
         assert!(rated.contains("(sum(increase(b[1h]))) >= 10"), "{rated}");
     }
 
     #[test]
     fn an_outage_counts_by_its_window_alone_and_an_empty_window_is_not_well() {
-        let burn = Burn { of: "x".to_owned(), limit: None, term: None };
-        let query = burn.query("sum(rate(a[$window])) / sum(rate(b[$window]))").unwrap();
+        let burn = Burn { of: "x".to_owned(), mean: None, limit: None, term: None };
+        let query = burn.query(Some("sum(rate(a[$window])) / sum(rate(b[$window]))"), None).unwrap();
         let window = "(sum(rate(a[$window])) / sum(rate(b[$window])))";
         assert!(query.starts_with(&format!("({window} > 0.5 and (sum(increase(b[$window]))) >= 20)")), "{query}");
         // A NaN fails both comparisons; the third alternative returns it.
         assert!(query.contains(&format!(" or {window})\n  and ")), "{query}");
+    }
+
+    #[test]
+    fn without_a_histogram_the_mean_tells_and_beside_one_it_is_not_asked() {
+        let burn = Burn { of: "x".to_owned(), mean: Some("m".to_owned()), limit: Some(30.0), term: None };
+        let mean = Some("sum(rate(d_us[$window])) / sum(rate(n[$window])) / 1e6");
+        let summary = burn.parts(Some("max by ($by) (x{quantile=\"0.99\", $scope})"), mean).unwrap();
+        let slow = "(0.5 * (sum(rate(d_us[$window])) / sum(rate(n[$window])) / 1e6 > bool 30) + 0 * (sum(rate(d_us[$window])) \
+                    / sum(rate(n[$window])) / 1e6))";
+        assert_eq!(summary.window, slow);
+        assert_eq!(
+            (summary.requests.as_str(), summary.recent.as_str()),
+            ("sum(increase(n[1h]))", "sum(increase(n[$window]))")
+        );
+        assert_eq!(burn.parts(None, mean), Some(summary));
+        assert_eq!(burn.parts(None, None), None);
+        let histogram = "histogram_quantile(0.99, sum by (le, $by) (rate(x_bucket{$scope}[$window])))";
+        assert_eq!(burn.parts(Some(histogram), mean), burn.parts(Some(histogram), None));
+        let either = burn.parts(Some(&format!("{histogram}\n or max by ($by) (x{{$scope}})")), mean).unwrap();
+        assert!(either.window.starts_with("(1 - ") && either.window.ends_with(&format!(" or {slow})")), "{either:?}");
+        assert!(either.recent.ends_with(" or sum(increase(n[$window])))"), "{either:?}");
     }
 }

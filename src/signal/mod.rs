@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use burn::{Burn, BurnParts, Term};
+pub use burn::{Buckets, Burn, BurnParts, Term};
 pub use direct::{Direct, Read, Selector, Where};
 pub use endpoint::{Endpoint, Tells};
 pub use engine::{

@@ -115,35 +115,46 @@ pub fn fill(query: &str, with: &Fill<'_>) -> String {
     out.trim().replace(", )", ")")
 }
 
-/// Replaces the prefix of every metric name: renamed for one prefix in use, matched by `__name__` for several.
+/// Replaces the prefix of every metric name that is followed by `{` or `[`: renamed for one prefix in use, matched by
+/// `__name__` for several. Labels and their values that begin alike stay.
 fn respell(query: &str, written: &str, held: &[String]) -> String {
+    let of_a_name = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == ':';
     let mut out = String::with_capacity(query.len() * 2);
-    let mut rest = query;
-    while let Some(at) = rest.find(written) {
-        let tail = &rest[at + written.len()..];
-        let end = tail.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(tail.len());
-        let name = &tail[..end];
-        out.push_str(&rest[..at]);
-        match (held, tail[end..].strip_prefix('{')) {
-            ([one], _) => {
-                out.push_str(one);
-                out.push_str(name);
-                rest = &tail[end..];
+    let (mut from, mut quoted) = (0, false);
+    for (at, _) in query.match_indices(written) {
+        let Some(between) = query.get(from..at) else { continue };
+        out.push_str(between);
+        quoted ^= quotes(between);
+        let tail = &query[at + written.len()..];
+        let end = tail.find(|c: char| !of_a_name(c)).unwrap_or(tail.len());
+        let begins = !query[..at].ends_with(of_a_name);
+        from = at;
+        if quoted || !begins || !tail[end..].starts_with(['{', '[']) {
+            continue;
+        }
+        let names: Vec<String> = held.iter().map(|prefix| format!("{prefix}{}", &tail[..end])).collect();
+        from = at + written.len() + end;
+        match (names.as_slice(), tail[end..].starts_with('{')) {
+            ([one], _) => out.push_str(one),
+            (several, true) => {
+                out.push_str(&format!("{{__name__=~\"{}\", ", several.join("|")));
+                from += 1;
             }
-            (several, Some(inside)) => {
-                let names: Vec<String> = several.iter().map(|prefix| format!("{prefix}{name}")).collect();
-                out.push_str(&format!("{{__name__=~\"{}\", ", names.join("|")));
-                rest = inside;
-            }
-            (_, None) => {
-                out.push_str(written);
-                out.push_str(name);
-                rest = &tail[end..];
-            }
+            (several, false) => out.push_str(&format!("{{__name__=~\"{}\"}}", several.join("|"))),
         }
     }
-    out.push_str(rest);
+    out.push_str(&query[from..]);
     out
+}
+
+/// Returns true if a piece of a query has an odd number of quotes.
+fn quotes(piece: &str) -> bool {
+    let (mut odd, mut escaped) = (false, false);
+    for c in piece.chars() {
+        odd ^= c == '"' && !escaped;
+        escaped = c == '\\' && !escaped;
+    }
+    odd
 }
 
 /// Returns the classic histograms that a query reads, by their names without `_bucket`.
@@ -240,6 +251,25 @@ mod tests {
         assert_eq!(spell(&["vllm:"]), "max(vllm:x{})");
         assert_eq!(spell(&["vllm_"]), "max(vllm_x{})");
         assert_eq!(spell(&["vllm:", "vllm_"]), r#"max({__name__=~"vllm:x|vllm_x", })"#);
+    }
+
+    #[test]
+    fn labels_and_values_that_begin_like_the_series_keep_their_names() {
+        let spell = |held: &[&str]| {
+            let held: Vec<String> = held.iter().map(|&p| p.to_owned()).collect();
+            let query =
+                "sum by (gpu_id) (gpu_power{gpu_type=\"gpu_x{\"} and on (gpu_id) amd_gpu_load{} + rate(gpu_load[5m]))";
+            fill(query, &Fill { prefix: Some(("gpu_", &held)), ..Fill::default() })
+        };
+        assert_eq!(
+            spell(&["my_gpu_"]),
+            "sum by (gpu_id) (my_gpu_power{gpu_type=\"gpu_x{\"} and on (gpu_id) amd_gpu_load{} + rate(my_gpu_load[5m]))"
+        );
+        assert_eq!(
+            spell(&["gpu_", "amd_gpu_"]),
+            "sum by (gpu_id) ({__name__=~\"gpu_power|amd_gpu_power\", gpu_type=\"gpu_x{\"} and on (gpu_id) amd_gpu_load{} \
+             + rate({__name__=~\"gpu_load|amd_gpu_load\"}[5m]))"
+        );
     }
 
     #[test]

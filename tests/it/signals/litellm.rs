@@ -142,8 +142,11 @@ fn failures() -> String {
     };
     let mut page = total(client, "200", 51);
     for (code, class, key, n) in FAILURES {
+        // A model that it does not know is no pool.
+        let client =
+            if class == "ProxyModelNotFoundError" { client.replace("\"m\"", "\"other\"") } else { client.to_owned() };
         page += &total(&format!("{client},hashed_api_key=\"{key}\",of=\"{class}\""), code, n);
-        page += &failed(client, code, class, key, n);
+        page += &failed(&client, code, class, key, n);
     }
     page += &total(scrape, "401", 20);
     page += &failed(scrape, "401", "ProxyException", "None", 20);
@@ -206,6 +209,7 @@ fn a_healthy_minute_of_litellm_tells_each_signal_or_says_that_it_cannot() {
         ("gateway_fallback_ratio", 0.0),
         ("gateway_fallback_failed_ratio", 0.0),
         ("gateway_unknown_model_ratio", 0.0),
+        ("gateway_nameless_ratio", 0.0),
         ("gateway_backends_ready", 1.0),
     ];
     // No admission control.
@@ -272,6 +276,7 @@ fn limits_keys_and_unknown_models_are_told_apart_by_class_and_refused_scrapes_do
             ("gateway_auth_error_ratio", 0.14),
             ("gateway_auth_error_keys", 2.0),
             ("gateway_unknown_model_ratio", 0.06),
+            ("gateway_nameless_ratio", 0.06),
             ("gateway_cooldown_rate", 3.0 / 60.0),
             // Its 2 is never taken back; the other one's last call failed.
             ("gateway_backends_ready", 1.0),
